@@ -1,0 +1,43 @@
+"""Time is an argument: every component takes one of these, so that tests and the simulator can run it under their own.
+
+`now()` is unix seconds that never step: the wall clock is read once at the start and the monotonic clock carries it on,
+so a step of the system's clock moves no promise made to a host.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Unix seconds, never going back while the process lives."""
+        ...
+
+
+class SystemClock:
+    def __init__(self) -> None:
+        self._wall = time.time()
+        self._mono = time.monotonic()
+
+    def now(self) -> float:
+        return self._wall + (time.monotonic() - self._mono)
+
+
+class VirtualClock:
+    """A clock that moves only when told."""
+
+    def __init__(self, start: float = 1_000_000_000.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError(f"time goes forward: advance({seconds})")
+        self._now += seconds
+
+    def set(self, at: float) -> None:
+        self._now = max(self._now, at)
