@@ -1,4 +1,4 @@
-"""The configuration: every key once, with its default, unit, bounds and whether it may change when a crawl is resumed.
+"""The configuration: where it comes from and how it is written down.
 
 Sources in order: defaults, `--config FILE` (TOML), `-s section.key=value`. The effective configuration is written into
 JOB/irlcrawl.toml, which is what a resumed crawl starts from. `python -m irlcrawl.config` prints the reference.
@@ -7,172 +7,195 @@ JOB/irlcrawl.toml, which is what a resumed crawl starts from. `python -m irlcraw
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
+import difflib
+import json
 import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any
+
+from irlcrawl.config_checks import check_resume, check_start, checked, site_name, validate
+from irlcrawl.config_keys import (
+    SECTIONS,
+    Archive,
+    Budgets,
+    Config,
+    ConfigError,
+    Crawl,
+    Fetch,
+    Frontier,
+    Key,
+    Limits,
+    Network,
+    Page,
+    Politeness,
+    Robots,
+    Scope,
+    Site,
+    keys,
+    section_keys,
+    value_of,
+)
+
+__all__ = [
+    "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier", "Key", "Limits", "Network",
+    "Page", "Politeness", "Robots", "Scope", "Site", "apply", "check_resume", "check_start", "from_dict", "keys",
+    "load", "override", "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate", "value_of",
+]  # fmt: skip
 
 
-class ConfigError(ValueError):
-    """A wrong configuration; the message names the key and what it allows. Exit code 4."""
-
-
-def key(
-    default: Any,
-    doc: str,
+def load(
+    file: str | os.PathLike[str] | None = None,
+    overrides: Iterable[str] = (),
     *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-    fixed: bool = False,
-) -> Any:
-    """A configuration key. `fixed`: it shaped what is on disk, so it may not change when the crawl is resumed."""
-    metadata = {"doc": doc, "low": low, "high": high, "choices": choices, "fixed": fixed}
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
+    base: Config | None = None,
+) -> Config:
+    """The configuration of `base` (default: the defaults), then the TOML `file`, then `section.key=value` overrides.
+
+    Raises ConfigError. The result is checked key by key (`validate`); whether it suffices to start a crawl is
+    `check_start`'s question.
+    """
+    config = from_dict(to_dict(base)) if base is not None else Config()
+    if file is not None:
+        apply(config, _read(file), where=f"{os.fspath(file)}: ")
+    for text in overrides:
+        apply(config, override(text), where=f"-s {text}: ")
+    validate(config)
+    return config
 
 
-@dataclass
-class Crawl:
-    user_agent: str = key("", "Name/Version (+https://page-about-the-crawl; contact). Required: it must carry a contact.")
-    operator: str = key("", "Who runs the crawl; written into warcinfo and the From header when it is an e-mail address.")
-    workers: int = key(0, "Fetch worker processes; 0 means one per core.", low=0, high=64)
-    ram_bytes: int = key(256 << 20, "Memory the frontier may use for batches and merges.", low=32 << 20)
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The inverse of `to_dict`; missing keys take their defaults. Raises ConfigError."""
+    config = Config()
+    apply(config, values)
+    validate(config)
+    return config
 
 
-@dataclass
-class Scope:
-    kind: str = key("site", "How far links are followed from the seeds.", choices=("host", "site", "prefix", "any"))
-    include: list[str] = key([], "Patterns (RE2 syntax); when given, a URL must match one of them.")
-    exclude: list[str] = key([], "Patterns (RE2 syntax); a URL that matches one is out of scope.")
-    depth_max: int = key(64, "Links away from a seed.", low=0, high=65_535)
-    hops_max: int = key(5, "Redirects in a row.", low=0, high=50)
-    url_bytes_max: int = key(2048, "Longer URLs are out of scope.", low=64, high=65_535)
-    private_suffixes: bool = key(
-        False, "Count names under private suffixes (blogspot.com, github.io) as sites of their own.", fixed=True
-    )
+def to_dict(config: Config) -> dict[str, Any]:
+    """Plain dicts and lists (JSON-able); `site` overrides that are not set are left out."""
+    values = dataclasses.asdict(config)
+    values["site"] = {
+        name: {key: value for key, value in site.items() if value is not None} for name, site in values["site"].items()
+    }
+    return values
 
 
-@dataclass
-class Limits:
-    pages: int = key(0, "Stop after this many responses; 0 is no limit. Exit code 14.", low=0)
-    bytes: int = key(0, "Stop after this many bytes received; 0 is no limit. Exit code 14.", low=0)
-    seconds: float = key(0, "Stop after this long since the crawl was (re)started; 0 is no limit. Exit code 15.", low=0)
-    pages_per_host: int = key(0, "Request at most this many URLs of a host; 0 is no limit.", low=0)
-    pages_per_site: int = key(0, "Queue at most this many URLs of a site; 0 is no limit.", low=0)
+def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
+    """Set the keys named by nested `values`, each checked by itself. Raises ConfigError beginning with `where`."""
+    for section, content in values.items():
+        if section not in SECTIONS:
+            raise ConfigError(f"{where}{section}: no such section{_near(section, SECTIONS)}")
+        if not isinstance(content, Mapping):
+            raise ConfigError(f"{where}{section} is a section of keys, not a value")
+        if section != "site":
+            _apply_section(getattr(config, section), section, section, content, where)
+            continue
+        for name, keys_of_site in content.items():
+            path = f'site."{name}"'
+            if not isinstance(keys_of_site, Mapping):
+                raise ConfigError(f'{where}{path} is a section of keys: [site."example.com"]')
+            host = site_name(name, where)
+            _apply_section(config.site.setdefault(host, Site()), "site", path, keys_of_site, where)
 
 
-@dataclass
-class Politeness:
-    gap_host_seconds: float = key(1.0, "Least time between two requests to a host.", low=0, high=86_400)
-    gap_host_factor: float = key(10.0, "... and this many times the last fetch's duration.", low=0, high=1000)
-    gap_host_max_seconds: float = key(
-        300.0, "Upper bound of the part of the gap that grows with fetch duration or back-off; never of a Crawl-delay.", low=0
-    )
-    gap_address_seconds: float = key(0.5, "Least time between two requests to an address.", low=0, high=86_400)
-    gap_site_seconds: float = key(0.0, "Least time between two requests to a site; 0: its budget is its rate.", low=0)
-    shared_addresses: list[str] = key([], "Networks (CIDR) that serve many sites, with their own gap below.")
-    gap_shared_address_seconds: float = key(0.1, "The address gap inside shared_addresses.", low=0)
-    visit_seconds: float = key(5.0, "A visit holds as many URLs as fit in this many seconds of gaps.", low=0)
-    visit_urls_max: int = key(64, "... and at most this many.", low=1, high=1000)
-    horizon_seconds: float = key(300.0, "Hosts and URLs due later than this rest in calendar files, not in memory.", low=1)
-    retries_max: int = key(3, "Requests repeated after a passing failure (connection, timeout, 429, 5xx but 501, 505).", low=0, high=100)
-    retry_delay_seconds: float = key(5.0, "Wait before the first repeat; tripled for each further one.", low=0)
-    backoff_seconds: float = key(5.0, "First back-off of a host after 429, 503 or a failed connection; doubled each time.", low=0)
-    retry_after_max_seconds: float = key(86_400.0, "Longest Retry-After that is believed.", low=0)
-    host_failures_max: int = key(10, "A host this many of whose visits failed in a row ...", low=1)
-    host_dead_hours: float = key(24.0, "... over at least this long is dead: its URLs fail without a request.", low=0)
+def _apply_section(target: Any, section: str, path: str, content: Mapping[str, Any], where: str) -> None:
+    table = section_keys(section)
+    for name, value in content.items():
+        if name not in table:
+            raise ConfigError(f"{where}{path}.{name}: no such key{_near(name, table, path + '.')}")
+        setattr(target, name, checked(table[name], f"{where}{path}.{name}", value))
 
 
-@dataclass
-class Robots:
-    bytes_max: int = key(512 << 10, "Bytes of robots.txt that are read (RFC 9309: at least 500 KiB).", low=500 << 10)
-    fresh_seconds: float = key(86_400.0, "How long an answer is used (RFC 9309: at most 24 h).", low=1, high=86_400)
-    deny_seconds: float = key(3600.0, "How long an unreachable robots.txt keeps a host closed before it is asked again.", low=1)
-    redirects_max: int = key(5, "Redirects followed for robots.txt (RFC 9309: at least 5).", low=5, high=20)
+def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {prefix}{near[0]}?" if near else "; `python -m irlcrawl.config` lists them"
 
 
-@dataclass
-class Fetch:
-    connect_seconds: float = key(5.0, "Deadline for a connection, TLS included.", low=0.1)
-    read_seconds: float = key(30.0, "Deadline between two reads.", low=0.1)
-    total_seconds: float = key(60.0, "Deadline for one exchange.", low=0.1)
-    header_bytes_max: int = key(64 << 10, "Largest response header.", low=4096)
-    body_bytes_max: int = key(10 << 20, "Body bytes kept; a longer body is cut and marked WARC-Truncated.", low=1024)
-    decoded_bytes_max: int = key(32 << 20, "Bytes a compressed body may become.", low=1024)
-    visits_per_worker: int = key(128, "Visits a worker carries at once.", low=1, high=4096)
-    tls_ca_file: str = key("", "PEM file of extra certificate authorities.")
-    tls_verify: bool = key(False, "Refuse hosts whose certificate does not verify (a crawler usually archives them anyway).")
+def _read(file: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        with open(file, "rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise ConfigError(f"{os.fspath(file)}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{os.fspath(file)}: not TOML: {error}") from error
 
 
-@dataclass
-class Network:
-    allow: list[str] = key([], "Private, loopback or reserved networks (CIDR) that may be contacted all the same.")
-    resolvers: list[str] = key([], "DNS servers, address or address:port; empty: the system's.")
-    dns_seconds: float = key(5.0, "Deadline for a name.", low=0.1)
-    dns_in_flight_max: int = key(64, "Names resolved at once.", low=1, high=4096)
-    dns_ttl_min_seconds: float = key(60.0, "An address is used at least this long.", low=0)
-    dns_ttl_max_seconds: float = key(86_400.0, "... and at most this long.", low=0)
-    dns_cache_names: int = key(100_000, "Names kept in memory.", low=1)
+def override(text: str) -> dict[str, Any]:
+    """`section.key=value` or `site."example.com".key=value` as nested dicts; text needs no quotes."""
+    match = re.fullmatch(r"""((?:"[^"\n]*"|'[^'\n]*'|[^="'\n])+)=(.*)""", text, re.DOTALL)
+    if match is None:
+        raise ConfigError(f"-s {text}: write section.key=value")
+    path, value = match[1].strip(), match[2].strip()
+    try:
+        parts = _path(tomllib.loads(f"{path} = 0"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"-s {text}: {path} is not a key: {error}") from error
+    table = section_keys(parts[0]) if parts[0] in SECTIONS else {}
+    nested: Any = parse_value(table.get(parts[-1]), value)
+    for part in reversed(parts):
+        nested = {part: nested}
+    return dict(nested)
 
 
-@dataclass
-class Page:
-    scripts: bool = key(False, "Also take link-like strings out of scripts.")
-    nofollow: bool = key(True, "Honour rel=nofollow and meta robots nofollow.")
-    links_max: int = key(10_000, "Links taken from one page.", low=1)
+def _path(nested: Any) -> list[str]:
+    parts = []
+    while isinstance(nested, dict):
+        part, nested = next(iter(nested.items()))
+        parts.append(part)
+    return parts
 
 
-@dataclass
-class Budgets:
-    base: int = key(10, "URLs of a site per queue without reputation (B0).", low=1, fixed=True)
-    top_sites: int = key(10_000, "Sites with the highest in-degree, which get more.", low=1)
-    top_budget: int = key(10_000, "The budget of the first of them.", low=1)
-    curve: str = key("log", "How budgets between fall with in-degree.", choices=("log", "linear", "rank"))
+def parse_value(key: Key | None, text: str) -> Any:
+    """The value an option's text stands for: TOML where it is TOML of the key's kind, else text as it is written."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except tomllib.TOMLDecodeError:
+        value = text
+    if key is not None and key.type == "str" and not isinstance(value, str):
+        return text
+    if key is not None and key.type == "list" and not isinstance(value, list):
+        return [value if isinstance(value, str) else text]
+    return value
 
 
-@dataclass
-class Archive:
-    prefix: str = key("irlcrawl", "First part of WARC file names.")
-    roll_bytes: int = key(1_000_000_000, "A WARC file is closed at this size.", low=1 << 20)
-    gzip_level: int = key(1, "Compression level (isal: 0 fastest, 3 smallest).", low=0, high=3)
-    archive_sync_seconds: float = key(10.0, "WARC files are flushed to the disk this often.", low=0.1)
+def to_toml(config: Config) -> str:
+    """Every key with its value; `load` reads it back to an equal Config."""
+    lines = []
+    for section in SECTIONS:
+        if section != "site":
+            lines += [f"[{section}]"]
+            lines += [f"{key.name} = {_toml(value_of(config, key))}" for key in section_keys(section).values()] + [""]
+    for name, site in config.site.items():
+        lines += [f"[site.{_toml(name)}]"]
+        values = ((key, getattr(site, key)) for key in section_keys("site"))
+        lines += [f"{key} = {_toml(value)}" for key, value in values if value is not None] + [""]
+    return "\n".join(lines)
 
 
-@dataclass
-class Frontier:
-    harvest_bytes: int = key(64 << 20, "A worker hands over its harvest at this size ...", low=1 << 16)
-    harvest_seconds: float = key(30.0, "... or age, or when the frontier asks.", low=0.01)
-    urls_per_host_max: int = key(1000, "URLs of a host ready in runs.", low=4, high=1_000_000)
-    hosts_active_max: int = key(200_000, "Hosts in memory.", low=16)
-    disk_reserve_bytes: int = key(256 << 20, "The crawl stops cleanly (exit 3) when less disk than this is free.", low=1 << 20)
+def _toml(value: Any) -> str:
+    """A TOML value. JSON's strings, numbers, booleans and arrays are TOML's too, DEL apart, which no key takes."""
+    return json.dumps(value, ensure_ascii=False)
 
 
-@dataclass
-class Site:
-    """Overrides for one host or registrable domain and what is under it: `[site."example.com"]`."""
+def reference() -> str:
+    """The reference of the configuration: a TOML file of the defaults in which every key is explained."""
+    lines = [
+        "# irlcrawl configuration: every key with its default. (fixed): may not change when a crawl is resumed.",
+        "",
+    ]
+    for section in SECTIONS:
+        lines += ['[site."example.com"]' if section == "site" else f"[{section}]"]
+        if section == "site":
+            lines += [f"# {(Site.__doc__ or '').split(':')[0]}."]
+        for key in section_keys(section).values():
+            lines += [f"# {key.doc} Takes {key.allows()}.{' (fixed)' if key.fixed else ''}"]
+            lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {_toml(key.default)}"]
+        lines += [""]
+    return "\n".join(lines)
 
-    gap_host_seconds: float | None = key(None, "Instead of politeness.gap_host_seconds.", low=0)
-    pages_max: int | None = key(None, "Instead of limits.pages_per_site.", low=0)
-    depth_max: int | None = key(None, "Instead of scope.depth_max.", low=0)
-    block: bool = key(False, "Request nothing more from it.")
 
-
-@dataclass
-class Config:
-    crawl: Crawl = field(default_factory=Crawl)
-    scope: Scope = field(default_factory=Scope)
-    limits: Limits = field(default_factory=Limits)
-    politeness: Politeness = field(default_factory=Politeness)
-    robots: Robots = field(default_factory=Robots)
-    fetch: Fetch = field(default_factory=Fetch)
-    network: Network = field(default_factory=Network)
-    page: Page = field(default_factory=Page)
-    budgets: Budgets = field(default_factory=Budgets)
-    archive: Archive = field(default_factory=Archive)
-    frontier: Frontier = field(default_factory=Frontier)
-    site: dict[str, Site] = field(default_factory=dict)
+if __name__ == "__main__":
+    print(reference(), end="")

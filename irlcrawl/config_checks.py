@@ -1,0 +1,137 @@
+"""What values the configuration takes, and what a crawl needs of it before it may start or go on."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+import re
+from typing import Any
+
+from irlcrawl.config_keys import Config, ConfigError, Key, keys, value_of
+
+
+def checked(key: Key, path: str, value: Any) -> Any:
+    """`value` in the key's type. Raises ConfigError naming `path` and what it allows."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "list": (list,),
+    }  # fmt: skip
+    right = isinstance(value, kinds[key.type]) and (key.type == "bool" or not isinstance(value, bool))
+    if right and key.type == "list":
+        right = all(isinstance(item, str) for item in value)
+    if right and key.type == "float":
+        value = float(value)
+        right = math.isfinite(value)
+    if right and key.choices:
+        right = value in key.choices
+    if right and key.type in ("int", "float"):
+        right = (key.low is None or value >= key.low) and (key.high is None or value <= key.high)
+    if not right:
+        shown = json.dumps(value, ensure_ascii=False, default=str)
+        raise ConfigError(f"{path} = {shown}: takes {key.allows()}")
+    for text in value if key.type == "list" else [value] if key.type == "str" else []:
+        if not text.isprintable():
+            raise ConfigError(f"{path} = {json.dumps(text)}: takes printable text")
+    return value
+
+
+def site_name(name: str, where: str) -> str:
+    try:
+        host = name.strip().rstrip(".").lower().encode("idna").decode()
+    except UnicodeError:
+        host = ""
+    if not host or not re.fullmatch(r"[a-z0-9_.:\[\]-]+", host):
+        raise ConfigError(
+            f'{where}site."{name}": takes a host name or a registrable domain, such as [site."example.com"]'
+        )
+    return host
+
+
+def validate(config: Config) -> None:
+    """Check what one key's table entry cannot say: patterns, networks, addresses, relations. Raises ConfigError."""
+    for path, networks in (
+        ("network.allow", config.network.allow),
+        ("politeness.shared_addresses", config.politeness.shared_addresses),
+    ):
+        for text in networks:
+            try:
+                ipaddress.ip_network(text)
+            except ValueError as error:
+                raise ConfigError(f"{path}: {text} is not a network such as 127.0.0.0/8: {error}") from error
+    for text in config.network.resolvers:
+        _check_resolver(text)
+    for path, patterns in (("scope.include", config.scope.include), ("scope.exclude", config.scope.exclude)):
+        for pattern in patterns:
+            _check_pattern(path, pattern)
+    if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
+        raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+]*", config.archive.prefix):
+        raise ConfigError(
+            f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
+        )
+
+
+def _check_resolver(text: str) -> None:
+    address, port = text, "53"
+    if text.startswith("["):
+        address, _, port = text[1:].partition("]")
+        port = port.removeprefix(":") or "53"
+    elif text.count(":") == 1:
+        address, port = text.split(":")
+    try:
+        ipaddress.ip_address(address)
+        right = port.isdecimal() and 0 < int(port) < 65_536
+    except ValueError:
+        right = False
+    if not right:
+        raise ConfigError(f"network.resolvers: {text} is not an address, address:port or [address]:port")
+
+
+def _check_pattern(path: str, pattern: str) -> None:
+    import re2  # only a configuration that has patterns pays for loading the matcher
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {reason}") from error
+
+
+USER_AGENT_EXAMPLE = "MyCrawler/1.0 (+https://example.org/crawler; me@example.org)"
+# RFC 9309 section 2.2.1 (the name), RFC 9110 section 10.1.5 (the version)
+_PRODUCT = re.compile(r"[A-Za-z_-]+(?:/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?(?= |$)")
+_CONTACT = re.compile(r"https?://[^\s/();,]+\.[^\s();,]+|[^\s@();,<>:]+@[^\s@();,<>]+\.[^\s@();,<>]+")
+
+
+def check_start(config: Config) -> None:
+    """What a crawl needs before its first request: a User-Agent that says who to write to. Raises ConfigError."""
+    agent = config.crawl.user_agent
+    example = f'for example: -s crawl.user_agent="{USER_AGENT_EXAMPLE}"'
+    if not agent:
+        raise ConfigError(f"crawl.user_agent: required, with a page about the crawl or an e-mail address; {example}")
+    if not agent.isascii() or _PRODUCT.match(agent) is None:
+        raise ConfigError(
+            f"crawl.user_agent = {agent!r}: begins with Name or Name/Version, the name of letters, '_' and '-' only "
+            f"(it is what robots.txt files name), all of it ASCII; {example}"
+        )
+    if _CONTACT.search(agent) is None:
+        raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
+    ca_file = config.fetch.tls_ca_file
+    if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
+        raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
+
+
+def check_resume(old: Config, new: Config) -> None:
+    """Refuse a change of what shaped the files of a crawl. Raises ConfigError naming every such key."""
+    changed = [
+        f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
+        for key in keys()
+        if key.fixed and (before := value_of(old, key)) != (after := value_of(new, key))
+    ]
+    if changed:
+        raise ConfigError(
+            "; ".join(changed) + ": cannot change when a crawl is resumed, because it shaped what is on disk"
+        )
