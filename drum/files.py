@@ -1,0 +1,150 @@
+"""Every file-system call of the project's state goes through here, so that tests can fail, count and cut them.
+
+An instance of `Files` is passed to whatever touches the disk. A test passes a subclass that runs out of space at the
+n-th byte, or that forgets what was not fsynced. Errors are the OSError of the system call, never translated.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from typing import TypeAlias
+
+Path: TypeAlias = str | os.PathLike[str]
+Handle: TypeAlias = int
+Data: TypeAlias = bytes | bytearray | memoryview
+
+
+class Files:
+    """The real file system. Handles are file descriptors, not inherited by child processes unless said."""
+
+    def create(self, path: Path) -> Handle:
+        """A new file for reading and writing; FileExistsError if there is one."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def append(self, path: Path) -> Handle:
+        """Open for appending (and reading), created when absent."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: Path) -> Handle:
+        """Open for reading."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def write(self, handle: Handle, data: Data) -> None:
+        """All of `data`, or an OSError (then some of it may have been written)."""
+        view = memoryview(data).cast("B")
+        while len(view):
+            view = view[os.write(handle, view) :]
+
+    def pread(self, handle: Handle, length: int, offset: int) -> bytes:
+        """`length` bytes at `offset`; fewer only at the end of the file."""
+        data = os.pread(handle, length, offset)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]
+        got = len(data)
+        while got < length:  # a read of more than 2 GiB, or a signal
+            data = os.pread(handle, length - got, offset + got)
+            if not data:
+                break
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def read(self, path: Path) -> bytes:
+        """The whole file."""
+        handle = self.open(path)
+        try:
+            return self.pread(handle, os.fstat(handle).st_size, 0)
+        finally:
+            self.close(handle)
+
+    def size(self, path: Path | Handle) -> int:
+        return os.stat(path).st_size
+
+    def fsync(self, handle: Handle) -> None:
+        os.fsync(handle)
+
+    def fsync_dir(self, path: Path) -> None:
+        """Make the names in a directory durable."""
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def close(self, handle: Handle) -> None:
+        os.close(handle)
+
+    def truncate(self, path: Path | Handle, length: int) -> None:
+        os.truncate(path, length)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Atomic; replaces `new`."""
+        os.replace(old, new)
+
+    def link(self, old: Path, new: Path) -> None:
+        os.link(old, new)
+
+    def unlink(self, path: Path, missing_ok: bool = False) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def exists(self, path: Path) -> bool:
+        return os.path.exists(path)
+
+    def listdir(self, path: Path) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: Path) -> None:
+        """Make a directory and its parents; nothing if it is there."""
+        os.makedirs(path, exist_ok=True)
+
+    def lock(self, path: Path) -> Handle:
+        """Hold the exclusive lock on `path` (created when absent) as long as the handle, or a copy of it that a child
+        process inherited, is open. The handle is inheritable by explicit pass_fds only. BlockingIOError when held."""
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise BlockingIOError(errno.EWOULDBLOCK, "locked by another process", os.fspath(path)) from None
+            raise
+        return handle
+
+
+class OpenFile:
+    """A handle that is closed when nobody refers to it any more: readers of a file that a pool let go, or that got its
+    final name meanwhile, keep it open."""
+
+    __slots__ = ("files", "handle")
+
+    def __init__(self, files: Files, handle: Handle) -> None:
+        self.files, self.handle = files, handle
+
+    def pread(self, length: int, offset: int) -> bytes:
+        return self.files.pread(self.handle, length, offset)
+
+    def size(self) -> int:
+        return self.files.size(self.handle)
+
+    def __del__(self) -> None:
+        self.files.close(self.handle)
+
+
+class Damaged(Exception):
+    """Stored bytes are not what was written. Never skipped: it names the file and the offset of what is wrong."""
+
+    def __init__(self, file: Path, offset: int, what: str) -> None:
+        super().__init__(f"{os.fspath(file)}: damaged at offset {offset}: {what}")
+        self.file = os.fspath(file)
+        self.offset = offset
+        self.what = what
+
+    def __reduce__(self) -> tuple[type[Damaged], tuple[str, int, str]]:
+        return Damaged, (self.file, self.offset, self.what)
