@@ -72,13 +72,20 @@ class SegmentWriter:
         files.write(self.file.handle, HEADER)
 
     def section(
-        self, name: str, schema: Schema, meta: dict[str, Any] | None = None, *, sorted_by: str | None = None
+        self,
+        name: str,
+        schema: Schema,
+        meta: dict[str, Any] | None = None,
+        *,
+        sorted_by: str | None = None,
+        block_rows: int = BLOCK_ROWS,
     ) -> SectionWriter:
         """A new section. With `sorted_by`, rows arrive ascending by that unsigned column over the whole section, and
-        blocks record its first and last value as their label range."""
+        blocks record its first and last value as their label range. `block_rows`: smaller blocks, for a section that
+        is read a few rows at a time."""
         if name in self.sections:
             raise ValueError(f"{self.path}: section {name!r} twice")
-        self.sections[name] = made = SectionWriter(self, name, schema, meta, sorted_by)
+        self.sections[name] = made = SectionWriter(self, name, schema, meta, sorted_by, block_rows)
         return made
 
     def copy(self, section: Section, name: str) -> SectionWriter:
@@ -132,13 +139,20 @@ class SectionWriter:
     """Rows for one section; buffered until a block is full, so that many small appends make few blocks."""
 
     def __init__(
-        self, writer: SegmentWriter, name: str, schema: Schema, meta: dict[str, Any] | None, sorted_by: str | None
+        self,
+        writer: SegmentWriter,
+        name: str,
+        schema: Schema,
+        meta: dict[str, Any] | None,
+        sorted_by: str | None,
+        block_rows: int = BLOCK_ROWS,
     ) -> None:
         self.writer = writer
         self.name = name
         self.schema = dict(schema)
         self.meta: dict[str, Any] = meta or {}
         self.sorted_by = sorted_by
+        self.block_rows = block_rows
         self.rows = 0
         self.ended: Section | None = None
         self._blocks: list[tuple[int, int, int]] = []
@@ -247,7 +261,7 @@ class SectionWriter:
         start, before = 0, 0
         while start < batch.rows:  # once a block
             stop = int(np.searchsorted(ends, before + BLOCK_BYTES, side="right"))
-            stop = max(start + 1, min(stop, start + BLOCK_ROWS))
+            stop = max(start + 1, min(stop, start + self.block_rows))
             yield start, stop
             start, before = stop, int(ends[stop - 1])
 

@@ -1,0 +1,121 @@
+"""The fetch workers as the frontier sees them: processes, their pipes, what each carries, and who gets the next visit.
+
+A worker is a stream: its harvests are numbered from 0 and its archive files carry its number. A worker that dies is
+never restarted; another one with a new stream takes its place, after what it left behind was recovered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from irlcrawl.wire import Message, Wire, open_wire
+
+LOAD_SLACK = 1.15
+"""A host stays with its worker until that one's load exceeds the least by this factor (DESIGN 2.6)."""
+
+
+@dataclass(eq=False)
+class Link:
+    """One worker: its process and pipe, the visits it holds and how much of its work was not handed over yet."""
+
+    stream: int
+    process: subprocess.Popen[bytes]
+    wire: Wire | None = None
+    visits: dict[int, Any] = field(default_factory=dict)
+    urls_out: int = 0
+    unharvested: int = 0  # exchanges reported since its last harvest
+    asked: bool = False  # a harvest was asked for and has not come
+    said_bye: bool = False
+    lost: bool = False
+
+    def send(self, message: Message) -> None:
+        if self.wire is not None and not self.lost:
+            self.wire.send(message)
+
+
+class Fleet:
+    """All workers. `on_message(link, message)` and `on_lost(link)` are called from the event loop."""
+
+    def __init__(
+        self,
+        job: str,
+        lock_fd: int,
+        visits_max: int,
+        on_message: Callable[[Link, Message], None],
+        on_lost: Callable[[Link], None],
+    ) -> None:
+        self._job = job
+        self._lock_fd = lock_fd
+        self._visits_max = visits_max
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self.links: list[Link] = []
+
+    def spawn(self, stream: int) -> tuple[Link, socket.socket]:
+        """Start a worker process; `connect` makes the pipe live. Split, so that a process starts before the loop does."""
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno())]
+        command += ["--stream", str(stream), "--job", self._job]
+        process = subprocess.Popen(
+            command, pass_fds=(theirs.fileno(), self._lock_fd), close_fds=True, stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+        return Link(stream, process), ours
+
+    async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
+        link.wire = await open_wire(
+            sock, lambda message: self._on_message(link, message), lambda error: self._closed(link, error)
+        )
+        link.send(hello)
+        self.links.append(link)
+
+    def _closed(self, link: Link, error: Exception | None) -> None:
+        del error  # the process's end says more; why it ended stands on its stderr
+        link.lost = True
+        if link in self.links:
+            self.links.remove(link)
+        self._on_lost(link)
+
+    async def reap(self, link: Link, seconds: float = 5.0) -> int:
+        """Wait for a worker's process whose pipe is closed; one that lingers is killed. Returns its exit status."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(None, lambda: link.process.wait(seconds))
+        except subprocess.TimeoutExpired:
+            link.process.kill()
+            return await loop.run_in_executor(None, link.process.wait)
+
+    @property
+    def capacity(self) -> int:
+        """Visits that could be leased now."""
+        return sum(max(0, self._visits_max - len(link.visits)) for link in self.links)
+
+    @property
+    def slots(self) -> int:
+        return self._visits_max * len(self.links)
+
+    def choose(self, sticky: int) -> Link | None:
+        """The worker for a visit: the one with stream `sticky` unless it is loaded more than the least, or None."""
+        free = [link for link in self.links if len(link.visits) < self._visits_max]
+        if not free:
+            return None
+        least = min(free, key=lambda link: link.urls_out)
+        for link in free:
+            if link.stream == sticky and link.urls_out <= max(least.urls_out * LOAD_SLACK, least.urls_out + 8):
+                return link
+        return least
+
+    def broadcast(self, message: Message) -> None:
+        for link in self.links:
+            link.send(message)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is out and nothing was left unharvested."""
+        return all(not link.visits and not link.unharvested and not link.asked for link in self.links)

@@ -1,0 +1,144 @@
+"""What is known of a host: one fixed-size record in the `hosts` drum, which is the robots cache, the address book and the
+memory of failures in one. URLs pass it on their way from the queues to the runs and come out with their host's record.
+
+The frontier's loop owns the truth about the hosts it has in memory and writes whole records (op STATE); the drum's own
+column `released` counts the URLs let through, for the quota. Texts (robots rules) rest in append-only logs that the
+record points to.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Result
+from irlcrawl.rows import Reason, Robots
+
+STATE = {
+    "robots": "u1",  # rows.Robots
+    "robots_until": "f8",  # unix seconds
+    "rules_log": "u4",
+    "rules_offset": "u8",
+    "rules_length": "u4",
+    "crawl_delay": "f4",  # seconds
+    "denials": "u1",  # robots.txt unreachable this many times in a row
+    "failures": "u2",  # visits in a row without any response
+    "failed_since": "f8",
+    "answered_at": "f8",  # last response, 0 never
+    "family": "u1",  # 4, 6; 0 no address known
+    "address_hi": "u8",
+    "address_lo": "u8",
+    "address_until": "f8",
+    "dead": "u1",  # rows.Reason, 0 (OK) when it is not
+    "dead_until": "f8",
+}
+RECORD = {**STATE, "released": "u8"}
+
+OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
+"""Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar."""
+
+
+class HostsKernel:
+    """The last STATE of a group becomes its record; then every URL is emitted with it (shapes: drum.kernels.Kernel).
+
+    Emitted columns: those of STATE, and `ordinal` u8: how many URLs of the host were released before this one (0 for
+    one that comes back), which the quota is measured on.
+    """
+
+    columns = tuple(STATE)
+
+    def __call__(self, found: NDArray[np.bool_], stored: Batch, items: Batch, starts: NDArray[np.int64]) -> Result:
+        op = items["op"]
+        groups = len(starts) - 1
+        group = np.repeat(np.arange(groups), np.diff(starts))
+        is_state, is_new = op == OP_STATE, op == OP_NEW
+        values = {name: stored[name].copy() for name in RECORD}
+        last = np.full(groups, -1, np.int64)
+        last[group[is_state]] = np.flatnonzero(is_state)  # numpy keeps the last assignment of a repeated index
+        has_state = last >= 0
+        for name in STATE:
+            values[name][has_state] = items[name][last[has_state]]
+        before = np.concatenate(([0], np.cumsum(is_new)))
+        rank = before[:-1] - before[starts[:-1]][group]
+        ordinal = np.where(is_new, values["released"][group] + rank.astype(np.uint64), np.uint64(0))
+        fresh = (before[starts[1:]] - before[starts[:-1]]).astype(np.uint64)
+        values["released"] = values["released"] + fresh
+        columns = {name: values[name][group] for name in STATE}
+        columns["ordinal"] = ordinal.astype(np.uint64)
+        return Result(values=Batch(values), write=has_state | (fresh > 0), emit=~is_state, columns=columns)
+
+
+@dataclass(slots=True)
+class HostRecord:
+    """A row of STATE as a Python object: one per host in memory."""
+
+    robots: int = Robots.UNKNOWN
+    robots_until: float = 0.0
+    rules_log: int = 0
+    rules_offset: int = 0
+    rules_length: int = 0
+    crawl_delay: float = 0.0
+    denials: int = 0
+    failures: int = 0
+    failed_since: float = 0.0
+    answered_at: float = 0.0
+    family: int = 0
+    address_hi: int = 0
+    address_lo: int = 0
+    address_until: float = 0.0
+    dead: int = Reason.OK
+    dead_until: float = 0.0
+
+    def robots_at(self, now: float) -> Robots:
+        """The robots state that holds now; an expired one is UNKNOWN."""
+        return Robots(self.robots) if self.robots_until > now else Robots.UNKNOWN
+
+    def address_at(self, now: float) -> str | None:
+        """The address while it may be used."""
+        if not self.family or self.address_until <= now:
+            return None
+        number = (self.address_hi << 64) | self.address_lo
+        return str(ipaddress.IPv4Address(number) if self.family == 4 else ipaddress.IPv6Address(number))
+
+    def set_address(self, address: str, until: float) -> None:
+        parsed = ipaddress.ip_address(address)
+        number = int(parsed)
+        self.family = parsed.version
+        self.address_hi, self.address_lo, self.address_until = number >> 64, number & (2**64 - 1), until
+
+    def answered(self, at: float) -> None:
+        """A response came: whatever was held against the host is void."""
+        self.failures, self.failed_since, self.answered_at, self.dead = 0, 0.0, at, Reason.OK
+
+    def failed(self, at: float) -> None:
+        """A visit ended without any response."""
+        if self.failures == 0:
+            self.failed_since = at
+        self.failures = min(self.failures + 1, 65_535)
+
+    def learn_robots(self, state: int, until: float, rules: tuple[int, int, int] | None, crawl_delay: float) -> None:
+        self.robots, self.robots_until, self.crawl_delay = state, until, crawl_delay
+        self.rules_log, self.rules_offset, self.rules_length = rules or (0, 0, 0)
+        self.denials = min(self.denials + 1, 255) if state == Robots.DENY else 0
+
+
+_FIELDS = [f.name for f in fields(HostRecord)]
+
+
+def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
+    """(host key, record) pairs as rows of `key` + STATE."""
+    rows = list(records)
+    columns = {"key": np.array([key for key, _ in rows], np.uint64)}
+    for name, dtype in STATE.items():
+        columns[name] = np.array([getattr(record, name) for _, record in rows], np.dtype("<" + dtype))
+    return Batch(columns)
+
+
+def records_of(batch: Batch) -> list[HostRecord]:
+    """The STATE columns of a batch, a record per row."""
+    columns = [batch[name].tolist() for name in _FIELDS]
+    return [HostRecord(*row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,216 @@
+"""URLs that are ready to be leased, at rest on disk: per turn one ready segment, in it per host one run, best first.
+
+A URL's place (segment number, row) never changes and is what a lease, a WARC unit and an outcome name. What is done is a
+bitmap per segment, not one integer per run as in the design: two workers' harvests of one host may be committed in
+either order, and after a power loss only one of them may be there; a bitmap is exact in every case and costs one bit a
+URL. All bitmaps are written into one section at each commit that changed one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Catalog, Edits, Ragged, Section, SegmentPool, SegmentWriter
+from irlcrawl.frontier.hosts import STATE
+from irlcrawl.rows import BYTES, LINK
+
+BLOCK_ROWS = 512
+"""Rows per block of a ready section: what one visit reads."""
+RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "origin": BYTES, **STATE}
+"""The index of a ready segment: a row per run, so that opening a crawl reads no URL."""
+PROGRESS = {"segment": "u4", "bits": BYTES}
+
+
+@dataclass(slots=True)
+class Run:
+    """Rows [at, end) of a ready segment, all of one host: what is left to lease of a run."""
+
+    segment: int
+    at: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.at
+
+
+@dataclass(slots=True)
+class ReadyHost:
+    """A host with a run: what the loop needs to make or extend its entry."""
+
+    key: int
+    site: int
+    origin: bytes
+    run: Run
+    state: Batch  # the whole STATE table of the turn ...
+    row: int  # ... and this host's row in it
+
+
+class _Segment:
+    """A ready segment in memory: where its blocks begin, and which rows are done. Its file is opened when needed."""
+
+    def __init__(self, section: Section, done: NDArray[np.bool_]) -> None:
+        self.first = np.concatenate(([0], np.cumsum(section.blocks["rows"].astype(np.int64))))
+        self.done = done
+        self.left = int(len(done) - done.sum())
+
+
+class Runs:
+    """All live ready segments. `fold` and `add` belong to the turn, `read` to the loop; neither waits for the other."""
+
+    def __init__(self, catalog: Catalog, pool: SegmentPool, cache_bytes_max: int = 16 << 20) -> None:
+        self._pool = pool
+        self._segments: dict[int, _Segment] = {}
+        self._refs: dict[int, dict[str, Any]] = {}
+        self._next = int(catalog.get("ready-next", 0))
+        self._dirty = False
+        self._cache: OrderedDict[tuple[int, int], Batch] = OrderedDict()
+        self._cache_bytes = 0
+        self._cache_bytes_max = cache_bytes_max
+        bits = self._read_progress(catalog.get("progress"))
+        for name, ref in catalog.items("ready/"):
+            number = int(name.split("/")[1])
+            done = np.zeros(ref["rows"], np.bool_)
+            if number in bits:
+                packed = np.frombuffer(bits[number], np.uint8)
+                done = np.unpackbits(packed, count=ref["rows"]).astype(np.bool_)
+            self._refs[number] = ref
+            self._segments[number] = _Segment(self._section(number), done)
+
+    def _read_progress(self, ref: dict[str, Any] | None) -> dict[int, bytes]:
+        if ref is None:
+            return {}
+        found: dict[int, bytes] = {}
+        for batch in self._pool.section(ref["file"], ref["section"]).scan():
+            found.update(zip(batch["segment"].tolist(), batch["bits"].tolist(), strict=True))
+        return found
+
+    @property
+    def rows(self) -> int:
+        """URLs not done, leased ones among them."""
+        return sum(segment.left for segment in list(self._segments.values()))  # the turn may drop one meanwhile
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._cache_bytes + sum(len(segment.done) for segment in self._segments.values())
+
+    # -- the turn ------------------------------------------------------------------------------------------------
+
+    def add(self, writer: SegmentWriter, edits: Edits, urls: Batch, index: Batch) -> int:
+        """Write a ready segment: `urls` (LINK) sorted by host, best first; `index` (RUN). Returns its number."""
+        number = self._next
+        self._next += 1
+        writer.section(f"ready.{number}", LINK, block_rows=BLOCK_ROWS).append(urls)
+        writer.section(f"runs.{number}", RUN).append(index)
+        ref = {"file": writer.name, "section": f"ready.{number}", "runs": f"runs.{number}", "rows": urls.rows}
+        edits.set(f"ready/{number}", ref)
+        edits.set("ready-next", self._next)
+        self._refs[number] = ref
+        return number
+
+    def opened(self, number: int) -> None:
+        """The file of a new segment is complete: it may be read."""
+        ref = self._refs[number]
+        self._segments[number] = _Segment(self._section(number), np.zeros(ref["rows"], np.bool_))
+
+    def _section(self, number: int) -> Section:
+        ref = self._refs[number]
+        return self._pool.section(ref["file"], ref["section"])
+
+    def fold(self, segments: NDArray[np.uint32], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Mark (segment, row) pairs as done; True where one was not before, so that nothing is counted twice."""
+        fresh = np.zeros(len(rows), np.bool_)
+        for number in np.unique(segments).tolist():
+            at = np.flatnonzero(segments == number)
+            segment = self._segments.get(number)
+            if segment is None:
+                continue  # wholly done and dropped: a repeat of what was folded before
+            places = rows[at].astype(np.int64)
+            first = np.unique(places, return_index=True)[1]
+            new = first[~segment.done[places[first]]]
+            fresh[at[new]] = True
+            segment.done[places[new]] = True
+            segment.left -= len(new)
+            self._dirty = self._dirty or len(new) > 0
+        return fresh
+
+    def save(self, writer: SegmentWriter, edits: Edits) -> None:
+        """Drop segments that are wholly done and write all bitmaps, if any changed."""
+        if not self._dirty:
+            return
+        for number in [n for n, segment in self._segments.items() if segment.left == 0]:
+            edits.remove(f"ready/{number}")
+            del self._segments[number], self._refs[number]
+        live = [(n, segment.done) for n, segment in self._segments.items() if segment.done.any()]
+        if live:
+            bits = Ragged.from_list([np.packbits(done).tobytes() for _, done in live])
+            numbers = np.array([n for n, _ in live], np.uint32)
+            writer.section("progress", PROGRESS).append(Batch({"segment": numbers, "bits": bits}))
+            edits.set("progress", {"file": writer.name, "section": "progress"})
+        else:
+            edits.remove("progress")
+        self._dirty = False
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def read(self, number: int, start: int, end: int) -> Batch:
+        """Rows [start, end) of a segment as a LINK batch; the blocks read stay in a bounded cache."""
+        segment = self._segments[number]
+        first, last = np.searchsorted(segment.first, [start, end - 1], side="right") - 1
+        parts = []
+        for block in range(int(first), int(last) + 1):
+            base = int(segment.first[block])
+            rows = self._block(number, block)
+            parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
+        return parts[0] if len(parts) == 1 else Batch.concat(parts)
+
+    def _block(self, number: int, block: int) -> Batch:
+        key = (number, block)
+        batch = self._cache.pop(key, None)
+        if batch is None:
+            batch = self._section(number).read(block)
+            self._cache_bytes += batch.nbytes
+        self._cache[key] = batch
+        while self._cache_bytes > self._cache_bytes_max and len(self._cache) > 1:
+            self._cache_bytes -= self._cache.popitem(last=False)[1].nbytes
+        return batch
+
+    def hosts(self) -> Iterator[ReadyHost]:
+        """On open: every run with something left, in segment order; a run done in the middle comes as several."""
+        for number in sorted(self._segments):
+            ref = self._refs[number]
+            for index in self._pool.section(ref["file"], ref["runs"]).scan():
+                yield from ready_hosts(number, index, self._segments[number].done)
+
+    def waiting(self) -> Iterator[Batch]:
+        """Every URL not done, block by block (for listings)."""
+        for number in sorted(self._segments):
+            segment = self._segments[number]
+            for block in range(len(segment.first) - 1):
+                left = ~segment.done[segment.first[block] : segment.first[block + 1]]
+                if left.any():
+                    yield self._section(number).read(block).filter(left)
+
+
+def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None) -> Iterator[ReadyHost]:
+    """The runs of an index as ReadyHost, split around rows that are done."""
+    columns = [index[name].tolist() for name in ("key", "site", "start", "rows", "origin")]
+    # A Python loop per run: each becomes an object in memory anyway.
+    for row, (key, site, start, rows, origin) in enumerate(zip(*columns, strict=True)):
+        for at, end in _gaps(done, start, start + rows):
+            yield ReadyHost(key, site, origin, Run(number, at, end), index, row)
+
+
+def _gaps(done: NDArray[np.bool_] | None, start: int, end: int) -> list[tuple[int, int]]:
+    """The stretches of [start, end) that are not done."""
+    if done is None or not done[start:end].any():
+        return [(start, end)]
+    left = np.concatenate(([False], ~done[start:end], [False]))
+    edges = np.flatnonzero(left[1:] != left[:-1]) + start
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
