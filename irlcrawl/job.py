@@ -1,0 +1,196 @@
+"""JOB, the directory of one crawl: where its files are, who may write to it, and with which code a crawl ends.
+
+    JOB/irlcrawl.toml  the effective configuration     JOB/warcs/  archives, never deleted
+    JOB/LOCK           held while a crawl runs         JOB/logs/   crawl.log and the program's own log
+    JOB/control.sock   `status` and `stop` ask here    JOB/state/  drum's files and catalogue; without a name, garbage
+
+The lock is an flock on LOCK: the kernel drops it when the last process that inherited it is gone, so no crash leaves a
+stale one, and a new crawl cannot begin while a worker of the old one still has a request in flight.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
+
+LOCK_WAIT_SECONDS = 5.0
+"""Workers of a crawl that was just killed need a moment to notice."""
+LOCK_POLL_SECONDS = 0.05
+
+
+class ExitCode(IntEnum):
+    """How a crawl ended; numbers that job runners know from Browsertrix, and two of our own (5, 6)."""
+
+    DONE = 0
+    FAILED = 1  # anything without a number of its own; the message says what
+    DISK_FULL = 3
+    CONFIG = 4  # configuration, command line or seeds are wrong; nothing was touched
+    LOCKED = 5
+    DAMAGED = 6  # the message names file and offset
+    INTERRUPTED = 11  # stopped by a signal or `stop`; the same command goes on
+    FORCED = 13  # by a second signal: what was in flight is dropped
+    SIZE_LIMIT = 14  # limits.pages or limits.bytes
+    TIME_LIMIT = 15  # limits.seconds
+
+
+class JobError(Exception):
+    """JOB cannot be used as asked; the message is for a person."""
+
+    code = ExitCode.FAILED
+
+
+class JobLocked(JobError):
+    """Another process holds JOB."""
+
+    code = ExitCode.LOCKED
+
+
+class JobFull(JobError):
+    """No room on JOB's file system."""
+
+    code = ExitCode.DISK_FULL
+
+
+class JobDir:
+    """Paths in JOB, and its lock: `with JobDir(path) as job:` creates what is missing and holds the lock.
+
+    `lock_fd` is the inheritable descriptor that keeps the lock (None while not held): pass it to every worker process.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.state = self.path / "state"
+        self.warcs = self.path / "warcs"
+        self.logs = self.path / "logs"
+        self.crawl_log = self.logs / "crawl.log"
+        self.config_file = self.path / "irlcrawl.toml"
+        self.lock_file = self.path / "LOCK"
+        self.socket = self.path / "control.sock"
+        self.lock_fd: int | None = None
+
+    def exists(self) -> bool:
+        """Whether a crawl was started here."""
+        return self.config_file.is_file()
+
+    def require(self) -> JobDir:
+        """Itself. Raises JobError when no crawl is here."""
+        if not self.exists():
+            raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name})")
+        return self
+
+    def check_usable(self) -> None:
+        """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""
+        at = self.path
+        if at.is_dir():
+            if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
+                raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")
+        elif at.exists() or at.is_symlink():
+            raise JobError(f"{at}: not a directory")
+        while not at.exists() and at != at.parent:
+            at = at.parent
+        if not at.is_dir():
+            raise JobError(f"{self.path}: cannot be created: {at} is not a directory")
+        if not os.access(at, os.W_OK | os.X_OK):
+            raise JobError(f"{self.path}: cannot be written: no permission for {at}")
+
+    # -- the lock ------------------------------------------------------------------------------------------------------
+
+    def acquire(self, wait_seconds: float = LOCK_WAIT_SECONDS) -> None:
+        """Create what is missing and take the lock. Raises JobLocked after `wait_seconds`, JobError, JobFull."""
+        self.check_usable()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                if not _flock_within(fd, wait_seconds):
+                    raise JobLocked(self._locked_message())
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, b"%d\n" % os.getpid(), 0)  # for people and messages; the lock itself is the flock
+                for directory in (self.state, self.warcs, self.logs):
+                    directory.mkdir(exist_ok=True)
+                os.set_inheritable(fd, True)
+            except BaseException:
+                os.close(fd)
+                raise
+        except OSError as error:
+            raise self._error(error) from error
+        self.lock_fd = fd
+
+    def release(self) -> None:
+        """Give up this process's share of the lock; workers that are still alive keep theirs."""
+        if self.lock_fd is not None:
+            os.close(self.lock_fd)
+            self.lock_fd = None
+
+    def __enter__(self) -> JobDir:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def is_locked(self) -> bool:
+        """Whether some process holds JOB now."""
+        return not self.wait_unlocked(0.0)
+
+    def wait_unlocked(self, seconds: float) -> bool:
+        """Wait until nobody holds JOB; False when somebody still does after `seconds`."""
+        try:
+            fd = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            return _flock_within(fd, seconds, fcntl.LOCK_SH)
+        finally:
+            os.close(fd)
+
+    def _locked_message(self) -> str:
+        text = self.lock_file.read_text(errors="replace").strip()
+        who = f" (process {text})" if text.isdecimal() else ""
+        return f"{self.path}: in use by a crawl that is running{who}; see `irlcrawl status` and `irlcrawl stop`"
+
+    # -- the configuration it runs with ----------------------------------------------------------------------------------
+
+    def write_config(self, text: str) -> None:
+        """Replace irlcrawl.toml at once and durably. Raises JobError, JobFull."""
+        temporary = self.config_file.with_suffix(".tmp")
+        try:
+            with open(temporary, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, self.config_file)
+            directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _error(self, error: OSError) -> JobError:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return JobFull(f"{self.path}: no room on its disk")
+        return JobError(f"{self.path}: cannot be written: {error.strerror}")
+
+
+def _flock_within(fd: int, seconds: float, kind: int = fcntl.LOCK_EX) -> bool:
+    """Take the flock within `seconds`. flock has no deadline of its own, hence the polling."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while True:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            pause.wait(LOCK_POLL_SECONDS)
