@@ -1,0 +1,127 @@
+"""The archive as redo log: cut what a crash tore, finish what it left open, and read again what no harvest covers.
+
+Recovery of a stream is `recover`, then `units` after the position its last complete harvest names. A file's bytes
+before that position are known to be whole and are neither read nor ever cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from drum.files import Damaged, Files
+from irlcrawl.archive.reader import Record, records
+from irlcrawl.archive.record import split_response, wire_header
+from irlcrawl.archive.unit import Exchange, Location, Unit
+from irlcrawl.archive.warc import OPEN, warc_files
+
+START = (0, 0)
+"""The position of a stream no harvest covers anything of."""
+
+
+def streams(files: Files, directory: str) -> list[int]:
+    """The streams that have files in the archive, in order."""
+    return sorted({f.stream for f in warc_files(files, directory)})
+
+
+def recover(files: Files, directory: str, stream: int, known: tuple[int, int] = START) -> int:
+    """Cut and finish every file that a dead writer of `stream` left open; returns the bytes cut. `known` is the
+    position up to which harvests cover the stream. Running it again changes nothing. The writer must be gone."""
+    cut = 0
+    for file in warc_files(files, directory, stream):
+        if file.open:
+            path = os.path.join(directory, file.on_disk)
+            cut += cut_tail(files, path, known[1] if file.serial == known[0] else 0)
+            finish(files, path)
+    return cut
+
+
+def cut_tail(files: Files, path: str, known: int = 0) -> int:
+    """Truncate a file behind its last whole unit and sync it; returns the bytes cut. Reads only behind `known`, an
+    offset up to which the file is known to be whole; Damaged when the file is shorter than that."""
+    size = files.size(path)
+    if size < known:
+        raise Damaged(path, size, f"the archive ends before {known}, up to where it was harvested")
+    whole = known
+    try:
+        for record in records(files, path, known, keep=False):
+            if record.unit is not None or record.kind == "warcinfo":
+                whole = record.end
+    except Damaged:
+        pass  # the torn tail that is being looked for: `whole` is where it begins
+    handle = files.append(path)
+    try:
+        if whole < size:
+            files.truncate(handle, whole)
+        files.fsync(handle)
+    finally:
+        files.close(handle)
+    return size - whole
+
+
+def finish(files: Files, path: str) -> str | None:
+    """Give a cut `.open` file its final name and return its path; a file with nothing in it is removed (None)."""
+    final = path.removesuffix(OPEN)
+    if files.size(path):
+        files.rename(path, final)
+    else:
+        files.unlink(path)
+    files.fsync_dir(os.path.dirname(path) or ".")
+    return final if files.exists(final) else None
+
+
+def units(
+    files: Files, directory: str, stream: int, after: tuple[int, int] = START
+) -> Iterator[tuple[Unit, Exchange | None, Location]]:
+    """Every unit of a recovered stream behind the position `after`, in the order written, across rolled files. Damaged
+    where a file holds anything but whole units. Holds one exchange in memory."""
+    serial, offset = after
+    for file in warc_files(files, directory, stream):
+        if file.serial < serial:
+            continue
+        path = os.path.join(directory, file.on_disk)
+        begin = offset if file.serial == serial else 0
+        for parts in _unit_records(files, path, begin):
+            yield _unit(parts, path, file.name, file.serial)
+
+
+def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]]:
+    parts: list[Record] = []
+    for record in records(files, path, offset):
+        if record.kind == "warcinfo":
+            continue
+        parts.append(record)
+        if record.unit is not None:
+            yield parts
+            parts = []
+    if parts:
+        raise Damaged(path, parts[0].offset, "a unit without its last record")
+
+
+def _unit(parts: list[Record], path: str, name: str, serial: int) -> tuple[Unit, Exchange | None, Location]:
+    first, last = parts[0], parts[-1]
+    try:
+        unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))
+        exchange = exchange_of(unit, last, first if first.kind == "request" else None)
+    except ValueError as error:
+        raise Damaged(path, last.offset, str(error)) from None
+    digest = last.fields.get("warc-payload-digest", "")
+    return unit, exchange, Location(name, serial, first.offset, last.end - first.offset, last.offset, digest)
+
+
+def exchange_of(unit: Unit, last: Record, request: Record | None) -> Exchange | None:
+    """What a unit's records say went over the wire; None for an outcome without a response. ValueError when a response
+    is not one."""
+    if last.kind != "response":
+        return None
+    header, body = split_response(last.block)
+    return Exchange(
+        url=unit.url,
+        ip=last.fields.get("warc-ip-address", ""),
+        request=request.block if request is not None else b"",
+        header=wire_header(header),
+        body=body,
+        truncated=last.fields.get("warc-truncated"),
+        start=unit.start,
+        duration=unit.duration_ms / 1000,
+    )

@@ -1,0 +1,138 @@
+"""What one outcome leaves in the archive: the shapes that worker, replay and readers share.
+
+A unit is everything a leased URL (or a robots.txt) left behind, appended at once: a request and its response, or one
+metadata record for an outcome without a response. Its last record carries `Irlcrawl-Unit: {json}`, from which replay
+makes the same harvest that was lost, and whose presence says that the unit is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+TRUNCATED: Final = ("length", "time", "disconnect")
+"""WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")
+
+
+@dataclass(slots=True)
+class Unit:
+    """Where a URL came from, what it was leased as, and what became of it. Enumerations are irlcrawl.rows'."""
+
+    url: bytes  # canonical, ASCII; WARC-Target-URI
+    segment: int  # the ready segment leased from; rows.NO_SEGMENT when no URL stands behind it
+    row: int  # its row there
+    key: int
+    host: int
+    depth: int
+    hop: int
+    source: int  # rows.Source
+    attempt: int  # requests made for this URL before this one
+    priority: int
+    cls: int  # rows.Class
+    reason: int  # rows.Reason
+    status: int  # HTTP status, or the negative code of the crawl log
+    start: float  # unix seconds: the request went out, or the decision was made
+    duration_ms: int = 0
+    retry_due: float | None = None  # unix seconds, when cls is RETRY
+    robots: dict[str, Any] | None = None  # the host fact this unit brought (rows.FACT columns), JSON values
+    detail: str = ""  # what went wrong, for people
+    address: str = ""  # the address tried, where no exchange tells it
+    extra: dict[str, Any] = field(default_factory=dict)  # whatever else replay needs, JSON values
+
+    def to_json(self) -> str:
+        """One line of ASCII; fields at their default are left out, and so is the URL (the record has it)."""
+        return _encode({n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)})
+
+    @classmethod
+    def from_json(cls, text: str | bytes, url: bytes) -> Unit:
+        """ValueError when `text` is not a unit. Unknown fields are ignored: a later version may have added them."""
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("a unit is a JSON object")
+        try:
+            return cls(url=url, **{n: v for n, v in values.items() if n in _KNOWN})
+        except TypeError as error:
+            raise ValueError(f"not a unit: {error}") from None
+
+
+_REQUIRED: Final = object()
+_FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name != "url")
+_KNOWN: Final = frozenset(_FIELDS)
+_DEFAULTS: Final[dict[str, Any]] = {
+    "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "extra": {},
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its response, as the wire carried them but for the transfer coding of the body."""
+
+    url: bytes
+    ip: str
+    request: bytes  # request line, header and blank line (and body, if any), as sent
+    header: bytes  # status line, header lines as received, and the blank line that ends them
+    body: bytes  # transfer coding taken off, content coding still on
+    truncated: str | None = None  # one of TRUNCATED
+    start: float = 0.0  # unix seconds: the request went out
+    duration: float = 0.0  # seconds until the last byte of the response; replay gives it to the millisecond
+
+    @property
+    def status(self) -> int:
+        """The HTTP status; 0 when the status line has none."""
+        match = _STATUS.match(self.header)
+        return int(match[1]) if match else 0
+
+    @property
+    def fields(self) -> list[tuple[bytes, bytes]]:
+        """(name in lower case, value) per header line in order; folded lines joined by a space, others skipped."""
+        found: list[tuple[bytes, bytes]] = []
+        for line in self.header.split(b"\n")[1:]:
+            if line[:1] in (b" ", b"\t"):
+                if found and (more := line.strip()):
+                    name, value = found[-1]
+                    found[-1] = (name, value + b" " + more if value else more)
+                continue
+            name, colon, value = line.partition(b":")
+            if colon:
+                found.append((name.strip().lower(), value.strip()))
+        return found
+
+    def values(self, name: bytes) -> list[bytes]:
+        """Every value of one header (name in lower case), in order."""
+        return [value for n, value in self.fields if n == name]
+
+    def value(self, name: bytes) -> bytes | None:
+        """The first value of one header (name in lower case)."""
+        return next(iter(self.values(name)), None)
+
+    @property
+    def mime(self) -> str:
+        """The essence of Content-Type in lower case, `type/subtype`; empty without one."""
+        value = self.value(b"content-type") or b""
+        return value.split(b";", 1)[0].split(b",", 1)[0].strip().lower().decode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a unit lies: bytes [offset, offset + length) of `file`, which is `file`.open while it is written."""
+
+    file: str  # name inside the archive directory, without `.open`
+    serial: int
+    offset: int
+    length: int
+    record: int  # where the unit's last record (response or metadata) begins
+    digest: str  # WARC-Payload-Digest of the response, `sha1:BASE32`; empty without a response
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(serial, offset) just behind this unit: what a harvest that covers it names."""
+        return self.serial, self.end
