@@ -1,0 +1,701 @@
+"""Which host may be visited now: three clocks per host, none of them ever early, no address idle for want of looking.
+
+How the frontier uses it:
+
+    polite = Politeness(clock, config.politeness, Clocks(config.frontier.hosts_active_max))
+    polite.activate(entry)                            # the host has URLs in runs
+    while (entry := polite.pop_errand()): …           # slots that running visits asked for: first, and without room
+    while room and (entry := polite.pop()):           # a visit may start now; its clocks are held from here on
+        leases.append(polite.promises(entry))         # before the lease goes to a worker
+        send(entry.address, urls=polite.visit_size(entry), gap=polite.gap_for(entry))
+    due = polite.release(entry, ended=…, outcome="ok", again=more_urls)     # the worker said the visit is over
+    if due > now + horizon: polite.deactivate(entry)  # … and into the calendar
+    while resolver.room and (entry := polite.unresolved()):                 # names, just ahead of need
+        … polite.resolved(entry, address, expires) or polite.unresolvable(entry)
+    sleep until polite.next_due()                     # later than now after pop_errand() and pop() returned None
+
+An entry waits in the queue of exactly one of its clocks (its *gates*); a gate with waiters that is free stands in one
+heap at the time it comes due. pop() takes the first due gate and its oldest waiter; when another of that host's clocks
+is not due, the host moves to that clock's queue and the gate goes to its next waiter. So nothing is looked at before
+it can matter, and a thousand hosts on one address cost one heap entry. Waiters are served in the order in which they
+began to wait, which they keep when they move; one that was turned away too often gets its gates reserved.
+
+All times are unix seconds of the clock given. No I/O, one thread. Sources: DESIGN section 2 item 6, Mercator's factor
+of ten, BUbiNG's workbench of hosts inside addresses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+from heapq import heappop, heappush
+from ipaddress import ip_address, ip_network
+from typing import Literal
+
+from irlcrawl import config
+from irlcrawl.clock import Clock
+from irlcrawl.frontier.clocks import Clocks, Gate, Kind, Promise
+from irlcrawl.rows import name_key
+
+Outcome = Literal["ok", "throttled", "failed", "unreached"]
+"""How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
+
+
+class State(IntEnum):
+    IDLE = 0  # not here
+    WAITING = 1  # for a clock
+    UNRESOLVED = 2  # for somebody to ask for its address
+    RESOLVING = 3  # for the answer
+    LEASED = 4
+
+
+class Delay(IntEnum):
+    """What a host waits for; the name as people see it is DELAY_NAMES[delay]."""
+
+    HOST_GAP = 0
+    CRAWL_DELAY = 1
+    RETRY_AFTER = 2
+    BACKOFF = 3
+    ADDRESS = 4
+    SITE = 5
+    DNS = 6
+
+
+_DELAY_OF_KIND = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
+DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns")
+
+TURNED_AWAY_MAX = 8
+"""A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
+one reserved. Only hosts that share both of two clocks (an address and a site with a gap) with others ever need it."""
+
+ADDRESS_BACKOFF_STEPS = 3
+"""An address backs off to at most politeness.backoff_seconds doubled this often: one bad host must not close a server
+that many share."""
+
+_VISIT_SECONDS_LEAST = 0.1
+"""ready_pairs: how long a visit is counted to keep a clock that has no gap."""
+
+
+class HostEntry:
+    """An active host (origin). The frontier subclasses it to add what it needs: `class Host(HostEntry): __slots__ = …`.
+
+    key: name_key(origin); name: bare host name; clock_host: name_key(name); site: name_key(registrable domain).
+    address/address_until: as resolved, or known from the hosts drum; None or past: it will come out of `unresolved`.
+    crawl_delay: seconds, from robots.txt; gap_floor: [site."x"].gap_host_seconds, None for the general one.
+    """
+
+    __slots__ = (
+        "key", "name", "scheme", "port", "clock_host", "site", "address", "address_until", "crawl_delay", "gap_floor",
+        "errand", "state", "ticket", "at", "gates", "delay", "turned_away",
+    )  # noqa: RUF023 - in order of meaning  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        name: str,
+        scheme: str,
+        port: int,
+        site: int,
+        clock_host: int | None = None,
+        address: str | None = None,
+        address_until: float = 0.0,
+        crawl_delay: float = 0.0,
+        gap_floor: float | None = None,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.scheme = scheme
+        self.port = port
+        self.site = site
+        self.clock_host = name_key(name.encode()) if clock_host is None else clock_host
+        self.address = address
+        self.address_until = address_until
+        self.crawl_delay = crawl_delay
+        self.gap_floor = gap_floor
+        self.errand: Errand | None = None
+        self.state = State.IDLE
+        self.ticket = 0  # order of service
+        self.at: Gate | None = None  # the queue it waits in
+        self.gates: tuple[Gate, ...] = ()  # host first; the site if sites have a gap; the address, when known, last
+        self.delay = 0  # Delay it is counted under
+        self.turned_away = 0
+
+    def __repr__(self) -> str:
+        return f"HostEntry({self.scheme}://{self.name}:{self.port}, {State(self.state).name}, {self.address})"
+
+
+class Errand:
+    """What makes an entry a slot asked for by a running visit: it goes first, and beside the clocks its visit holds."""
+
+    __slots__ = ("not_before", "parent", "token")
+
+    def __init__(self, parent: HostEntry, token: object, not_before: float) -> None:
+        self.parent = parent
+        self.token = token
+        self.not_before = not_before  # unix seconds: the gap of the clocks shared with the parent
+
+
+class Politeness:
+    def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
+        self.clocks = Clocks() if clocks is None else clocks
+        self._clock = clock
+        self._params = params
+        self._shared = [ip_network(network) for network in params.shared_addresses]
+        self._heap: list[tuple[float, Gate]] = []  # free gates with waiters, when they come due
+        self._unresolved: deque[HostEntry] = deque()  # some of them gone
+        self._sites_unresolved: dict[int, int] = {}  # site -> hosts in state UNRESOLVED or RESOLVING
+        self._out: set[HostEntry] = set()
+        self._errands: dict[HostEntry, HostEntry] = {}  # parent -> its errand, waiting or leased
+        self._counts = [0] * len(Delay)  # hosts waiting, by Delay
+        self._ticket = 0
+        self._resolving = 0
+
+    # ---- in and out
+
+    def activate(self, entry: HostEntry) -> float:
+        """The host has something to fetch. Returns when its clocks, as far as known, are due. ValueError if active."""
+        if entry.state != State.IDLE:
+            raise ValueError(f"activate: {entry!r} is active")
+        now = self._clock.now()
+        host = self._use(Kind.HOST, entry.clock_host, self._floor(entry))
+        entry.gates = (host,)
+        if self._params.gap_site_seconds > 0:
+            entry.gates = (host, self._use(Kind.SITE, entry.site, self._params.gap_site_seconds))
+        host.next = max(host.next, self.clocks.opened + self.gap_for(entry))
+        self._queue(entry, now)
+        return self.due(entry)
+
+    def deactivate(self, entry: HostEntry) -> None:
+        """Take an entry out (its URLs went elsewhere). Nothing if it is out; ValueError while it is leased."""
+        if entry.state == State.IDLE:
+            return
+        if entry.state == State.LEASED:
+            raise ValueError(f"deactivate: {entry!r} is leased; release it with again=False")
+        self._withdraw(entry)
+        self._drop(entry, self._clock.now())
+
+    def pop(self) -> HostEntry | None:
+        """A host that may be visited now, its clocks held until `release`; None if there is none."""
+        now = self._clock.now()
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            gate = heappop(heap)[1]
+            gate.armed = False
+            if gate.held or gate.first is None:
+                continue  # it comes back with its release, or with a waiter
+            if gate.next > now:
+                self._arm(gate, now)
+                continue
+            entry = self._take(gate, now)
+            if entry is not None:
+                return entry
+        return None
+
+    def pop_errand(self) -> HostEntry | None:
+        """A slot of `request_slot` that may be used now, its clocks held until `release`. Asked for before every pop():
+        it needs no room at a worker, the visit that waits for it has it."""
+        now = self._clock.now()
+        for entry in self._errands.values():  # at most one per visit that is out
+            due = self._errand_due(entry)
+            if due is not None and due <= now:
+                self._hold(entry)
+                return entry
+        return None
+
+    def release(
+        self,
+        entry: HostEntry,
+        *,
+        ended: float | None,
+        fetch_s: float = 0.0,
+        requests: int = 1,
+        outcome: Outcome = "ok",
+        retry_after: float | None = None,
+        crawl_delay: float | None = None,
+        again: bool,
+    ) -> float:
+        """The visit is over: its clocks run from `ended` (None: nothing was asked of the host, and nothing moves).
+
+        When a worker died, pass ended=now: a request may have been under way. fetch_s: duration of the last exchange;
+        retry_after: seconds, as the server said; crawl_delay: as learnt in this visit, None if nothing was. `again`: it
+        waits for its next visit at once; else it is idle, and may be activated later. Returns when its clocks are
+        due (then deactivate it if that is beyond the horizon). ValueError if it is not leased.
+        """
+        if entry.state != State.LEASED:
+            raise ValueError(f"release: {entry!r} is not leased")
+        now = self._clock.now()
+        if crawl_delay is not None:
+            entry.crawl_delay = crawl_delay
+        if outcome in ("failed", "throttled"):
+            ended = now if ended is None else ended
+        elif not requests:
+            ended = None
+        if ended is not None:
+            for gate in entry.gates:
+                self._move(gate, entry, ended, fetch_s, outcome, retry_after)
+        self._out.discard(entry)
+        errand = self._errands.pop(entry, None)
+        if errand is not None and errand.state != State.LEASED:
+            self.deactivate(errand)
+        gates = entry.gates
+        for gate in gates:
+            gate.held -= 1
+        due = self.due(entry)
+        entry.state = State.IDLE
+        if again and entry.errand is None:
+            self._queue(entry, now)
+        else:
+            self._drop(entry, now)
+        for gate in gates:
+            self._arm(gate, now)
+        return due
+
+    # ---- names
+
+    def unresolved(self) -> HostEntry | None:
+        """The next host whose only obstacle is its missing (or outdated) address; None if there is none. Answer with
+        `resolved`, `unresolvable`, or (a name that does not exist) `deactivate`."""
+        while self._unresolved:
+            entry = self._unresolved.popleft()
+            if entry.state == State.UNRESOLVED:
+                entry.state = State.RESOLVING
+                self._resolving += 1
+                return entry
+        return None
+
+    def resolved(self, entry: HostEntry, address: str, expires: float) -> None:
+        """The address of a host that `unresolved` gave. Nothing if the host was deactivated meanwhile."""
+        if entry.state != State.RESOLVING:
+            return
+        now = self._clock.now()
+        self._withdraw(entry)
+        entry.address, entry.address_until = address, expires
+        self._join_address(entry, now)  # for the coming visit at least, however short its time to live
+        self._place(entry, now)
+
+    def unresolvable(self, entry: HostEntry) -> float:
+        """No answer this time: the host backs off as after a failed connection. Returns when it is due."""
+        if entry.state != State.RESOLVING:
+            return self.due(entry)
+        now = self._clock.now()
+        self._withdraw(entry)
+        host = entry.gates[0]
+        self._move(host, entry, now, 0.0, "failed", None)
+        host.why = Delay.DNS
+        self._place(entry, now)
+        return self.due(entry)
+
+    # ---- errands
+
+    def request_slot(self, entry: HostEntry, parent: HostEntry, token: object, fetch_s: float = 0.0) -> float:
+        """A running visit (`parent`) needs one request elsewhere: robots.txt redirected to another authority.
+
+        `entry` is a fresh HostEntry of that authority, whether or not the host is active too. It comes out of
+        `unresolved` like any other, then of `pop_errand` with `entry.errand.token` set. A clock the parent holds is no
+        obstacle, but its gap is kept from now on (fetch_s: duration of the parent's last exchange). Release it when
+        the worker reports the end, or deactivate it while it waits; one still waiting when its parent is released is
+        taken out by itself. Returns when its clocks are due: refuse the slot (deactivate) if the worker cannot wait so
+        long. Two visits may wait for each other's address, so the worker's wait must have a deadline. ValueError for a
+        second slot of one visit at a time.
+        """
+        if parent.state != State.LEASED or parent in self._errands:
+            raise ValueError(f"request_slot: {parent!r} is not leased, or has an errand already")
+        entry.errand = Errand(parent, token, self._clock.now())
+        self.activate(entry)
+        self._errands[parent] = entry
+        self._pause(entry, entry.gates, fetch_s)
+        return max(self.due(entry), entry.errand.not_before)
+
+    def _pause(self, entry: HostEntry, gates: tuple[Gate, ...], fetch_s: float = 0.0) -> None:
+        """Of clocks that an errand shares with its parent, the gap runs from now: the parent's request just ended."""
+        errand = entry.errand
+        if errand is None:
+            return
+        for gate in gates:
+            if gate.held and gate in errand.parent.gates:
+                gap = max(gate.gap, gate.backoff)
+                if gate.kind == Kind.HOST:
+                    gap = max(gap, entry.crawl_delay, errand.parent.crawl_delay, self._stretch(fetch_s))
+                errand.not_before = max(errand.not_before, self._clock.now() + gap)
+
+    def _errand_due(self, entry: HostEntry) -> float | None:
+        """When a waiting errand may start; None while it needs its address or a clock that another visit holds."""
+        errand = entry.errand
+        if errand is None or entry.state != State.WAITING:
+            return None
+        due = errand.not_before
+        for gate in entry.gates:
+            if not gate.held:
+                due = max(due, gate.next)
+            elif gate not in errand.parent.gates:
+                return None
+        return due
+
+    # ---- questions
+
+    def due(self, entry: HostEntry) -> float:
+        """When all clocks of an active entry, held ones as if free now, are due (unix seconds, may lie in the past)."""
+        return max((gate.next for gate in entry.gates), default=0.0)
+
+    def gap_for(self, entry: HostEntry) -> float:
+        """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
+        gap = max(self._floor(entry), entry.crawl_delay)
+        for gate in entry.gates:
+            gap = max(gap, gate.gap, gate.backoff)
+        return gap
+
+    def shared(self, entry: HostEntry) -> bool:
+        """Whether another active host uses its address, or its site where sites have a gap."""
+        return any(gate.users > 1 for gate in entry.gates[1:])
+
+    def visit_size(self, entry: HostEntry) -> int:
+        """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap."""
+        if any(gate.users > 1 and gate.gap > 0 for gate in entry.gates[1:]):
+            return 1
+        gap = self.gap_for(entry)
+        if gap <= 0:
+            return self._params.visit_urls_max
+        return min(1 + int(self._params.visit_seconds / gap), self._params.visit_urls_max)
+
+    def promises(self, entry: HostEntry) -> list[Promise]:
+        """The clocks a lease of the entry moves, for LeaseLog.append."""
+        gap = self.gap_for(entry)
+        return [
+            Promise(gate.kind, gate.key, gap if gate.kind == Kind.HOST else max(gate.gap, gate.backoff))
+            for gate in entry.gates
+            if gate.key
+        ]
+
+    def promises_out(self) -> list[Promise]:
+        """Those of every lease that is out, for LeaseLog.roll."""
+        return [promise for entry in self._out for promise in self.promises(entry)]
+
+    def next_due(self) -> float | None:
+        """When the next clock with a waiter comes due: later than now if pop() just returned None. None: nothing waits
+        for a clock (but hosts may be leased, or wait for their address)."""
+        heap = self._heap
+        errands = [due for entry in self._errands.values() if (due := self._errand_due(entry)) is not None]
+        while heap:
+            due, gate = heap[0]
+            if gate.first is not None and not gate.held and gate.next <= due:
+                return min(due, *errands) if errands else due
+            heappop(heap)
+            gate.armed = False
+            self._arm(gate, self._clock.now())
+        return min(errands, default=None)
+
+    @property
+    def leased(self) -> int:
+        return len(self._out)
+
+    @property
+    def waiting(self) -> int:
+        """Active entries that are not leased, those without an address included."""
+        return sum(self._counts)
+
+    @property
+    def resolving(self) -> int:
+        """Names asked for and not answered."""
+        return self._resolving
+
+    def delayed(self) -> dict[str, int]:
+        """Hosts that wait, by what for (DELAY_NAMES). Those whose clock came due since are left out, see `ready`.
+        Costs O(hosts due now)."""
+        counts = list(self._counts)
+        for gate in self._due(self._clock.now()):
+            for entry in gate.some(1):
+                counts[entry.delay] -= 1
+        return {name: count for name, count in zip(DELAY_NAMES, counts, strict=True) if count}
+
+    @property
+    def ready(self) -> int:
+        """Hosts at the front of a clock that is due: what `delayed` leaves out. Costs O(hosts due now)."""
+        return sum(1 for _ in self._due(self._clock.now()))
+
+    def ready_pairs(self, within_s: float = 0.0, limit: int = 1 << 30) -> int:
+        """Visits that could start within the next seconds beside those that are out: distinct (address, site) pairs,
+        an address counted at most as often as its gap lets it start; hosts without an address count once per site.
+        Stops counting at `limit`; costs O(limit) or O(hosts due then)."""
+        horizon = self._clock.now() + within_s
+        pairs: set[tuple[int, int]] = set()
+        starts: dict[int, int] = {}
+        sites: set[int] = set()
+        for gate in self._due(horizon):
+            for entry in gate.some(self._starts(gate, within_s)):
+                address = entry.gates[-1]
+                if address.kind != Kind.ADDRESS:
+                    sites.add(entry.site)
+                elif not address.held and address.next <= horizon and (address.key, entry.site) not in pairs:
+                    count = starts.get(address.key, 0)
+                    if count < self._starts(address, within_s):
+                        starts[address.key] = count + 1
+                        pairs.add((address.key, entry.site))
+            if len(pairs) + len(sites) >= limit:
+                return limit
+        missing = sum(1 for site in sites if site not in self._sites_unresolved)
+        return min(limit, len(pairs) + missing + len(self._sites_unresolved))
+
+    def observe(
+        self,
+        *,
+        clock_host: int,
+        address: str | None,
+        site: int,
+        ended: float,
+        fetch_s: float = 0.0,
+        outcome: Outcome = "ok",
+        retry_after: float | None = None,
+        crawl_delay: float = 0.0,
+    ) -> None:
+        """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have."""
+        entry = HostEntry(key=0, name="", scheme="", port=0, site=site, clock_host=clock_host, crawl_delay=crawl_delay)
+        gates = [self._use(Kind.HOST, clock_host, self._floor(entry))]
+        if address:
+            gates.append(self._use(Kind.ADDRESS, name_key(address.encode()), self._address_gap(address)))
+            gates[-1].lenient = self._is_shared(address)
+        if self._params.gap_site_seconds > 0:
+            gates.append(self._use(Kind.SITE, site, self._params.gap_site_seconds))
+        entry.gates = tuple(gates)
+        for gate in gates:
+            self._move(gate, entry, ended, fetch_s, outcome, retry_after)
+        self._drop(entry, self._clock.now())
+
+    # ---- the queues
+
+    def _queue(self, entry: HostEntry, now: float) -> None:
+        """Begin to wait, behind all who wait. An address that will have expired by then is dropped first."""
+        self._ticket += 1
+        entry.ticket = self._ticket
+        entry.turned_away = 0
+        if entry.address and entry.address_until > max(now, self.due(entry)):
+            self._join_address(entry, now)
+        else:
+            self._leave_address(entry, now)
+        self._place(entry, now)
+
+    def _place(self, entry: HostEntry, now: float) -> None:
+        """Into the queue of a clock that keeps it, or of names, or (nothing does) of its host, due at once."""
+        if entry.errand is not None:
+            entry.state = State.WAITING
+            if entry.gates[-1].kind != Kind.ADDRESS:
+                self._await_address(entry)
+            return
+        gate = self._obstacle(entry, now)
+        if gate is None and entry.gates[-1].kind != Kind.ADDRESS:
+            self._await_address(entry)
+        else:
+            self._wait(entry, gate or entry.gates[0], now)
+
+    def _wait(self, entry: HostEntry, gate: Gate, now: float) -> None:
+        entry.state = State.WAITING
+        entry.delay = gate.why if gate.kind == Kind.HOST else _DELAY_OF_KIND[Kind(gate.kind)]
+        self._counts[entry.delay] += 1
+        gate.join(entry)
+        self._arm(gate, now)
+
+    def _await_address(self, entry: HostEntry) -> None:
+        entry.state = State.UNRESOLVED
+        entry.delay = Delay.DNS
+        self._counts[Delay.DNS] += 1
+        self._sites_unresolved[entry.site] = self._sites_unresolved.get(entry.site, 0) + 1
+        if entry.errand is None:
+            self._unresolved.append(entry)
+        else:
+            self._unresolved.appendleft(entry)
+
+    def _withdraw(self, entry: HostEntry) -> None:
+        """Out of whatever it waits in."""
+        if entry.state == State.WAITING:
+            if entry.at is not None:  # an errand waits in no queue
+                self._counts[entry.delay] -= 1
+                entry.at.leave(entry)
+            return
+        self._counts[Delay.DNS] -= 1
+        if entry.state == State.RESOLVING:
+            self._resolving -= 1
+        left = self._sites_unresolved[entry.site] - 1
+        if left:
+            self._sites_unresolved[entry.site] = left
+        else:
+            del self._sites_unresolved[entry.site]
+        entry.state = State.IDLE
+        if len(self._unresolved) > 2 * self._counts[Delay.DNS] + 1024:  # those that went before they were asked for
+            self._unresolved = deque(other for other in self._unresolved if other.state == State.UNRESOLVED)
+
+    def _arm(self, gate: Gate, now: float) -> None:
+        """Into the heap, if the gate is free and its first waiter may have it.
+
+        One that is due already goes behind those that were due before, however long ago it was last used: else a
+        stream of new hosts would keep the old ones waiting.
+        """
+        first = gate.first
+        if first is None or gate.held or gate.armed:
+            return
+        if gate.reserved is not None and gate.reserved.ticket < first.ticket:
+            return
+        gate.armed = True
+        heappush(self._heap, (gate.next if gate.next > now else now, gate))
+
+    def _due(self, by: float) -> Iterator[Gate]:
+        """The free gates with waiters that are due by then: a walk of the heap from its top."""
+        heap = self._heap
+        stack = [0]
+        while stack:
+            index = stack.pop()
+            if index >= len(heap) or heap[index][0] > by:
+                continue
+            gate = heap[index][1]
+            if gate.first is not None and not gate.held and gate.next <= by:
+                yield gate
+            stack.append(2 * index + 1)
+            stack.append(2 * index + 2)
+
+    def _starts(self, gate: Gate, within_s: float) -> int:
+        """Visits that a clock allows within the next seconds, once due."""
+        return 1 + int(within_s / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))
+
+    def _obstacle(self, entry: HostEntry, now: float) -> Gate | None:
+        """The clock to wait for: one that is held, else the one due last; None if all are due and free."""
+        found: Gate | None = None
+        for gate in entry.gates:
+            if gate.held:
+                return gate
+            taken = gate.reserved is not None and gate.reserved.ticket < entry.ticket
+            if (taken or gate.next > now) and (found is None or gate.next > found.next):
+                found = gate
+        return found
+
+    def _take(self, gate: Gate, now: float) -> HostEntry | None:
+        """Lease the oldest waiter of a due, free gate that nothing else keeps; the others go where they must wait."""
+        while (entry := gate.first) is not None:
+            if gate.reserved is not None and gate.reserved.ticket < entry.ticket:
+                return None
+            self._withdraw(entry)
+            other = self._obstacle(entry, now)
+            if other is None:
+                if entry.gates[-1].kind == Kind.ADDRESS:
+                    self._hold(entry)
+                    return entry
+                self._await_address(entry)
+                continue
+            entry.turned_away += 1
+            if entry.turned_away > TURNED_AWAY_MAX:
+                gate.reserved = entry
+            self._wait(entry, other, now)
+        return None
+
+    def _hold(self, entry: HostEntry) -> None:
+        entry.state = State.LEASED
+        self._out.add(entry)
+        for gate in entry.gates:
+            gate.held += 1
+            if gate.reserved is entry:
+                gate.reserved = None
+
+    # ---- the gates
+
+    def _use(self, kind: int, key: int, gap: float) -> Gate:
+        gate = self.clocks.gate(kind, key)
+        gate.users += 1
+        gate.gap = max(gate.gap, gap) if kind == Kind.HOST else gap
+        gate.next = max(gate.next, self.clocks.opened + gap)
+        return gate
+
+    def _drop(self, entry: HostEntry, now: float) -> None:
+        """The entry uses its gates no more."""
+        entry.state = State.IDLE
+        gates, entry.gates = entry.gates, ()
+        if entry.errand is not None and self._errands.get(entry.errand.parent) is entry:
+            del self._errands[entry.errand.parent]
+        for gate in gates:
+            self._unuse(gate, entry, now)
+
+    def _unuse(self, gate: Gate, entry: HostEntry, now: float) -> None:
+        gate.users -= 1
+        if gate.reserved is entry:
+            gate.reserved = None
+            self._arm(gate, now)
+        self.clocks.let_go(gate, now)
+
+    def _join_address(self, entry: HostEntry, now: float) -> None:
+        assert entry.address is not None
+        key = name_key(entry.address.encode())
+        last = entry.gates[-1]
+        if last.kind == Kind.ADDRESS and last.key == key:
+            return
+        self._leave_address(entry, now)
+        gate = self._use(Kind.ADDRESS, key, self._address_gap(entry.address))
+        gate.lenient = self._is_shared(entry.address)
+        entry.gates = (*entry.gates, gate)
+        self._pause(entry, (gate,))
+
+    def _leave_address(self, entry: HostEntry, now: float) -> None:
+        last = entry.gates[-1]
+        if last.kind == Kind.ADDRESS:
+            entry.gates = entry.gates[:-1]
+            self._unuse(last, entry, now)
+
+    def _move(
+        self, gate: Gate, entry: HostEntry, ended: float, fetch_s: float, outcome: Outcome, retry_after: float | None
+    ) -> None:
+        """An exchange ended: when the clock is due again, and why."""
+        params = self._params
+        why = Delay.HOST_GAP
+        if gate.kind == Kind.HOST:
+            gate.gap = max(self._floor(entry), self._stretch(fetch_s))
+            _back_off_host(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
+        elif gate.kind == Kind.ADDRESS and not gate.lenient:
+            _back_off_address(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
+        wait = gate.gap
+        if gate.kind == Kind.HOST and entry.crawl_delay > wait:
+            wait, why = entry.crawl_delay, Delay.CRAWL_DELAY
+        if gate.backoff > wait:
+            wait, why = gate.backoff, Delay.BACKOFF
+        if gate.kind == Kind.HOST and retry_after is not None:
+            believed = min(retry_after, params.retry_after_max_seconds)
+            if believed > wait:
+                wait, why = believed, Delay.RETRY_AFTER
+        if ended + wait > gate.next:
+            gate.next = ended + wait
+            gate.why = why
+        self.clocks.moved(gate)
+
+    def _stretch(self, fetch_s: float) -> float:
+        """The part of a host's gap that grows with the last fetch."""
+        return min(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
+
+    def _address_gap(self, address: str) -> float:
+        if self._is_shared(address):
+            return self._params.gap_shared_address_seconds
+        return self._params.gap_address_seconds
+
+    def _is_shared(self, address: str) -> bool:
+        if not self._shared:
+            return False
+        parsed = ip_address(address)
+        return any(parsed in network for network in self._shared)
+
+    def _floor(self, entry: HostEntry) -> float:
+        return self._params.gap_host_seconds if entry.gap_floor is None else entry.gap_floor
+
+
+def _back_off_host(gate: Gate, outcome: Outcome, first: float, top: float) -> None:
+    """Additive increase, multiplicative decrease of the rate: a bad visit doubles the back-off, each good one adds a
+    quarter of the first back-off's rate, until it is shorter than the gap or no longer worth the name."""
+    if outcome in ("throttled", "failed"):
+        gate.backoff = min(max(first, 2 * gate.backoff), top)
+    elif outcome == "ok" and gate.backoff > 0:
+        eased = 1 / (1 / gate.backoff + 1 / (4 * first)) if first > 0 else 0.0
+        gate.backoff = eased if eased > max(gate.gap, first / 4) else 0.0
+
+
+def _back_off_address(gate: Gate, outcome: Outcome, first: float, top: float) -> None:
+    """Gentler than a host's, for its hosts fail for their own reasons: from twice the gap; a good visit halves it."""
+    if outcome in ("throttled", "failed"):
+        top = min(top, first * 2**ADDRESS_BACKOFF_STEPS)
+        gate.backoff = min(max(2 * gate.gap, first / 8, 2 * gate.backoff), top)
+    elif outcome == "ok" and gate.backoff > 0:
+        eased = gate.backoff / 2
+        gate.backoff = eased if eased > max(gate.gap, first / 8) else 0.0
