@@ -157,7 +157,7 @@ class JobDir:
         who = f" (process {text})" if text.isdecimal() else ""
         return f"{self.path}: in use by a crawl that is running{who}; see `irlcrawl status` and `irlcrawl stop`"
 
-    # -- the configuration it runs with ----------------------------------------------------------------------------------
+    # -- the configuration it runs with --------------------------------------------------------------------------------
 
     def write_config(self, text: str) -> None:
         """Replace irlcrawl.toml at once and durably. Raises JobError, JobFull."""

@@ -12,7 +12,7 @@ import io
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import zstandard
 
@@ -65,9 +65,9 @@ class _TooLong(ValueError):
     pass
 
 
-def _open(name: str, stdin: IO[bytes] | None) -> IO[bytes]:
-    raw: IO[bytes] = open(name, "rb") if name != "-" else stdin or sys.stdin.buffer  # noqa: SIM115 the caller closes it
-    stream = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
+def _open(name: str, stdin: IO[bytes] | None) -> Any:
+    raw = open(name, "rb", buffering=0) if name != "-" else stdin or sys.stdin.buffer  # noqa: SIM115 the caller closes
+    stream = io.BufferedReader(raw)
     magic = stream.peek(4)[:4]
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(stream, "rb")
