@@ -1,0 +1,153 @@
+"""What a crawl is doing, as one flat record: the crawl makes it, `status` prints it, programs read it as JSON.
+
+A crawl that runs is asked through its control socket. When none runs, the last record it committed (catalogue entry
+`status`) is what there is. `FIELDS` is the whole shape; a field nobody filled is null rather than absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.watch import words
+from irlcrawl.watch.control import ask
+
+FIELDS: dict[str, str] = {
+    "state": "running, stopping, busy (in use but not answering yet or any more), killed, or how the last run ended",
+    "source": "live (asked) or committed (the last commit of a crawl that does not run)",
+    "pid": "process of the running crawl",
+    "started": "unix seconds: this or the last run",
+    "updated": "unix seconds: when this was counted",
+    "elapsed_s": "seconds all runs of the crawl took together",
+    "fetched": "URLs that ended with an HTTP response",
+    "fetched_by_reason": "ok, http_error, redirect, truncated -> count",
+    "failed": "URLs that ended without a response",
+    "failed_by_reason": "reason -> count",
+    "excluded": "URLs that were not to be requested",
+    "excluded_by_reason": "reason -> count",
+    "bytes": "received, header and body",
+    "pages_per_s": "over the last half minute or so; over the whole run when it has ended",
+    "discovered_urls": "different URLs in scope ever found",
+    "queued_urls": "of these, waiting anywhere",
+    "leased_urls": "of these, with a worker now",
+    "duplicate_urls": "links to URLs already known",
+    "out_of_scope_urls": "links that lead out of scope",
+    "queued_hosts": "hosts with URLs ready or waiting for a clock",
+    "ready_hosts": "of these, hosts that may be visited now",
+    "delayed_hosts": "why others may not -> count",
+    "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
+    "fetch_failures": "requests without a response, repeated ones included",
+    "retry_count": "requests put off to be repeated",
+    "frontier_latency_s": "duration of the last turn",
+    "workers": "fetch worker processes alive",
+    "memory_bytes": "resident, all processes",
+    "warc_bytes": "written to archives",
+    "disk_free_bytes": "on JOB's file system",
+}
+
+ENDED = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed",
+    ExitCode.DISK_FULL: "disk full",
+    ExitCode.DAMAGED: "damaged",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.FORCED: "forced to stop",
+    ExitCode.SIZE_LIMIT: "at its size limit",
+    ExitCode.TIME_LIMIT: "at its time limit",
+}
+"""`state` of a crawl that ended with this code."""
+
+ALIVE = ("running", "stopping", "busy")
+
+
+def complete(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with every field of FIELDS present, in their order; unknown fields follow."""
+    return {**dict.fromkeys(FIELDS), **values}
+
+
+def read_status(job: JobDir) -> dict[str, Any]:
+    """The record of `job`, live or committed. Raises ControlError, drum's Damaged, OSError."""
+    live = ask(job.socket, "status")
+    if live is not None:
+        return complete({**live, "source": "live"})
+    locked = job.is_locked()
+    values = complete({"state": "new", **_committed(job), "source": "committed"})
+    if locked:
+        values["state"] = "busy"
+    elif values["state"] in ALIVE:
+        values["state"] = "killed"
+    return values
+
+
+def _committed(job: JobDir) -> dict[str, Any]:
+    from drum import Catalog  # loads numpy: only when no crawl could be asked
+
+    try:
+        catalog = Catalog.open(job.state, readonly=True)
+    except FileNotFoundError:
+        return {}  # started, but killed before its first commit
+    return dict(catalog.get("status") or {})
+
+
+def lines(values: Mapping[str, Any]) -> list[str]:
+    """The record in a person's words, one fact a line."""
+    number = {name: value or 0 for name, value in values.items() if value is None or isinstance(value, int | float)}
+    told = [
+        ("state", _state(values)),
+        ("fetched", f"{words.plural(number['fetched'], 'URL')}, {words.size(number['bytes'])}{_rate(values)}"),
+        ("", words.parts(values["fetched_by_reason"])),
+        ("failed", _total(values, "failed")),
+        ("excluded", _total(values, "excluded")),
+        ("waiting", _waiting(values)),
+        ("delayed", words.parts(values["delayed_hosts"])),
+        ("links", _links(values)),
+        ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
+                    f"{words.plural(number['fetch_failures'], 'request')} without a response"),
+        ("turn", f"the last one took {words.duration(values['frontier_latency_s'])}"),
+    ]  # fmt: skip
+    return [f"{name:<10}{text}" for name, text in told if text]
+
+
+def line(values: Mapping[str, Any]) -> str:
+    """The record in one line, for logs and terminals without a screen."""
+    told = [
+        f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
+        words.size(values["bytes"] or 0),
+        f"waiting {words.count(values['queued_urls'] or 0)} of {words.plural(values['queued_hosts'] or 0, 'host')}",
+        f"ready {words.count(values['ready_hosts'] or 0)}",
+        f"failed {words.count(values['failed'] or 0)}",
+        f"excluded {words.count(values['excluded'] or 0)}",
+    ]
+    return ", ".join(told)
+
+
+def _state(values: Mapping[str, Any]) -> str:
+    text = str(values["state"])
+    if text == "killed":
+        text = "killed; the same command goes on"
+    return text + (f", after {words.duration(values['elapsed_s'])}" if values["elapsed_s"] is not None else "")
+
+
+def _rate(values: Mapping[str, Any]) -> str:
+    return f" ({words.rate(values['pages_per_s'])}/s)" if values["pages_per_s"] is not None else ""
+
+
+def _total(values: Mapping[str, Any], name: str) -> str:
+    total = values[name] or 0
+    reasons = words.parts(values[f"{name}_by_reason"])
+    return words.count(total) + (f" ({reasons})" if reasons else "")
+
+
+def _waiting(values: Mapping[str, Any]) -> str:
+    text = f"{words.plural(values['queued_urls'] or 0, 'URL')}, {words.plural(values['queued_hosts'] or 0, 'host')}"
+    text += f" ({words.count(values['ready_hosts'] or 0)} ready)"
+    longest = (values["per_host_queue_size"] or {}).get("max")
+    return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
+
+
+def _links(values: Mapping[str, Any]) -> str:
+    return (
+        f"{words.plural(values['discovered_urls'] or 0, 'URL')} found, {words.count(values['duplicate_urls'] or 0)} "
+        f"links to known ones, {words.count(values['out_of_scope_urls'] or 0)} out of scope"
+    )

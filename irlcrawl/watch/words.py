@@ -1,0 +1,54 @@
+"""Numbers as people read them, alike wherever the program speaks to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def count(number: float | None) -> str:
+    """12,345; a dash when it is not known."""
+    return "-" if number is None else f"{number:,.0f}"
+
+
+def rate(number: float | None) -> str:
+    """Two or three digits that mean something: 0.25, 3.1, 45, 1,234."""
+    if number is None:
+        return "-"
+    return f"{number:,.0f}" if number >= 10 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"
+
+
+def size(number: float | None) -> str:
+    """Bytes with the unit that gives one to three digits before the point (1 kB = 1000 bytes)."""
+    if number is None:
+        return "-"
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 999.5:
+            return f"{number:.0f} {unit}" if unit == "bytes" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:,.1f} TB"
+
+
+def duration(seconds: float | None) -> str:
+    """Two units at most: 1.4 s, 59 s, 3 min 20 s, 5 h 01 min, 12 d 3 h."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def parts(numbers: Mapping[str, Any] | None) -> str:
+    """`{"robots": 300, "dns": 2}` as `robots 300, dns 2`, largest first, what is zero left out."""
+    items = sorted((numbers or {}).items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name.replace('_', ' ')} {count(number)}" for name, number in items if number)
+
+
+def plural(number: float, one: str, many: str | None = None) -> str:
+    """`1 page`, `2 pages`."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
