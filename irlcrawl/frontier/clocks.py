@@ -5,7 +5,7 @@ uses, and those nobody uses but which still promise something (they lie in the f
 forgets the others, so memory is bounded by the hosts that are active plus `idle_max`.
 
 What survives (DESIGN section 4): `delta()` gives the clocks moved since the last commit, for one section per commit;
-`LeaseLog` names, before a request goes out, the clocks it will move. On open, `load()` takes the sections and
+`leases.LeaseLog` names, before a request goes out, the clocks it will move. On open, `load()` takes the sections and
 `open()` the log. None of this does any I/O.
 """
 
@@ -51,10 +51,10 @@ class Gate:
     A host leaves the middle of the queue by pointing its `at` elsewhere; what it leaves behind is skipped later.
     """
 
-    __slots__ = (
+    __slots__ = (  # noqa: RUF023 - in order of meaning
         "kind", "key", "next", "gap", "backoff", "why", "lenient", "held", "users", "waiting", "first", "rest",
         "armed", "reserved", "unsaved", "stored",
-    )  # noqa: RUF023 - in order of meaning  # fmt: skip
+    )  # fmt: skip
 
     def __init__(self, kind: int, key: int, due: float = 0.0, gap: float = 0.0, backoff: float = 0.0) -> None:
         self.kind = kind

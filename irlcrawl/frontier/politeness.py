@@ -4,7 +4,7 @@ How the frontier uses it:
 
     polite = Politeness(clock, config.politeness, Clocks(config.frontier.hosts_active_max))
     polite.activate(entry)                            # the host has URLs in runs
-    while (entry := polite.pop_errand()): …           # slots that running visits asked for: first, and without room
+    while entry := polite.pop_errand(): …             # slots that running visits asked for: they need no room
     while room and (entry := polite.pop()):           # a visit may start now; its clocks are held from here on
         leases.append(polite.promises(entry))         # before the lease goes to a worker
         send(entry.address, urls=polite.visit_size(entry), gap=polite.gap_for(entry))
@@ -85,10 +85,10 @@ class HostEntry:
     crawl_delay: seconds, from robots.txt; gap_floor: [site."x"].gap_host_seconds, None for the general one.
     """
 
-    __slots__ = (
+    __slots__ = (  # noqa: RUF023 - in order of meaning
         "key", "name", "scheme", "port", "clock_host", "site", "address", "address_until", "crawl_delay", "gap_floor",
         "errand", "state", "ticket", "at", "gates", "delay", "turned_away",
-    )  # noqa: RUF023 - in order of meaning  # fmt: skip
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -177,7 +177,9 @@ class Politeness:
         self._drop(entry, self._clock.now())
 
     def pop(self) -> HostEntry | None:
-        """A host that may be visited now, its clocks held until `release`; None if there is none."""
+        """A host that may be visited now, its clocks held until `release`; None if there is none. Errands go first."""
+        if self._errands and (errand := self.pop_errand()) is not None:
+            return errand
         now = self._clock.now()
         heap = self._heap
         while heap and heap[0][0] <= now:
@@ -194,8 +196,8 @@ class Politeness:
         return None
 
     def pop_errand(self) -> HostEntry | None:
-        """A slot of `request_slot` that may be used now, its clocks held until `release`. Asked for before every pop():
-        it needs no room at a worker, the visit that waits for it has it."""
+        """A slot of `request_slot` that may be used now, its clocks held until `release`. Ask for it also when no
+        worker has room for a visit: the visit that waits for the slot has it."""
         now = self._clock.now()
         for entry in self._errands.values():  # at most one per visit that is out
             due = self._errand_due(entry)
@@ -221,9 +223,12 @@ class Politeness:
         When a worker died, pass ended=now: a request may have been under way. fetch_s: duration of the last exchange;
         retry_after: seconds, as the server said; crawl_delay: as learnt in this visit, None if nothing was. `again`: it
         waits for its next visit at once; else it is idle, and may be activated later. Returns when its clocks are
-        due (then deactivate it if that is beyond the horizon). ValueError if it is not leased.
+        due (then deactivate it if that is beyond the horizon). ValueError if it is not leased; only an errand may be
+        over already, with its visit.
         """
         if entry.state != State.LEASED:
+            if entry.errand is not None:
+                return self.due(entry)
             raise ValueError(f"release: {entry!r} is not leased")
         now = self._clock.now()
         if crawl_delay is not None:
@@ -237,7 +242,9 @@ class Politeness:
                 self._move(gate, entry, ended, fetch_s, outcome, retry_after)
         self._out.discard(entry)
         errand = self._errands.pop(entry, None)
-        if errand is not None and errand.state != State.LEASED:
+        if errand is not None and errand.state == State.LEASED:
+            self.release(errand, ended=now, again=False)
+        elif errand is not None:
             self.deactivate(errand)
         gates = entry.gates
         for gate in gates:
@@ -295,10 +302,11 @@ class Politeness:
         `entry` is a fresh HostEntry of that authority, whether or not the host is active too. It comes out of
         `unresolved` like any other, then of `pop_errand` with `entry.errand.token` set. A clock the parent holds is no
         obstacle, but its gap is kept from now on (fetch_s: duration of the parent's last exchange). Release it when
-        the worker reports the end, or deactivate it while it waits; one still waiting when its parent is released is
-        taken out by itself. Returns when its clocks are due: refuse the slot (deactivate) if the worker cannot wait so
-        long. Two visits may wait for each other's address, so the worker's wait must have a deadline. ValueError for a
-        second slot of one visit at a time.
+        the worker reports the end, or deactivate it while it waits; when its parent is released it is over too.
+
+        Returns when its clocks are due: refuse the slot (deactivate) if the worker cannot wait so long. Two visits may
+        wait for each other's address, so the worker's wait must have a deadline. ValueError for a second slot of one
+        visit at a time.
         """
         if parent.state != State.LEASED or parent in self._errands:
             raise ValueError(f"request_slot: {parent!r} is not leased, or has an errand already")
