@@ -1,0 +1,81 @@
+"""`python -m tools.docsweb up|down|reach|audit DIR`: see --help of each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from tools.docsweb import audit, oracle, serve
+from tools.docsweb.sets import DocswebError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 docsweb could not do it (stderr says why), 2 wrong usage, 9 the audit found a fault."""
+    options = _parser().parse_args(argv)
+    try:
+        return int(options.run(options))
+    except DocswebError as error:
+        print(f"docsweb: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.docsweb", description="A real web on loopback, of Debian's documentation.")
+    verbs = parser.add_subparsers(required=True, metavar="up|down|reach|audit")
+    up = verbs.add_parser("up", help="serve the sets and print as JSON what a crawl of them needs")
+    up.add_argument("--sets", default="all", help="comma-separated names or groups (p5, all); default all")
+    up.add_argument("--mirrors", type=int, default=0, help="hosts mN.NAME.test beside each NAME.test")
+    up.add_argument("--addresses", type=int, default=0, help="deal all hosts over so many addresses; default one per set")
+    up.add_argument("--port", type=int, default=0, help="default: 80 where it may be bound, else a free high port")
+    up.add_argument("--no-gzip", action="store_true", help="send everything uncompressed")
+    up.set_defaults(run=_up)
+    down = verbs.add_parser("down", help="end the daemons; the logs stay")
+    down.set_defaults(run=lambda o: print(json.dumps({"ended": serve.down(o.directory)})) or 0)
+    reach = verbs.add_parser("reach", help="compute from the files what a crawl must request")
+    reach.add_argument("--urls", action="store_true", help="print the URLs, one a line, instead of counts")
+    reach.set_defaults(run=_reach)
+    check = verbs.add_parser("audit", help="compare the access log with reach and with promised gaps; exit 9 on a fault")
+    check.add_argument("--gap-host", type=float, default=0, help="seconds promised between two requests to a host")
+    check.add_argument("--gap-address", type=float, default=0, help="seconds promised between two requests to an address")
+    check.set_defaults(run=_audit)
+    for verb in (up, down, reach, check):
+        verb.add_argument("directory", metavar="DIR", type=Path, help="directory of the web")
+    return parser
+
+
+def _up(options: argparse.Namespace) -> int:
+    web = serve.up(
+        options.directory, options.sets, mirrors=options.mirrors, addresses=options.addresses, port=options.port,
+        gzip=not options.no_gzip,
+    )  # fmt: skip
+    for reason in web.missing.values():
+        print(f"docsweb: left out {reason}", file=sys.stderr)
+    print(json.dumps(web.summary(), indent=1))
+    return 0
+
+
+def _reach(options: argparse.Namespace) -> int:
+    web = serve.load(options.directory)
+    if options.urls:
+        sys.stdout.writelines(url + "\n" for url in sorted(oracle.expected(web)))
+    else:
+        print(json.dumps(oracle.counts(web), indent=1))
+    return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    web = serve.load(options.directory)
+    report = audit.report(audit.read(web.access_log), oracle.expected(web), oracle.disallowed(web))
+    report |= {
+        "closest_host_s": audit.closest(audit.read(web.access_log), "host"),
+        "closest_address_s": audit.closest(audit.read(web.access_log), "address"),
+    }
+    print(json.dumps(report, indent=1))
+    close = report["closest_host_s"] < options.gap_host or report["closest_address_s"] < options.gap_address
+    return 9 if close or any(report[f] for f in ("missing", "unexpected", "repeated", "disallowed")) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
