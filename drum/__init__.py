@@ -1,11 +1,15 @@
 """Disk repository with update management: check, update and merge billions of keys in sequential passes."""
 
 from drum.catalog import Catalog, Edits
+from drum.fifo import Fifo
 from drum.files import Damaged, Files
+from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
 from drum.ragged import BYTES, Batch, Ragged, Schema
+from drum.repository import Bucket, MergeStats, Repository
 from drum.segment import Section, SectionWriter, Segment, SegmentPool, SegmentWriter
 
 __all__ = [
-    "BYTES", "Batch", "Catalog", "Damaged", "Edits", "Files", "Ragged", "Schema", "Section", "SectionWriter",
-    "Segment", "SegmentPool", "SegmentWriter",
+    "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Damaged", "Edits", "Fifo", "Files", "Kernel",
+    "MergeStats", "Ragged", "Repository", "Result", "Schema", "Section", "SectionWriter", "Segment", "SegmentPool",
+    "SegmentWriter", "Update",
 ]  # fmt: skip

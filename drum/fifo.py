@@ -1,0 +1,183 @@
+"""A durable queue of batches: sections named in the catalogue, taken by label.
+
+Every row has a label, an unsigned integer column of its own: the number of the queue it stands in, the time at which it
+is due. Taking through a label hands out every row up to it, of all queue numbers in one pass, however many there are;
+what was taken is one integer a section. Sections wholly taken lose their name; many small ones are rewritten as one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum.catalog import Catalog, Edits
+from drum.ragged import Batch
+from drum.segment import SegmentPool, SegmentWriter
+from drum.store import TIER, to_rewrite
+
+
+@dataclass
+class _Part:
+    """A section of the queue. Rows with a label up to `taken` are gone (-1: none)."""
+
+    serial: int
+    file: str
+    section: str
+    labels: NDArray[np.uint64]  # of the rows left, ascending
+    counts: NDArray[np.int64]
+    taken: int = -1
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"file": self.file, "section": self.section, "taken": self.taken}
+
+
+class Fifo:
+    """Named `name` within a catalogue; reopening is constructing it again.
+
+    label: the column (unsigned, any width) whose value is a row's label. Rows come out section by section in the order
+    of their appending, within a section by label, then arrival. Appending a label that was already taken is fine: the
+    row is there for the next take.
+    """
+
+    def __init__(self, name: str, catalog: Catalog, pool: SegmentPool, label: str = "label") -> None:
+        self.name, self.pool, self.label = name, pool, label
+        self.prefix = f"fifo/{name}/"
+        self._lock = threading.Lock()
+        self._parts = [
+            self._load(int(key.removeprefix(self.prefix)), value["file"], value["section"], value["taken"])
+            for key, value in catalog.items(self.prefix)
+        ]
+        self._serial = max((part.serial for part in self._parts), default=0)
+
+    @property
+    def rows(self) -> int:
+        """Rows not taken, exact."""
+        with self._lock:
+            return sum(part.rows for part in self._parts)
+
+    @property
+    def sections(self) -> int:
+        return len(self._parts)
+
+    def counts(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """(labels ascending, rows not taken of each)."""
+        with self._lock:
+            parts = list(self._parts)
+        if not parts:
+            return np.empty(0, np.uint64), np.empty(0, np.int64)
+        labels, inverse = np.unique(np.concatenate([part.labels for part in parts]), return_inverse=True)
+        sums = np.zeros(len(labels), np.int64)
+        np.add.at(sums, inverse, np.concatenate([part.counts for part in parts]))
+        return labels, sums
+
+    def label_for(self, rows: int) -> int | None:
+        """The smallest label through which at least `rows` rows can be taken; the last label if all are fewer; None
+        when the queue is empty."""
+        labels, counts = self.counts()
+        if not len(labels):
+            return None
+        return int(labels[min(int(np.searchsorted(np.cumsum(counts), rows)), len(labels) - 1)])
+
+    def put(self, writer: SegmentWriter, edits: Edits, batch: Batch) -> None:
+        """Write a batch as a section of `writer` and append that."""
+        if batch.rows:
+            name = f"fifo.{self.name}.{len(writer.sections)}"
+            writer.section(name, batch.schema).append(batch, labels=batch[self.label])
+            self.append(edits, writer, name)
+
+    def append(self, edits: Edits, where: SegmentWriter | str, section: str) -> None:
+        """Append a section, written with labels equal to the label column: of a writer still open (no more rows may be
+        added to it), or of the file named `where`."""
+        if isinstance(where, SegmentWriter):
+            self.pool.adopt(where)
+            where = where.name
+        part = self._load(self._serial + 1, where, section, -1)
+        if part.rows:
+            with self._lock:
+                self._serial += 1
+                self._parts.append(part)
+            self._name(edits, part)
+
+    def take_through(self, edits: Edits, label: int) -> Iterator[Batch]:
+        """Every row with a label up to `label`, taken when the edits are committed. In memory the rows count as taken
+        at once, even if the iterator is not run to its end."""
+        with self._lock:
+            before = [(part, part.taken) for part in self._parts if len(part.labels) and part.labels[0] <= label]
+            for part, _ in before:
+                self._take(part, label)
+            self._parts = [part for part in self._parts if part.rows]
+        for part, _ in before:
+            if part.rows:
+                self._name(edits, part)
+            else:
+                edits.remove(self._key(part))
+        return self._read(before, label)
+
+    def tier(self, writer: SegmentWriter, edits: Edits) -> int:
+        """Rewrite the newest sections as one when eight of one size have gathered. Returns the rows moved."""
+        with self._lock:
+            parts = list(self._parts)
+        if len(parts) < TIER:
+            return 0
+        count = to_rewrite([*(part.rows for part in parts), 1]) - 1  # as if a smallest one came
+        if count < 2:
+            return 0
+        self.pool.adopt(writer)
+        old = parts[len(parts) - count :]
+        name = f"fifo.{self.name}.{len(writer.sections)}"
+        out = None
+        for part in old:
+            for batch in self._read([(part, part.taken)], None):
+                out = out or writer.section(name, batch.schema)
+                out.append(batch, labels=batch[self.label])
+        assert out is not None  # parts without rows are not kept
+        made = self._load(old[0].serial, writer.name, name, -1)
+        with self._lock:
+            self._parts = [*parts[: len(parts) - count], made]
+        for part in old[1:]:
+            edits.remove(self._key(part))
+        self._name(edits, made)
+        return made.rows
+
+    def _load(self, serial: int, file: str, section: str, taken: int) -> _Part:
+        labels, counts = self.pool.section(file, section).label_counts()
+        part = _Part(serial, file, section, labels, counts.astype(np.int64))
+        self._take(part, taken)
+        return part
+
+    def _take(self, part: _Part, label: int) -> None:
+        if label < 0:
+            return
+        gone = int(np.searchsorted(part.labels, np.uint64(label), side="right"))
+        part.labels, part.counts = part.labels[gone:], part.counts[gone:]
+        part.taken = max(part.taken, label)
+
+    def _read(self, parts: list[tuple[_Part, int]], label: int | None) -> Iterator[Batch]:
+        """Rows of sections with a label after what was taken of each and up to `label`."""
+        for part, taken in parts:
+            section = self.pool.section(part.file, part.section)
+            high = 2**64 - 1 if label is None else label
+            for batch in section.between(taken + 1, high):
+                labels = batch[self.label]
+                mask = labels >= taken + 1
+                if label is not None:
+                    mask &= labels <= label
+                if mask.all():
+                    yield batch
+                elif mask.any():
+                    yield batch.filter(mask)
+
+    def _key(self, part: _Part) -> str:
+        return f"{self.prefix}{part.serial:012d}"
+
+    def _name(self, edits: Edits, part: _Part) -> None:
+        edits.set(self._key(part), part.to_json())
