@@ -101,15 +101,16 @@ class JobDir:
 
     # -- the lock ------------------------------------------------------------------------------------------------------
 
-    def acquire(self, wait_seconds: float = LOCK_WAIT_SECONDS) -> None:
-        """Create what is missing and take the lock. Raises JobLocked after `wait_seconds`, JobError, JobFull."""
+    def acquire(self, wait_seconds: float | None = None) -> None:
+        """Create what is missing and take the lock. Raises JobError, JobFull, and JobLocked after `wait_seconds`
+        (LOCK_WAIT_SECONDS)."""
         self.check_usable()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                if not _flock_within(fd, wait_seconds):
-                    raise JobLocked(self._locked_message())
+                if not _flock_within(fd, LOCK_WAIT_SECONDS if wait_seconds is None else wait_seconds):
+                    raise JobLocked(f"{self.locked_by()}; see `irlcrawl status` and `irlcrawl stop`")
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)  # for people and messages; the lock itself is the flock
                 for directory in (self.state, self.warcs, self.logs):
@@ -152,10 +153,10 @@ class JobDir:
         finally:
             os.close(fd)
 
-    def _locked_message(self) -> str:
+    def locked_by(self) -> str:
+        """`JOB: in use by process N`, for messages."""
         text = self.lock_file.read_text(errors="replace").strip()
-        who = f" (process {text})" if text.isdecimal() else ""
-        return f"{self.path}: in use by a crawl that is running{who}; see `irlcrawl status` and `irlcrawl stop`"
+        return f"{self.path}: in use by " + (f"process {text}" if text.isdecimal() else "a running crawl")
 
     # -- the configuration it runs with --------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class _TooLong(ValueError):
 
 def _open(name: str, stdin: IO[bytes] | None) -> Any:
     raw = open(name, "rb", buffering=0) if name != "-" else stdin or sys.stdin.buffer  # noqa: SIM115 the caller closes
-    stream: Any = io.BufferedReader(raw)  # type: ignore[type-var]  # any binary stream will do
+    stream: Any = io.BufferedReader(raw)
     magic = stream.peek(4)[:4]
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(stream, "rb")

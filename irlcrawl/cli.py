@@ -1,0 +1,201 @@
+"""The command line: which verbs and options there are, and which exit code an error becomes.
+
+What a verb does is in irlcrawl/verbs.py, which imports what is heavy only where a verb needs it. Options of `crawl` are
+made from the table of configuration keys: `--section-key VALUE` for every key there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from irlcrawl import __version__, verbs
+from irlcrawl.config import Config, ConfigError, Key, apply, keys, parse_value
+from irlcrawl.job import ExitCode, JobError
+from irlcrawl.watch.control import ControlError
+
+DEPENDENCIES = (
+    "aiodns", "aiohttp", "brotli", "faust-cchardet", "google-re2", "isal", "numpy", "protego", "publicsuffixlist",
+    "rich", "selectolax", "url-py", "uvloop", "xxhash", "zstandard",
+)  # fmt: skip
+
+COMMON = {
+    "crawl.user_agent", "crawl.operator", "crawl.workers", "scope.kind", "scope.include", "scope.exclude",
+    "scope.depth_max", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
+    "limits.pages_per_site", "politeness.gap_host_seconds",
+}  # fmt: skip
+"""Keys whose options `crawl --help` shows; the options of the others work too."""
+
+
+class Verb(NamedTuple):
+    help: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (ExitCode)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["--version"]:
+        print(versions())
+        return ExitCode.DONE
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(overview())
+        return ExitCode.DONE if words else ExitCode.CONFIG
+    if words[0] not in VERBS:
+        print(f"irlcrawl: no verb {words[0]!r}\n\n{overview()}", file=sys.stderr)
+        return ExitCode.CONFIG
+    verb = VERBS[words[0]]
+    parser = _Parser(f"irlcrawl {words[0]}", description=verb.help, allow_abbrev=False)
+    verb.arguments(parser)
+    try:
+        args = parser.parse_intermixed_args(words[1:])
+    except SystemExit as end:  # --help, or an error that was told
+        return int(end.code or 0)
+    return _guarded(verb.run, args)
+
+
+def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a verb; what goes wrong in known ways is a message and an exit code, the rest a traceback."""
+    try:
+        return run(args)
+    except ConfigError as error:
+        return _fail(error, ExitCode.CONFIG)
+    except JobError as error:
+        return _fail(error, error.code)
+    except ControlError as error:
+        return _fail(error, ExitCode.FAILED)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except OSError as error:
+        return _fail(error, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)
+    except Exception as error:
+        from drum import Damaged
+
+        if isinstance(error, Damaged):
+            return _fail(error, ExitCode.DAMAGED)
+        raise
+
+
+def _fail(error: Exception, code: ExitCode) -> ExitCode:
+    print(f"irlcrawl: {error}", file=sys.stderr)
+    return code
+
+
+def overview() -> str:
+    lines = ["usage: irlcrawl VERB JOB ...", "", "JOB is the directory of a crawl. Verbs (each has --help):", ""]
+    lines += [f"  {name:<9}{verb.help}" for name, verb in VERBS.items()]
+    lines += ["", "  --version  this program's version and those of what it is built on", ""]
+    lines += ["Every configuration key, explained: python -m irlcrawl.config"]
+    return "\n".join(lines)
+
+
+def versions() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    def of(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "missing"
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    return "\n".join([f"irlcrawl {__version__}", f"Python {python}", *(f"{name} {of(name)}" for name in DEPENDENCIES)])
+
+
+# -- arguments of the verbs -------------------------------------------------------------------------------------------
+
+
+def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it is not there, else resumed")
+    parser.add_argument("urls", metavar="URL", nargs="*", help="seeds; a bare host means http://host/")
+    parser.add_argument(
+        "--seeds", metavar="FILE", action="append", default=[], help="a seed a line; - is standard input"
+    )
+    parser.add_argument("--config", metavar="FILE", help="configuration (TOML)")
+    parser.add_argument(
+        "-s", dest="set", metavar="SECTION.KEY=VALUE", action="append", default=[], help="one key of it"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="check everything, print the configuration, do nothing")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    group = parser.add_argument_group("configuration keys (all: python -m irlcrawl.config)")
+    for key in keys():
+        if key.section != "site":
+            _key_option(group, key)
+
+
+def _key_option(group: Any, key: Key) -> None:
+    """`--section-key`; for the section `crawl` also `--key`."""
+    names = [f"--{key.path.replace('.', '-').replace('_', '-')}"]
+    if key.section == "crawl":
+        names.append(f"--{key.name.replace('_', '-')}")
+    more: dict[str, Any] = {"metavar": key.name.rpartition("_")[2].upper()}
+    if key.type == "bool":
+        more = {"action": argparse.BooleanOptionalAction}
+    elif key.type == "list":
+        more["action"] = "append"
+    shown = key.path in COMMON
+    # argparse formats help texts with %, and the reference is the place for what is not common.
+    group.add_argument(
+        *names, dest=key.path, default=None, help=key.doc.replace("%", "%%") if shown else argparse.SUPPRESS, **more
+    )
+
+
+def apply_options(config: Config, args: argparse.Namespace) -> None:
+    """Set the keys given as `--section-key`. Raises ConfigError."""
+    for key in keys():
+        value = getattr(args, key.path, None)
+        if value is not None:
+            typed = parse_value(key, value) if isinstance(value, str) else value
+            apply(config, {key.section: {key.name: typed}})
+
+
+def _job_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help="directory of the crawl")
+
+
+def _status_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--watch", action="store_true", help="again and again until the crawl ends")
+
+
+def _urls_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "--status", help="a status (404, -1), a class (4xx), fetched, failed, excluded, retry, or queued"
+    )
+    parser.add_argument("--host", help="only this host: name or name:port")
+    parser.add_argument("--reason", help="only this reason: robots, dns, timeout, quota_site, ...")
+
+
+def _get_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("url", metavar="URL", help="a URL the crawl fetched")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--headers", action="store_true", help="the response's header instead of its payload")
+    what.add_argument("--record", action="store_true", help="the WARC record as it is stored, unpacked")
+
+
+def _crawl(args: argparse.Namespace) -> int:
+    return verbs.crawl(args, apply_options)
+
+
+VERBS = {
+    "crawl": Verb("start a crawl, or go on with it if JOB exists; seeds are added to it", _crawl_arguments, _crawl),
+    "resume": Verb("the same as crawl", _crawl_arguments, _crawl),
+    "status": Verb("what the crawl is doing, or how it ended", _status_arguments, verbs.status),
+    "stop": Verb("ask a running crawl to end cleanly, and wait for it", _job_argument, verbs.stop),
+    "inspect": Verb("what is in JOB, in a person's words", _job_argument, verbs.inspect),
+    "urls": Verb("list URLs with their outcome and reason", _urls_arguments, verbs.urls),
+    "get": Verb("write a page out of the archive to standard output", _get_arguments, verbs.get),
+}

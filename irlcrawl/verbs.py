@@ -1,0 +1,234 @@
+"""What each verb of the command line does; imports what is heavy only where it is needed, so that asking is quick."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from irlcrawl.config import Config, ConfigError, check_resume, check_start, load, to_toml, validate
+from irlcrawl.job import ExitCode, JobDir, JobError
+from irlcrawl.watch import status as status_record
+from irlcrawl.watch import words
+from irlcrawl.watch.control import ask
+
+WATCH_SECONDS = 1.0
+STOP_WAIT_SECONDS = 30.0
+"""A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
+
+OUTCOMES = ("fetched", "failed", "excluded", "retry")
+
+
+# -- crawl, resume ----------------------------------------------------------------------------------------------------
+
+
+def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]) -> int:
+    """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
+    job = JobDir(args.job)
+    config = _configuration(job, args, apply_options)
+    seeds = _seeds(args)
+    if not seeds and not job.exists():
+        raise ConfigError(f"{job.path}: no crawl here to go on with, and no seeds (URL or --seeds FILE) to start one")
+    job.check_usable()
+    if args.dry_run:
+        return _dry_run(job, config, len(seeds))
+    from irlcrawl.crawl import run_crawl
+    from irlcrawl.watch.progress import progress_for
+
+    with job:
+        job.write_config(
+            f"# The configuration this crawl last ran with; a resumed one starts from it.\n\n{to_toml(config)}"
+        )
+        _log_to(job.logs / "irlcrawl.log")
+        progress = progress_for(quiet=args.quiet)
+        try:
+            code = ExitCode(run_crawl(job, config, seeds, progress=progress))
+        finally:
+            progress.close()
+    if not args.quiet:
+        _tell_end(job, code, args.job)
+    return code
+
+
+def _configuration(
+    job: JobDir, args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]
+) -> Config:
+    old = load(job.config_file) if job.exists() else None
+    config = load(args.config, args.set, base=old)
+    apply_options(config, args)
+    validate(config)
+    if config.fetch.tls_ca_file:  # a resumed crawl may be started elsewhere
+        config.fetch.tls_ca_file = os.path.abspath(config.fetch.tls_ca_file)
+    check_start(config)
+    if old is not None:
+        check_resume(old, config)
+    return config
+
+
+def _seeds(args: argparse.Namespace) -> list[object]:
+    if not args.seeds and not args.urls:
+        return []
+    from irlcrawl.seeds import SeedsError, read_seeds
+
+    try:
+        return list(read_seeds(args.seeds, args.urls))
+    except SeedsError as error:
+        raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
+
+
+def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
+    print(to_toml(config), end="")
+    verb = "resume" if job.exists() else "create"
+    print(f"would {verb} {job.path} with {words.plural(seeds, 'seed')}; nothing was touched", file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _log_to(file: Path) -> None:
+    """The program's own log: what happened goes to `file` (bounded), what a person should know also to stderr."""
+    import logging
+    from logging.handlers import RotatingFileHandler
+
+    to_file = RotatingFileHandler(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8", delay=True)
+    to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    to_person = logging._StderrHandler(logging.WARNING)  # type: ignore[attr-defined]  # follows a redirected sys.stderr
+    to_person.setFormatter(logging.Formatter("irlcrawl: %(message)s"))
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    root.addHandler(to_file)
+    root.addHandler(to_person)
+
+
+def _tell_end(job: JobDir, code: ExitCode, name: str) -> None:
+    """How the crawl ended, what it did, and what to look at next."""
+    record = status_record.read_status(job)
+    record["state"] = status_record.ENDED[code]
+    print("\n".join(status_record.lines(record)))
+    if code in (ExitCode.DISK_FULL, ExitCode.INTERRUPTED, ExitCode.FORCED, ExitCode.TIME_LIMIT):
+        print(f"go on:     irlcrawl resume {name}")
+    print(f"archives:  {job.warcs}")
+    print(f"look at:   irlcrawl urls {name} --status failed;  irlcrawl get {name} URL;  irlcrawl inspect {name}")
+
+
+# -- asking -----------------------------------------------------------------------------------------------------------
+
+
+def status(args: argparse.Namespace) -> int:
+    job = JobDir(args.job).require()
+    if not args.watch:
+        _print_status(job, args.json)
+        return ExitCode.DONE
+    pause = threading.Event()
+    try:
+        while _print_status(job, args.json) in status_record.ALIVE:
+            pause.wait(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        print()
+    return ExitCode.DONE
+
+
+def _print_status(job: JobDir, as_json: bool) -> str:
+    """Print the record once, over the last one on a terminal; returns its state."""
+    record = status_record.read_status(job)
+    if as_json:
+        print(json.dumps(record), flush=True)
+    else:
+        clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
+        print(f"{clear}{job.path}", *status_record.lines(record), "", sep="\n", end="", flush=True)
+    return str(record["state"])
+
+
+def stop(args: argparse.Namespace) -> int:
+    job = JobDir(args.job).require()
+    if ask(job.socket, "stop") is None:
+        if job.is_locked():
+            raise JobError(f"{job.locked_by()} but does not answer (it may be starting or ending); try again")
+        print("not running")
+        return ExitCode.DONE
+    if not job.wait_unlocked(STOP_WAIT_SECONDS):
+        raise JobError(f"{job.locked_by()}, still after {STOP_WAIT_SECONDS:g} s")
+    print("stopped")
+    return ExitCode.DONE
+
+
+def inspect(args: argparse.Namespace) -> int:
+    from irlcrawl.watch.inspect import describe
+
+    print("\n".join(describe(JobDir(args.job).require(), args.job)))
+    return ExitCode.DONE
+
+
+# -- getting out ------------------------------------------------------------------------------------------------------
+
+
+def urls(args: argparse.Namespace) -> int:
+    """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
+    job = JobDir(args.job).require()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
+    found = _queued(job, args.host) if args.status == "queued" else _outcomes(job, args)
+    for fields in found:
+        print(*fields, sep="\t")
+    return ExitCode.DONE
+
+
+def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    import re
+
+    from drum import Files
+    from irlcrawl.archive import crawllog
+    from irlcrawl.rows import Reason
+
+    wanted = args.status
+    outcome = wanted if wanted in OUTCOMES else None
+    if wanted is not None and outcome is None and not re.fullmatch(r"-?\d{1,4}|[1-5]xx", wanted):
+        raise ConfigError(
+            f"--status {wanted}: takes a status such as 404 or -1, a class such as 4xx, queued, " + ", ".join(OUTCOMES)
+        )
+    reasons = [reason.name.lower() for reason in Reason]
+    if args.reason is not None and args.reason not in reasons:
+        raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
+    code = wanted if outcome is None else None
+    for entry in crawllog.read(Files(), os.fspath(job.crawl_log), status=code, host=args.host, reason=args.reason):
+        # Without a filter: one line a URL, so neither repeats nor robots.txt, which stands behind no URL of the queue.
+        if entry.outcome == outcome or (outcome is None and (wanted is not None or entry.outcome in OUTCOMES[:3])):
+            yield str(entry.status), entry.reason, entry.url.decode()
+
+
+def _queued(job: JobDir, host: str | None) -> Iterator[tuple[str, str, str]]:
+    from irlcrawl.frontier.listing import queued
+
+    for url, name, where in queued(job):
+        if host is None or host.lower() in _host_names(name):
+            yield "queued", where, url.decode()
+
+
+def _host_names(origin: str | bytes) -> tuple[str, str]:
+    """(name, name:port) of an origin, as --host takes them."""
+    from irlcrawl.url import split
+
+    text = origin if isinstance(origin, bytes) else origin.encode()
+    _, name, port, _ = split(text if b"//" in text else b"http://" + text + b"/")
+    return name, f"{name}:{port}"
+
+
+def get(args: argparse.Namespace) -> int:
+    from irlcrawl.archive import get as archive_get
+    from irlcrawl.url import SeedError, seed_url
+
+    job = JobDir(args.job).require()
+    try:
+        url = seed_url(args.url)
+    except SeedError as error:
+        raise ConfigError(f"{args.url}: {error}") from error
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
+    except archive_get.Unavailable as error:
+        raise JobError(str(error)) from error
+    sys.stdout.buffer.write(found)
+    sys.stdout.buffer.flush()
+    return ExitCode.DONE
