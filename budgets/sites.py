@@ -1,0 +1,263 @@
+"""Sites: what is known of each registrable domain, and which of its URLs may go on now.
+
+Two drums stand behind each other. `pairs` makes the links between sites distinct; every new pair raises the in-degree
+of the site it points to. `sites` holds a record per site (beast.RECORD); new URLs pass it and come out in a queue, in
+QF, or excluded by the site's quota. Rotation drains the queues in order and, at the end of a cycle, sends QF through
+the drum again. Queues and QF are sections with a label, so all of it is a handful of sequential passes, however many
+sites and queues there are.
+
+Nothing lives in memory that the catalogue does not name, but for the URLs of this turn: `merge` or `spill` before a
+commit. URLs are rows with `key` and `site` (u8) and whatever columns the caller needs; they come back as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, Placement, Quotas, drain_to
+from budgets.deferred import Deferred, partition
+from budgets.ledger import LedgerError
+from budgets.star import BudgetParams, Histogram
+from drum import Batch, Bucket, Catalog, CheckUpdate, Edits, Fifo, Repository, SectionWriter, SegmentPool, SegmentWriter
+
+Sink: TypeAlias = Callable[[Batch], None]
+
+STATE = "budgets/state"
+HISTOGRAM = "budgets/histogram"
+
+
+@dataclass(frozen=True)
+class SiteRecord:
+    """A site as people ask about it. `budget` is today's; the others are beast.RECORD's."""
+
+    site: int
+    budget: int
+    in_degree: int
+    tail: int
+    count: int
+    deferred: int
+    placed: int
+
+
+@dataclass
+class Rotation:
+    """What a rotation did: rows drained, cycle ends that read QF again, URLs read again there."""
+
+    rows: int = 0
+    cycles: int = 0
+    rereads: int = 0
+
+
+class Sites:
+    """Reopening is constructing it again on the reopened catalogue.
+
+    ram_bytes: bound on what a merge holds. site_pages_max: URLs of a site that may ever be queued, 0 for no limit;
+    site_limits: the same for single sites, by key. Both may differ from one opening to the next, as may `params`.
+    """
+
+    def __init__(
+        self, *, catalog: Catalog, pool: SegmentPool, params: BudgetParams, ram_bytes: int, site_pages_max: int = 0,
+        site_limits: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._params = params
+        self._quotas = Quotas(site_pages_max, dict(site_limits or {}))
+        self._links_max = max(ram_bytes // 64, 65_536)
+        self._pairs = Repository("pairs", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes // 2)
+        self._sites = Repository("sites", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes // 2)
+        self._queues = Fifo("queues", catalog, pool, label="queue")
+        self._deferred = Deferred(catalog, pool)
+        self._histogram = Histogram.from_json(catalog.get(HISTOGRAM, Histogram().to_json()))
+        state: dict[str, int] = catalog.get(STATE, {})
+        self.current = state.get("current", 0)  # the last queue drained
+        self.lookups = state.get("lookups", 0)  # URLs placed or deferred by a merge, each time it saw them
+        self.rereads = state.get("rereads", 0)  # of those, the ones that came from QF: at most 2 per discovered URL
+        self.drained = state.get("drained", 0)
+        self.excluded = state.get("excluded", 0)
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    def pend_pairs(self, edits: Edits, number: int, file: str, section: str) -> None:
+        """A harvest's links between sites: columns key (of the pair) and site (the one linked to)."""
+        self._pairs.pend(edits, number, file, section)
+
+    def pend_urls(self, batch: Batch) -> None:
+        """New URLs, held in memory until `merge` or `spill`. Every key comes once in a crawl."""
+        self._sites.pend_batch(_by_site(batch), PLACE)
+
+    def spill(self, writer: SegmentWriter, edits: Edits) -> None:
+        """What is in memory becomes sections, so that a commit may come before the merge."""
+        self._sites.spill(writer, edits)
+
+    # -- through ------------------------------------------------------------------------------------------------------
+
+    def merge(self, writer: SegmentWriter, edits: Edits, exclude: Sink) -> None:
+        """Count the pairs that are new, then place all pending URLs. exclude(batch): rows over their site's quota."""
+        if self._pairs.pending_rows:
+            for bucket in list(self._pairs.buckets):
+                self._pairs.merge(CheckUpdate(), writer=writer, edits=edits, emit=self._link, buckets=[bucket])
+                if self._sites.ram_rows > self._links_max:  # in-degrees may then count a little before the last ones
+                    self._merge(writer, edits, exclude)
+        self._merge(writer, edits, exclude)
+
+    def rotate(
+        self, writer: SegmentWriter, edits: Edits, rows_wanted: int, emit: Sink, exclude: Sink
+    ) -> Rotation:
+        """Drain queues in order until `rows_wanted` rows came out, whole queues only; fewer when there are no more.
+
+        emit(batch) gets them in bounded batches, a site's in order. Where a cycle ends, QF is read again: a merge, in
+        which pending URLs are placed as well.
+        """
+        done = Rotation()
+        while done.rows < rows_wanted and (self._queues.rows or self._deferred.rows):
+            end = self._deferred.next_end()
+            labels, rows = self._queues.counts()
+            stop = end if end is not None else int(labels[-1])
+            through = drain_to(labels, rows, rows_wanted - done.rows, stop)
+            self.current = max(self.current, stop if through is None else through)
+            for batch in self._queues.take_through(edits, self.current):
+                emit(_without(batch, "queue"))
+                done.rows += batch.rows
+                self.drained += batch.rows
+            if end is not None and through is None:
+                before = self.rereads
+                self._deferred.give_back(edits, self._sites, end, REREAD)
+                self._merge(writer, edits, exclude, reread=True)
+                done.cycles += 1
+                done.rereads += self.rereads - before
+        self._save(edits)
+        return done
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def queued_rows(self) -> int:
+        return self._queues.rows
+
+    @property
+    def deferred_rows(self) -> int:
+        """URLs in QF."""
+        return self._deferred.rows
+
+    @property
+    def pending_rows(self) -> int:
+        """URLs not merged yet."""
+        return self._sites.pending_rows
+
+    @property
+    def discovered(self) -> int:
+        """URLs merged, each once."""
+        return self.lookups - self.rereads
+
+    @property
+    def sites(self) -> int:
+        """Sites with a record: linked to from another, or with a URL."""
+        return self._sites.rows
+
+    def check(self) -> None:
+        """LedgerError unless every URL merged is queued, deferred, drained or excluded. Cheap: call at each commit."""
+        found = self.queued_rows + self.deferred_rows + self.drained + self.excluded
+        if found != self.discovered:
+            raise LedgerError(
+                f"sites do not add up: {self.discovered} URLs placed, but queued {self.queued_rows} + deferred "
+                f"{self.deferred_rows} + drained {self.drained} + excluded {self.excluded} = {found}"
+            )
+
+    def site(self, key: int) -> SiteRecord | None:
+        """The record of name_key(site); what is pending is not in it yet. Reads a few blocks."""
+        found, values = self._sites.lookup(np.array([key], np.uint64))
+        return self._records(Batch({"key": np.array([key], np.uint64), **values.columns}))[0] if found[0] else None
+
+    def top(self, n: int) -> list[SiteRecord]:
+        """The n sites with the highest in-degree, those first. Reads every record: for tools."""
+        best: Batch | None = None
+        for bucket in self._sites.buckets:
+            for batch in self._sites.scan(bucket):
+                best = batch if best is None else Batch.concat([best, batch])
+                best = best.take(np.argsort(-best["in_degree"].astype(np.int64), kind="stable")[:n])
+        return [] if best is None else self._records(best)
+
+    # -- how ----------------------------------------------------------------------------------------------------------
+
+    def _link(self, _: Bucket, batch: Batch) -> None:
+        self._sites.pend_batch(Batch({"key": batch["site"]}), IN_DEGREE)
+
+    def _merge(self, writer: SegmentWriter, edits: Edits, exclude: Sink, reread: bool = False) -> None:
+        """Merge what the sites drum has pending, under budgets frozen now."""
+        if not self._sites.pending_rows:
+            return
+        star = self._histogram.star(self._params)
+        kernel = Placement(star, self.current, self._quotas, self._sites.scan if reread else None)
+        outlet = _Outlet(writer, exclude)
+        self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit)
+        if outlet.queue is not None:
+            self._queues.append(edits, writer, outlet.queue.name)
+            self._queues.tier(writer, edits)
+        for cycle_end, section in outlet.deferred.items():
+            self._deferred.append(edits, writer, section.name, cycle_end)
+        self._deferred.tier(writer, edits)
+        if kernel.change.highest:
+            self._histogram.add(kernel.change)
+            edits.set(HISTOGRAM, self._histogram.to_json())
+        self.lookups += kernel.lookups
+        self.rereads += kernel.rereads
+        self.excluded += kernel.excluded
+        self._save(edits)
+
+    def _save(self, edits: Edits) -> None:
+        names = ("current", "lookups", "rereads", "drained", "excluded")
+        edits.set(STATE, {name: getattr(self, name) for name in names})
+
+    def _records(self, batch: Batch) -> list[SiteRecord]:
+        budgets = self._histogram.star(self._params).budgets(batch["in_degree"])
+        columns: list[Any] = [batch["key"], budgets, *(batch[name] for name in RECORD)]
+        return [SiteRecord(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+class _Outlet:
+    """Where the rows of one merge go: a section for all queues, one of QF for each cycle end, or out."""
+
+    def __init__(self, writer: SegmentWriter, exclude: Sink) -> None:
+        self._writer = writer
+        self._exclude = exclude
+        self.queue: SectionWriter | None = None
+        self.deferred: dict[int, SectionWriter] = {}
+
+    def emit(self, bucket: Bucket, batch: Batch) -> None:
+        queue = batch["queue"]
+        late, out = queue == DEFER, queue == EXCLUDE
+        if late.any():
+            self._defer(bucket.extra["cycle_end"], _without(batch, "queue").filter(late))
+        if out.any():
+            self._exclude(_by_key(_without(batch, "queue").filter(out)))
+        placed = _by_key(batch.filter(~(late | out)))
+        if placed.rows:
+            if self.queue is None:
+                self.queue = self._writer.section(f"queue.{len(self._writer.sections)}", placed.schema)
+            self.queue.append(placed, labels=placed["queue"])
+
+    def _defer(self, cycle_end: int, batch: Batch) -> None:
+        section = self.deferred.get(cycle_end)
+        if section is None:
+            name = f"sites.deferred.{len(self._writer.sections)}"
+            section = self.deferred[cycle_end] = self._writer.section(name, batch.schema)
+        section.append(batch, labels=partition(batch["key"]))
+
+
+def _by_site(batch: Batch) -> Batch:
+    """URLs as rows of the sites drum: its key is the site, the URL's own key stands beside as `link`."""
+    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "site")}
+    return Batch({"key": batch["site"], "link": batch["key"], **rest})
+
+
+def _by_key(batch: Batch) -> Batch:
+    """The inverse of `_by_site`."""
+    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "link")}
+    return Batch({"key": batch["link"], "site": batch["key"], **rest})
+
+
+def _without(batch: Batch, column: str) -> Batch:
+    return batch.select(name for name in batch.columns if name != column)

@@ -1,0 +1,143 @@
+"""BEAST as the design tells it, one URL at a time with lists and dicts: what the vectorised code must agree with."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Record:
+    in_degree: int = 0
+    tail: int = 0
+    count: int = 0
+    deferred: int = 0
+    placed: int = 0
+
+
+@dataclass
+class Bucket:
+    """Sites whose keys are `lo` and above, up to the next bucket."""
+
+    lo: int
+    j: int
+    cycle_end: int
+
+
+@dataclass
+class Model:
+    """`budget` gives a site's budget from its in-degree, `quota` its limit; `freeze` makes a new `budget` from all
+    in-degrees at the beginning of each merge."""
+
+    budget: Callable[[int], int]
+    quota: Callable[[int], int] = lambda site: 0
+    freeze: Callable[[list[int]], Callable[[int], int]] | None = None
+    span: int = 2
+    current: int = 0
+    records: dict[int, Record] = field(default_factory=dict)
+    pairs: set[int] = field(default_factory=set)
+    queues: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    qf: list[tuple[int, int]] = field(default_factory=list)
+    excluded: list[tuple[int, int]] = field(default_factory=list)
+    pending: list[tuple[int, int]] = field(default_factory=list)
+    deferred_once: set[int] = field(default_factory=set)
+    discovered: int = 0
+    rereads: int = 0
+
+    def __post_init__(self) -> None:
+        self.buckets = [Bucket(0, self.span, self.span)]
+
+    def follow(self, lows: Iterable[int]) -> None:
+        """The drum has split buckets: the children have what the parent had."""
+        for lo in lows:
+            parent = self.bucket(lo)
+            if parent.lo != lo:
+                self.buckets.insert(self.buckets.index(parent) + 1, Bucket(lo, parent.j, parent.cycle_end))
+
+    def bucket(self, site: int) -> Bucket:
+        return self.buckets[bisect_right([b.lo for b in self.buckets], site) - 1]
+
+    def merge(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """pairs: (pair, site linked to). In-degrees count before what is pending is placed."""
+        self.refreeze()
+        for pair, site in pairs:
+            if pair not in self.pairs:
+                self.pairs.add(pair)
+                self.records.setdefault(site, Record()).in_degree += 1
+        self.place_pending()
+
+    def refreeze(self) -> None:
+        if self.freeze:
+            self.budget = self.freeze([record.in_degree for record in self.records.values()])
+
+    def place_pending(self) -> None:
+        for site, url in self.pending:
+            self.discovered += 1
+            self.put(site, url)
+        self.pending = []
+
+    def put(self, site: int, url: int) -> None:
+        record = self.records.setdefault(site, Record())
+        if self.quota(site) and record.placed + record.deferred >= self.quota(site):
+            self.excluded.append((site, url))
+        elif not self.place(record, site, url):
+            record.deferred += 1
+            self.deferred_once.add(url)
+            self.qf.append((site, url))
+
+    def place(self, record: Record, site: int, url: int) -> bool:
+        """The next place of the site, unless it is past current + j."""
+        budget = self.budget(record.in_degree)
+        tail, count = record.tail, record.count
+        if tail <= self.current:
+            tail, count = self.current + 1, 0
+        if count >= budget:
+            tail, count = tail + 1, 0
+        if tail > self.current + self.bucket(site).j:
+            return False
+        record.tail, record.count = tail, count + 1
+        record.placed += 1
+        self.queues.setdefault(tail, []).append((site, url))
+        return True
+
+    def free(self, record: Record, j: int) -> int:
+        """How many places a site has, counted one by one."""
+        budget = self.budget(record.in_degree)
+        held = {record.tail: record.count} if record.tail > self.current else {}
+        first = max(record.tail, self.current + 1)
+        return sum(max(0, budget - held.get(queue, 0)) for queue in range(first, self.current + j + 1))
+
+    def rotate(self, rows_wanted: int) -> list[tuple[int, int]]:
+        """Drain queues until there are rows_wanted URLs, or none is left anywhere."""
+        out: list[tuple[int, int]] = []
+        while len(out) < rows_wanted and (self.qf or self.queues):
+            stop = min(bucket.cycle_end for bucket in self.buckets)
+            if not self.qf:
+                stop = min(stop, max(self.queues))
+            while len(out) < rows_wanted and self.current < stop:
+                self.current += 1
+                out += self.queues.pop(self.current, [])
+            if len(out) < rows_wanted and (self.qf or self.queues):
+                self.end_cycles()
+        return out
+
+    def end_cycles(self) -> None:
+        self.refreeze()
+        ending = [bucket for bucket in self.buckets if bucket.cycle_end == self.current]
+        again = [(site, url) for site, url in self.qf if self.bucket(site) in ending]
+        self.qf = [row for row in self.qf if row not in again]
+        for bucket in ending:
+            mine = [r for site, r in self.records.items() if r.deferred and self.bucket(site) is bucket]
+            bucket.j *= 2
+            while sum(min(r.deferred, self.free(r, bucket.j)) for r in mine) * 2 < sum(r.deferred for r in mine):
+                bucket.j *= 2
+            bucket.cycle_end = self.current + bucket.j
+        for site, url in again:
+            self.rereads += 1
+            self.records[site].deferred -= 1
+            if not self.place(self.records[site], site, url):
+                self.records[site].deferred += 1
+                self.qf.append((site, url))
+        if again:  # there was a merge, and it took what was pending along
+            self.place_pending()
