@@ -1,6 +1,7 @@
 """Disk repository with update management: check, update and merge billions of keys in sequential passes."""
 
 from drum.catalog import Catalog, Edits
+from drum.drum import Drum, keys_of
 from drum.fifo import Fifo
 from drum.files import Damaged, Files
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
@@ -9,7 +10,7 @@ from drum.repository import Bucket, MergeStats, Repository
 from drum.segment import Section, SectionWriter, Segment, SegmentPool, SegmentWriter
 
 __all__ = [
-    "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Damaged", "Edits", "Fifo", "Files", "Kernel",
-    "MergeStats", "Ragged", "Repository", "Result", "Schema", "Section", "SectionWriter", "Segment", "SegmentPool",
-    "SegmentWriter", "Update",
+    "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Damaged", "Drum", "Edits", "Fifo", "Files",
+    "Kernel", "MergeStats", "Ragged", "Repository", "Result", "Schema", "Section", "SectionWriter", "Segment",
+    "SegmentPool", "SegmentWriter", "Update", "keys_of",
 ]  # fmt: skip

@@ -122,6 +122,12 @@ class Fifo:
                 edits.remove(self._key(part))
         return self._read(before, label)
 
+    def scan(self) -> Iterator[Batch]:
+        """Every row not taken, section by section; takes nothing."""
+        with self._lock:
+            parts = [(part, part.taken) for part in self._parts]
+        return self._read(parts, None)
+
     def tier(self, writer: SegmentWriter, edits: Edits) -> int:
         """Rewrite the newest sections as one when eight of one size have gathered. Returns the rows moved."""
         with self._lock:

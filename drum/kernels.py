@@ -59,6 +59,11 @@ class CheckUpdate:
         self.columns: Sequence[str] = tuple(values)
         self.duplicates = duplicates
 
+    @property
+    def ignores_repeats(self) -> bool:
+        """Whether a row whose key came before changes nothing, so that a cache may drop it."""
+        return not self.columns and not self.duplicates
+
     def __call__(self, found: Mask, stored: Batch, items: Batch, starts: Index) -> Result:
         new = np.zeros(items.rows, dtype=bool)
         new[starts[:-1][~found]] = True

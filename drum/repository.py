@@ -18,13 +18,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from drum.bucket import PART_SHIFT, write_parts
 from drum.catalog import Catalog, Edits
 from drum.kernels import Index, Kernel, Keys, Mask, Result, group_starts, sort_keys
 from drum.ragged import Array, Batch, Column, Schema
 from drum.segment import BLOCK_ROWS, SegmentPool, SegmentWriter
 from drum.store import KEY_MAX, Slice, look_up, merged, pieces, range_of, rows_below, schema_of, to_rewrite, write_slice
 
-PART_SHIFT = 56  # partition of a key: its top 8 bits
 EMIT_ROWS = 65_536
 EMIT_BYTES = 4 << 20
 _ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
@@ -138,11 +138,13 @@ class Repository:
         with self._lock:
             return sum(part.rows for part in self._pending if part.batch is not None)
 
-    @property
-    def pending_ops(self) -> set[int]:
-        """The operations that some pending row has: a kernel asks only for columns of those."""
+    def pending_by_op(self) -> dict[int, int]:
+        """Rows not merged yet, by operation."""
+        counts: dict[int, int] = {}
         with self._lock:
-            return {part.op for part in self._pending}
+            for part in self._pending:
+                counts[part.op] = counts.get(part.op, 0) + part.rows - part.merged
+        return counts
 
     def pend(self, edits: Edits, number: int, file: str, section: str, op: int = 0) -> None:
         """The rows of a section become pending, after all before. It has a column `key` (u8), and its rows are in
@@ -424,10 +426,13 @@ class Repository:
         batches = [part.batch for part in group if part.batch is not None]
         rows = sum(batch.rows for batch in batches)
         name = f"{self.name}.pend.{len(writer.sections)}"
-        out = writer.section(name, batches[0].schema)
-        for batch in batches:
-            out.append(batch, (batch["key"] >> np.uint64(PART_SHIFT)).astype("u1") if rows > BLOCK_ROWS else None)
-        out.end()
+        if rows > BLOCK_ROWS:
+            write_parts(writer, name, batches)
+        else:
+            out = writer.section(name, batches[0].schema)
+            for batch in batches:
+                out.append(batch)
+            out.end()
         last = group[-1]
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
 

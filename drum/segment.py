@@ -383,9 +383,7 @@ class Section:
             raise Damaged(self.path, offset, f"section {self.name!r}, column {name!r}: wrong checksum")
         return view
 
-    def _decode(
-        self, name: str, rows: int, chunk: tuple[int, int, int, int, int], data: bytes, start: int
-    ) -> Column:
+    def _decode(self, name: str, rows: int, chunk: tuple[int, int, int, int, int], data: bytes, start: int) -> Column:
         view: bytes | memoryview = self._verify(name, chunk, data, start)
         offset, _, raw, _, encoding = chunk
         try:

@@ -1,0 +1,25 @@
+"""`python -m bench NAME [options] [--json]`: run the measurement bench/NAME.py."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import bench
+
+
+def main(argv: list[str]) -> int:
+    names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_"))
+    if not argv or argv[0] in ("-h", "--help"):
+        print(f"usage: python -m bench NAME [--json] [options]\nNAME: {', '.join(names)}")
+        return 0 if argv else 4
+    if argv[0] not in names:
+        print(f"no benchmark {argv[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
+        return 4
+    code: int = importlib.import_module(f"bench.{argv[0]}").main(argv[1:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
