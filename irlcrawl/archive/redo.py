@@ -13,7 +13,7 @@ from drum.files import Damaged, Files
 from irlcrawl.archive.reader import Record, records
 from irlcrawl.archive.record import split_response, wire_header
 from irlcrawl.archive.unit import Exchange, Location, Unit
-from irlcrawl.archive.warc import OPEN, warc_files
+from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 
 START = (0, 0)
 """The position of a stream no harvest covers anything of."""
@@ -82,7 +82,7 @@ def units(
         path = os.path.join(directory, file.on_disk)
         begin = offset if file.serial == serial else 0
         for parts in _unit_records(files, path, begin):
-            yield _unit(parts, path, file.name, file.serial)
+            yield _unit(parts, path, file)
 
 
 def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]]:
@@ -98,7 +98,7 @@ def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]
         raise Damaged(path, parts[0].offset, "a unit without its last record")
 
 
-def _unit(parts: list[Record], path: str, name: str, serial: int) -> tuple[Unit, Exchange | None, Location]:
+def _unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exchange | None, Location]:
     first, last = parts[0], parts[-1]
     try:
         unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))
@@ -106,7 +106,8 @@ def _unit(parts: list[Record], path: str, name: str, serial: int) -> tuple[Unit,
     except ValueError as error:
         raise Damaged(path, last.offset, str(error)) from None
     digest = last.fields.get("warc-payload-digest", "")
-    return unit, exchange, Location(name, serial, first.offset, last.end - first.offset, last.offset, digest)
+    length = last.end - first.offset
+    return unit, exchange, Location(file.name, file.stream, file.serial, first.offset, length, last.offset, digest)
 
 
 def exchange_of(unit: Unit, last: Record, request: Record | None) -> Exchange | None:

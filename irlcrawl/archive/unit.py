@@ -122,6 +122,7 @@ class Location:
     """Where a unit lies: bytes [offset, offset + length) of `file`, which is `file`.open while it is written."""
 
     file: str  # name inside the archive directory, without `.open`
+    stream: int
     serial: int
     offset: int
     length: int

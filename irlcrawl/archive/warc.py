@@ -22,7 +22,7 @@ __all__ = ["OPEN", "Exchange", "Location", "Unit", "WarcName", "WarcWriter", "wa
 
 OPEN = ".open"
 _NAME = re.compile(r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.gz(?P<open>\.open)?")
-_PREFIX = re.compile(r"[A-Za-z0-9._-]+")
+_PREFIX = re.compile(r"[A-Za-z0-9._+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class WarcWriter:
         """`info`: see warcinfo_values. ValueError for a prefix that is no plain name; FileExistsError when the stream
         has files already: offsets of two writers would mean different things."""
         if not _PREFIX.fullmatch(prefix):
-            raise ValueError(f"archive.prefix is made of letters, digits, '.', '_' and '-', not {prefix!r}")
+            raise ValueError(f"archive.prefix is made of letters, digits, '.', '_', '+' and '-', not {prefix!r}")
         self._files = files
         self._directory = os.fspath(directory)
         self._prefix = prefix
@@ -98,8 +98,7 @@ class WarcWriter:
         self._name = ""
         self._warcinfo_id = ""
         self._serial = 0
-        self._offset = 0  # end of the last whole unit in the open file
-        self._units = 0  # in the open file
+        self._offset = 0  # end of the last whole unit; an open file has at least one
         self._dirty = False
         self.bytes_written = 0
         """Bytes appended in all files."""
@@ -116,23 +115,21 @@ class WarcWriter:
             self._warcinfo_id = record.new_id()
         first, last, digest = self._members(unit, exchange)
         length = len(first) + len(last)
-        if self._units and self._offset + length > self._roll_bytes:
+        if self._handle is not None and self._offset + length > self._roll_bytes:
             self.close()
-            return self.append(unit, exchange)
+            return self.append(unit, exchange)  # formatted again: it names the warcinfo record of its file
         prologue = b"" if self._handle is not None else self._open()
-        handle = self._handle
-        assert handle is not None
+        assert self._handle is not None
         self._dirty = True
         try:
-            self._files.write(handle, b"".join((prologue, first, last)))
+            self._files.write(self._handle, b"".join((prologue, first, last)))
         except OSError:
             self._abandon()
             raise
         offset = self._offset + len(prologue)
         self._offset = offset + length
-        self._units += 1
         self.bytes_written += len(prologue) + length
-        return Location(self._name, self._serial, offset, length, offset + len(first), digest)
+        return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
         """What was appended survives a power loss once this returns."""
@@ -167,7 +164,7 @@ class WarcWriter:
         info = record.warcinfo(self._warcinfo_id, name, now_ms / 1000, self._info)
         self._handle = self._files.create(os.path.join(self._directory, name + OPEN))
         self._files.fsync_dir(self._directory)
-        self._name, self._serial, self._offset, self._units = name, serial, 0, 0
+        self._name, self._serial, self._offset = name, serial, 0
         return record.member(info, self._level)
 
     def _abandon(self) -> None:
