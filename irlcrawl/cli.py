@@ -31,6 +31,7 @@ COMMON = {
 
 
 class Verb(NamedTuple):
+    usage: str
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"irlcrawl: no verb {words[0]!r}\n\n{overview()}", file=sys.stderr)
         return ExitCode.CONFIG
     verb = VERBS[words[0]]
-    parser = _Parser(f"irlcrawl {words[0]}", description=verb.help, allow_abbrev=False)
+    parser = _Parser(f"irlcrawl {words[0]}", usage=verb.usage, description=verb.help, allow_abbrev=False)
     verb.arguments(parser)
     try:
         args = parser.parse_intermixed_args(words[1:])
@@ -138,7 +139,7 @@ def _key_option(group: Any, key: Key) -> None:
     names = [f"--{key.path.replace('.', '-').replace('_', '-')}"]
     if key.section == "crawl":
         names.append(f"--{key.name.replace('_', '-')}")
-    more: dict[str, Any] = {"metavar": key.name.rpartition("_")[2].upper()}
+    more: dict[str, Any] = {"metavar": "|".join(key.choices) or {"int": "N", "float": "X"}.get(key.type, "TEXT")}
     if key.type == "bool":
         more = {"action": argparse.BooleanOptionalAction}
     elif key.type == "list":
@@ -191,11 +192,24 @@ def _crawl(args: argparse.Namespace) -> int:
 
 
 VERBS = {
-    "crawl": Verb("start a crawl, or go on with it if JOB exists; seeds are added to it", _crawl_arguments, _crawl),
-    "resume": Verb("the same as crawl", _crawl_arguments, _crawl),
-    "status": Verb("what the crawl is doing, or how it ended", _status_arguments, verbs.status),
-    "stop": Verb("ask a running crawl to end cleanly, and wait for it", _job_argument, verbs.stop),
-    "inspect": Verb("what is in JOB, in a person's words", _job_argument, verbs.inspect),
-    "urls": Verb("list URLs with their outcome and reason", _urls_arguments, verbs.urls),
-    "get": Verb("write a page out of the archive to standard output", _get_arguments, verbs.get),
-}
+    "crawl": Verb(
+        "%(prog)s JOB [URL ...] [--seeds FILE|-] [--config FILE] [-s SECTION.KEY=VALUE] [options]",
+        "start a crawl, or go on with it if JOB exists; seeds are added to it",
+        _crawl_arguments,
+        _crawl,
+    ),
+    "resume": Verb("%(prog)s JOB [the same arguments as crawl]", "the same as crawl", _crawl_arguments, _crawl),
+    "status": Verb(
+        "%(prog)s JOB [--watch] [--json]", "what the crawl is doing, or how it ended", _status_arguments, verbs.status
+    ),
+    "stop": Verb("%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs.stop),
+    "inspect": Verb("%(prog)s JOB", "what is in JOB, in a person's words", _job_argument, verbs.inspect),
+    "urls": Verb(
+        "%(prog)s JOB [--status S] [--host H] [--reason R]", "list URLs with their outcome and reason",
+        _urls_arguments, verbs.urls,
+    ),
+    "get": Verb(
+        "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
+        _get_arguments, verbs.get,
+    ),
+}  # fmt: skip

@@ -1,0 +1,45 @@
+# What a person or a machine runs from a clone. Needed: Python 3.11 or later, make, git; the rest goes into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test check format venv locks clean
+
+help:
+	@echo "make demo    serve a small sample web on this machine and crawl it"
+	@echo "make test    run the tests"
+	@echo "make check   ruff and mypy"
+	@echo "make venv    only set up .venv with the locked dependencies and the command irlcrawl"
+	@echo "make format  let ruff lay out the code"
+	@echo "make locks   resolve the dependencies anew (needs uv)"
+	@echo "make clean   remove what the others made"
+
+demo: venv
+	$(BIN)/python -m tools.sampleweb demo
+
+test: venv
+	$(BIN)/python -m pytest
+
+check: venv
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: venv
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+
+venv: .venv/.done
+
+.venv/.done: requirements/dev.txt pyproject.toml tools/makevenv.py
+	$(PYTHON) tools/makevenv.py .venv requirements/dev.txt
+	touch $@
+
+COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url
+
+locks:
+	$(COMPILE) --extra dev --output-file requirements/dev.txt
+	$(COMPILE) --constraint requirements/dev.txt --output-file requirements/run.txt
+
+clean:
+	rm -rf .venv build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
