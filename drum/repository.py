@@ -12,6 +12,7 @@ own. It changes nothing at all when it raises. Until the caller commits the edit
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -69,14 +70,37 @@ class Pending:
     section: str = ""
     batch: Batch | None = None
     merged: int = 0  # rows that merges of some buckets have done
+    edges: tuple[list[int], list[int]] | None = None  # of a batch arranged by bucket: least keys, first rows
 
-    def blocks(self, pool: SegmentPool, bucket: Bucket, columns: Iterable[str] | None) -> Iterator[Batch]:
-        """Blocks that may hold rows of the bucket; the same ones whatever the columns."""
+    def blocks(self, pool: SegmentPool, bucket: Bucket, columns: Iterable[str]) -> Iterator[Batch]:
+        """Rows of the bucket, block by block; the same blocks whatever the columns."""
         if self.batch is not None:
-            yield self.batch if columns is None else self.batch.select(columns)
+            yield self.inside(bucket, columns)
         else:
             section = pool.section(self.file, self.section)
-            yield from section.between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT, columns)
+            for batch in section.between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT, columns):
+                yield _inside(batch, bucket)
+
+    def arrange(self, buckets: Sequence[Bucket]) -> None:
+        """Group a batch in RAM by bucket, once, so that each of them need not look at all of it."""
+        if self.batch is None:
+            return
+        least = np.array([bucket.lo for bucket in buckets], np.uint64)
+        home = np.searchsorted(least, self.batch["key"], side="right") - 1
+        kind = np.uint8 if len(least) <= 256 else np.uint16 if len(least) <= 65_536 else np.int64
+        order = np.argsort(home.astype(kind), kind="stable")  # of up to 16 bits: a radix sort
+        starts = np.searchsorted(home[order], np.arange(len(least) + 1))
+        self.batch = self.batch.take(order)
+        self.edges = least.tolist(), starts.tolist()
+
+    def inside(self, bucket: Bucket, columns: Iterable[str] | None = None) -> Batch:
+        """A batch's rows of the bucket."""
+        assert self.batch is not None
+        batch = self.batch if columns is None else self.batch.select(columns)
+        if self.edges is not None:
+            least, starts = self.edges
+            batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
+        return _inside(batch, bucket)
 
     def names(self, pool: SegmentPool) -> Iterable[str]:
         return self.batch.columns if self.batch is not None else pool.section(self.file, self.section).schema
@@ -203,6 +227,9 @@ class Repository:
         with self._lock:
             pending = list(self._pending)
             horizon = self._serial
+        if len(self.buckets) > 1:
+            for part in pending:
+                part.arrange(self.buckets)
         stats = MergeStats()
         done: list[Bucket] = []
         merged_rows: dict[int, int] = {}
@@ -294,14 +321,13 @@ class Repository:
             here = [name for name in wanted if name in part.names(self.pool)]
             counts[part.serial], bases[part.serial] = [], rows
             for batch in part.blocks(self.pool, bucket, ["key", *here]):
-                chosen = _inside(batch, bucket)
-                counts[part.serial].append(chosen.rows)
-                if not chosen.rows:
+                counts[part.serial].append(batch.rows)
+                if not batch.rows:
                     continue
-                keys.append(chosen["key"])
+                keys.append(batch["key"])
                 for name in here:
-                    found[name].append((rows, rows + chosen.rows, chosen[name]))
-                rows += chosen.rows
+                    found[name].append((rows, rows + batch.rows, batch[name]))
+                rows += batch.rows
                 width = sum(column[0][2].itemsize for column in found.values() if column)
                 if rows * (_ROW_BYTES + 3 * width + 3 * value_bytes) > room and rows > 1 and bucket.lo < bucket.hi:
                     return None
@@ -468,7 +494,7 @@ def _wanted_blocks(
     """Of the blocks that hold a chosen row, the rows inside the bucket and their places in `chosen`; other blocks are
     not read. counts: rows inside the bucket of each block that meets it; at: place of the section's first row."""
     if part.batch is not None:
-        inside = _inside(part.batch, bucket)
+        inside = part.inside(bucket)
         for start in range(0, inside.rows, EMIT_ROWS):
             piece = inside.slice(start, start + EMIT_ROWS)
             yield slice(at + start, at + start + piece.rows), piece
