@@ -1,0 +1,125 @@
+"""Content-Encoding undone: gzip, deflate, br and zstd, several in a row, never more output than was asked for.
+
+A body costs its limit in memory whatever it claims to unpack to: every decoder is fed and emptied in pieces. A body
+that is not what its header says (plain text labelled gzip is common) is taken as it came.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import brotli
+import zstandard
+from isal import isal_zlib
+
+PIECE = 64 << 10
+ZSTD_PIECE = 256
+MEMBERS_MAX = 4096
+CODINGS_MAX = 4
+"""More codings in a row than this are an attack, not an encoding: the body is taken as it came."""
+
+ZSTD_WINDOW_MAX = 8 << 20
+"""RFC 9659: what a zstd content coding may ask for."""
+
+_ERRORS = (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError, EOFError)
+
+
+def decode(body: bytes, content_encoding: str | None, limit: int) -> tuple[bytes, bool]:
+    """(decoded body, truncated): at most `limit` bytes.
+
+    `truncated` is True when there was more than `limit`, or when the stream was damaged or ended early: then the
+    bytes are what came out before. Unknown codings, and a body that is not in its coding at all, leave it as it came.
+    """
+    codings = [c for c in (c.strip().lower() for c in (content_encoding or "").split(",")) if c not in ("", "identity")]
+    if len(codings) > CODINGS_MAX or not all(c in _DECODERS for c in codings):
+        codings = []
+    truncated = False
+    for coding in reversed(codings):  # listed in the order they were applied
+        body, cut = _undo(coding, body, limit)
+        truncated = truncated or cut
+    return body[:limit], truncated or len(body) > limit
+
+
+def _undo(coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
+    magic = _MAGIC.get(coding)
+    if magic is not None and not magic.match(body):
+        return body, False
+    out = bytearray()
+    try:
+        for piece in _DECODERS[coding](body):
+            out += piece
+            if len(out) > limit:
+                return bytes(out[:limit]), True
+    except _ERRORS:
+        # br and bare deflate have no magic: plain text fed to them brings an error after a few bytes of nonsense
+        return (body, False) if magic is None and len(out) <= len(body) else (bytes(out), True)
+    return bytes(out), False
+
+
+def _gzip(body: bytes) -> Iterator[bytes]:
+    """Members one after another; what follows the last one and is no gzip is padding."""
+    at = 0
+    for _ in range(MEMBERS_MAX):
+        at = yield from _inflate(isal_zlib.decompressobj(wbits=31), body, at)
+        if not body.startswith(b"\x1f\x8b", at):
+            return
+    raise EOFError("too many gzip members")
+
+
+def _deflate(body: bytes) -> Iterator[bytes]:
+    """RFC 9110 means zlib; many servers send the bare stream."""
+    zlib_header = len(body) >= 2 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
+    yield from _inflate(isal_zlib.decompressobj(wbits=15 if zlib_header else -15), body, 0)
+
+
+def _inflate(decoder: Any, body: bytes, at: int) -> Generator[bytes, None, int]:
+    """Yields what the stream at `at` holds; returns where it ends."""
+    for start in range(at, len(body), PIECE):
+        piece = body[start : start + PIECE]
+        end = start + len(piece)
+        while piece and not decoder.eof:
+            yield decoder.decompress(piece, PIECE)
+            piece = decoder.unconsumed_tail
+        if decoder.eof:
+            return end - len(decoder.unused_data)
+    yield decoder.flush()
+    raise EOFError("stream ended early")
+
+
+def _brotli(body: bytes) -> Iterator[bytes]:
+    decoder = brotli.Decompressor()
+    yield decoder.process(body, output_buffer_limit=PIECE)
+    while not decoder.is_finished():
+        if decoder.can_accept_more_data():
+            raise EOFError("stream ended early")
+        yield decoder.process(b"", output_buffer_limit=PIECE)
+
+
+def _zstd(body: bytes) -> Iterator[bytes]:
+    """Frames one after another. The library bounds its output only where it hides an early end, so the input comes in
+    small pieces instead: one cannot unpack to more than 8 MiB (a block is 4 bytes and 128 KiB at the extreme)."""
+    context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
+    decoder = context.decompressobj()
+    fresh = True
+    for start in range(0, len(body), ZSTD_PIECE):
+        piece = body[start : start + ZSTD_PIECE]
+        while piece:
+            yield decoder.decompress(piece)
+            fresh, piece = decoder.eof, decoder.unused_data
+            if decoder.eof:
+                decoder = context.decompressobj()
+    if not fresh:
+        raise EOFError("stream ended early")
+
+
+_DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd,
+}  # fmt: skip
+_MAGIC = {
+    "gzip": re.compile(rb"\x1f\x8b"), "x-gzip": re.compile(rb"\x1f\x8b"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+}  # fmt: skip
+"""How a stream of the coding starts, where it says."""

@@ -1,0 +1,236 @@
+"""URLs as WHATWG defines them: what the crawler keys, requests and compares is what a browser would request.
+
+url-py (the Rust `url` crate) parses and serialises; this module decides what is crawlable and keeps the one form that
+is stored: http or https, no fragment, no userinfo, ASCII, and an authority that DNS and TCP can carry. Differences
+from the WHATWG parser are two, both on purpose: names DNS cannot carry (an empty label, a label over 63 or a name
+over 253 bytes) and port 0 are no URLs here, and userinfo is dropped. The path is left as written: `/%7e` and `/~` are
+two URLs for WHATWG, and so for us.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from publicsuffixlist import PublicSuffixList
+from url import URL, URLError
+
+HREF_CHARS_MAX = 65_536
+"""Longer references are not parsed: no scope admits what they become, and parsing costs time."""
+
+PORTS = {"http": 80, "https": 443}
+
+
+class SeedError(ValueError):
+    """A seed that is no crawlable URL; the message says why, in a person's words."""
+
+
+def canonical(url: str | bytes, base: str | bytes | None = None) -> bytes | None:
+    """The stored form of `url` (resolved against `base` when given), or None when it is not crawlable."""
+    text = url if isinstance(url, str) else url.decode("utf-8", "replace")
+    if base is not None:
+        try:
+            return Base(base).join(text)
+        except ValueError:
+            return None
+    if len(text) > HREF_CHARS_MAX:
+        return None
+    try:
+        return _stored(str(URL.parse(_cut(text))))
+    except (URLError, UnicodeError):
+        return _repaired(text, canonical)
+
+
+class Base:
+    """The base URL of one page: parses it once and resolves its references fast.
+
+    `charset` is the page's encoding (a Python codec name): as WHATWG says, it shapes only how non-ASCII characters of
+    a query are percent-encoded. Raises ValueError when `base_url` is not crawlable.
+    """
+
+    __slots__ = ("_codec", "_join", "_origin", "url")
+
+    def __init__(self, base_url: str | bytes, charset: str = "utf-8") -> None:
+        stored = canonical(base_url)
+        if stored is None:
+            raise ValueError(f"not a crawlable base URL: {base_url!r}")
+        self.url = stored
+        text = stored.decode("ascii")
+        self._origin = text[: text.index("/", 8)]
+        self._join = URL.parse(text).join
+        self._codec = None if charset in ("utf-8", "utf-16-le", "utf-16-be") else charset
+
+    def join(self, href: str) -> bytes | None:
+        """`href` resolved, in stored form; None when it is not crawlable (another scheme, a bad host or port)."""
+        if len(href) > HREF_CHARS_MAX:
+            return None
+        if self._codec is not None and not href.isascii():
+            href = _encode_query(href, self._codec)
+        try:
+            return _stored(str(self._join(_cut(href))), self._origin)
+        except (URLError, UnicodeError):
+            return _repaired(href, self.join)
+
+
+def _cut(text: str) -> str:
+    """`text` up to its first `#`, which stays: spaces before it belong to the URL, at the end they would not."""
+    at = text.find("#")
+    return text if at < 0 else text[: at + 1]
+
+
+def _repaired(text: str, parse: Callable[[str], bytes | None]) -> bytes | None:
+    """WHATWG parses scalar values: lone surrogates become U+FFFD. url-py raises on them instead, so this is rare."""
+    scalar = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return None if scalar == text else parse(scalar)
+
+
+def _stored(text: str, origin: str = "") -> bytes | None:
+    """The stored form of a serialised URL; `origin` is one known to be good."""
+    if not text.startswith(("http://", "https://")):
+        return None
+    slash = text.index("/", 8)  # a special URL always has a path
+    if text[:slash] != origin:
+        clean = _clean_origin(text[:slash])
+        if clean is None:
+            return None
+        if len(clean) != slash:
+            text = clean + text[slash:]
+    return (text[:-1] if text.endswith("#") else text).encode("ascii")
+
+
+@lru_cache(maxsize=65_536)
+def _clean_origin(origin: str) -> str | None:
+    """`origin` without userinfo, or None when no connection could be made to it."""
+    scheme, _, authority = origin.partition("://")
+    authority = authority.rpartition("@")[2]
+    host, port = _host_port(authority, scheme)
+    if port == 0 or not (authority.startswith("[") or _is_dns_name(host)):
+        return None
+    return f"{scheme}://{authority}"
+
+
+def _is_dns_name(host: str) -> bool:
+    labels = host.removesuffix(".").split(".")
+    return len(host.removesuffix(".")) <= 253 and all(0 < len(label) <= 63 for label in labels)
+
+
+def _host_port(authority: str, scheme: str) -> tuple[str, int]:
+    """Host (IPv6 without brackets) and port of a serialised authority without userinfo."""
+    if authority.startswith("["):
+        host, _, rest = authority[1:].partition("]")
+        port = rest[1:]
+    else:
+        host, _, port = authority.partition(":")
+    return host, int(port) if port else PORTS[scheme]
+
+
+def _encode_query(href: str, codec: str) -> str:
+    """`href` with the non-ASCII characters of its query percent-encoded in the page's encoding (WHATWG 4.4, query
+    state): a character the encoding lacks becomes `%26%23N%3B`, the numeric reference in disguise."""
+    start = href.find("?")
+    if start < 0:
+        return href
+    end = href.find("#", start)
+    end = len(href) if end < 0 else end
+    return href[:start] + _NON_ASCII.sub(lambda run: _percent_encode(run[0], codec), href[start:end]) + href[end:]
+
+
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_QUERY_SAFE = frozenset(range(0x21, 0x7F)) - frozenset(b"\"#<>'")
+
+
+def _percent_encode(text: str, codec: str) -> str:
+    encoded = text.encode(codec, "irlcrawl.query")
+    return "".join(chr(byte) if byte in _QUERY_SAFE else f"%{byte:02X}" for byte in encoded)
+
+
+def _numeric_reference(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(f"%26%23{ord(char)}%3B" for char in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("irlcrawl.query", _numeric_reference)
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?!\d+(?:[/?#]|$))")
+
+
+def seed_url(text: str) -> bytes:
+    """A line a person wrote as a seed, in stored form; a bare host (with a port or a path) means http.
+
+    Raises SeedError, whose message is the reason.
+    """
+    text = text.strip()
+    if not text:
+        raise SeedError("empty")
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        text = "http:" + text if text.startswith("//") else "http://" + text
+    elif scheme[1].lower() not in PORTS:
+        raise SeedError(f"the scheme {scheme[1].lower()!r} is not crawled, only http and https are")
+    if len(text) > HREF_CHARS_MAX:
+        raise SeedError(f"longer than {HREF_CHARS_MAX} characters")
+    found = canonical(text)
+    if found is not None:
+        return found
+    try:
+        URL.parse(text)
+    except (URLError, UnicodeError) as error:
+        raise SeedError(f"not a URL: {error}") from error
+    raise SeedError("no connection can be made to it: port 0, or a name that DNS cannot carry")
+
+
+def split(url: bytes) -> tuple[str, str, int, str]:
+    """(scheme, host, port, target) of a stored URL: what a connection and a request line need.
+
+    An IPv6 host comes without its brackets (as `socket` wants it), the port is always given, the target is path and
+    query. Raises ValueError on what is no stored URL.
+    """
+    scheme, mark, rest = url.decode("ascii").partition("://")
+    authority, slash, target = rest.partition("/")
+    if not mark or not slash or scheme not in PORTS:
+        raise ValueError(f"not a stored URL: {url!r}")
+    host, port = _host_port(authority, scheme)
+    return scheme, host, port, "/" + target
+
+
+def host_of(url: bytes) -> str:
+    """The bare host name of a stored URL; IPv6 without brackets."""
+    start = url.index(b"//") + 2
+    authority = url[start : url.index(b"/", start)].decode("ascii")
+    return authority[1:].partition("]")[0] if authority.startswith("[") else authority.partition(":")[0]
+
+
+@lru_cache(maxsize=2)
+def _suffixes(private: bool) -> PublicSuffixList:
+    return PublicSuffixList(only_icann=not private)
+
+
+class SiteOf:
+    """host name -> site: the registrable domain, the unit of reputation and budgets.
+
+    Under the ICANN section of the Public Suffix List, or under all of it with `private_suffixes`. An address, a name
+    without a dot and a public suffix are sites of their own; a trailing dot makes no difference. Answers are cached
+    for the last `names_max` hosts.
+    """
+
+    def __init__(self, private_suffixes: bool = False, names_max: int = 131_072) -> None:
+        self._list = _suffixes(private_suffixes)
+        self._cached = lru_cache(maxsize=names_max)(self._compute)
+
+    def __call__(self, host: str) -> str:
+        """`host` in stored form, IPv6 with or without brackets."""
+        return self._cached(host)
+
+    def _compute(self, host: str) -> str:
+        host = host.strip("[]")
+        if ":" in host or _IPV4(host):
+            return host
+        host = host.removesuffix(".")
+        return self._list.privatesuffix(host) or host
+
+
+_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+").fullmatch
