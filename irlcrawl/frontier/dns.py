@@ -1,0 +1,286 @@
+"""Names to addresses, just before they are needed: bounded, cached, and never an address the crawl may not contact.
+
+    resolver = Resolver(config.network, clock)
+    while resolver.room and (entry := polite.unresolved()): start a task that does
+        try: found = await resolver.resolve(entry.name); polite.resolved(entry, found.address, found.expires)
+        except ResolveError as error: … error.permanent, error.reason
+
+A name that does not exist is a permanent failure, a server that does not answer a passing one. Addresses outside the
+public Internet are refused unless network.allow names them: a link on a hostile page must not make the crawler talk to
+the machines beside it. Asks A, then AAAA. aiodns (c-ares) is imported by the first question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from irlcrawl import config
+from irlcrawl.clock import Clock
+from irlcrawl.rows import Reason, name_key
+
+if TYPE_CHECKING:
+    import aiodns
+
+GONE_SECONDS = 3600.0
+"""How long a permanent failure is remembered (within the bounds of dns_ttl_*)."""
+PASSING_SECONDS = 2.0
+"""How long a passing failure answers for others who ask the same; shorter than any back-off."""
+
+_TRIES = 2
+_HOSTS_FILE = "/etc/hosts"
+_HOSTS_BYTES_MAX = 1 << 20
+_IPV6_PUBLIC = ip_network("2000::/3")
+_NOT_PUBLIC = tuple(
+    map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2002::/16", "3fff::/20"))
+)  # protocol assignments, 6to4 (it embeds any IPv4 address), documentation: "global" to `ipaddress` of some Pythons
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """address: text as `ipaddress` writes it, IPv4-mapped ones as IPv4; expires: unix seconds."""
+
+    address: str
+    expires: float
+
+
+class ResolveError(Exception):
+    """No address. permanent: asking again soon is useless. reason: Reason.DNS, or Reason.ADDRESS (refused)."""
+
+    def __init__(self, name: str, what: str, reason: Reason, permanent: bool) -> None:
+        super().__init__(f"{name}: {what}")
+        self.name = name
+        self.what = what
+        self.reason = reason
+        self.permanent = permanent
+
+
+class Reach:
+    """Which addresses may be contacted: public ones, and the networks given (CIDR). ConfigError if one is malformed."""
+
+    def __init__(self, allow: Iterable[str]) -> None:
+        try:
+            self._allow = [ip_network(network) for network in allow]
+        except ValueError as error:
+            raise config.ConfigError(f"network.allow: {error}") from None
+
+    def admits(self, address: IPv4Address | IPv6Address) -> bool:
+        if any(address in network for network in self._allow):
+            return True
+        if address.is_multicast or address.is_reserved or not address.is_global:
+            return False
+        if address.version == 6 and address not in _IPV6_PUBLIC:
+            return False
+        return not any(address in network for network in _NOT_PUBLIC)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a name until `expires`: its addresses, the preferred one first, or why it has none."""
+
+    addresses: tuple[str, ...]
+    error: ResolveError | None
+    expires: float
+
+
+class Resolver:
+    """One per frontier, used from one running loop. ConfigError for a malformed resolver or network."""
+
+    def __init__(self, params: config.Network, clock: Clock, hosts_file: str = _HOSTS_FILE) -> None:
+        """hosts_file is read once, and only without network.resolvers: together they are "the system's"."""
+        self._params = params
+        self._clock = clock
+        self._reach = Reach(params.allow)
+        self._servers = [_server(text) for text in params.resolvers]
+        self._fixed = {} if params.resolvers else _read_hosts(hosts_file)
+        self._cache: OrderedDict[str, _Known] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_Known]] = {}
+        self._turn = asyncio.Semaphore(params.dns_in_flight_max)
+        self._dns: aiodns.DNSResolver | None = None
+        self.lookups = 0  # names asked of a server
+        self.failures = 0  # of these, without an address
+
+    @property
+    def room(self) -> int:
+        """Names that could be asked for now without waiting for others."""
+        return max(0, self._params.dns_in_flight_max - len(self._asking))
+
+    @property
+    def names(self) -> int:
+        """Names in the cache."""
+        return len(self._cache)
+
+    async def resolve(self, name: str) -> Resolved:
+        """An address of a host name (lower case ASCII); an IP literal (brackets or not) is its own. ResolveError."""
+        known = self._at_hand(name)
+        if known is None:
+            task = self._asking.get(name)
+            if task is None:
+                task = asyncio.get_running_loop().create_task(self._ask_in_turn(name))
+                self._asking[name] = task
+                task.add_done_callback(lambda _: self._asking.pop(name, None))
+            known = await asyncio.shield(task)  # one who stops waiting takes no answer from the others
+        if known.error is not None:
+            raise ResolveError(name, known.error.what, known.error.reason, known.error.permanent)
+        return Resolved(known.addresses[0], known.expires)
+
+    def another(self, name: str) -> None:
+        """The address given did not answer: give the name's next one, if it has several, until it is asked again."""
+        known = self._cache.get(name)
+        if known is not None:
+            known.addresses = (*known.addresses[1:], *known.addresses[:1])
+
+    async def close(self) -> None:
+        """End what is under way; those who wait for it get CancelledError."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._dns is not None:
+            await self._dns.close()
+            self._dns = None
+
+    # ---- without asking
+
+    def _at_hand(self, name: str) -> _Known | None:
+        now = self._clock.now()
+        known = self._cache.get(name)
+        if known is not None:
+            if known.expires > now:
+                self._cache.move_to_end(name)
+                return known
+            del self._cache[name]
+        literal = _literal(name)
+        if literal is not None:
+            return self._judge(name, [literal], now + self._params.dns_ttl_max_seconds)
+        host = name.rstrip(".")
+        if host == "localhost" or host.endswith(".localhost"):  # RFC 6761: never asked of a server
+            return self._judge(name, ["127.0.0.1"], now + self._params.dns_ttl_max_seconds)
+        if host in self._fixed:
+            return self._judge(name, self._fixed[host], now + self._params.dns_ttl_max_seconds)
+        if not _askable(host):
+            return _Known((), ResolveError(name, "not a host name", Reason.DNS, permanent=True), now)
+        return None
+
+    def _judge(self, name: str, addresses: Iterable[str], expires: float) -> _Known:
+        """Those that may be contacted, in an order that is the same each time: a name keeps its address, and names that
+        share many addresses spread over them."""
+        parsed = {_plain(ip_address(address)) for address in addresses}
+        admitted = sorted(
+            (str(address) for address in parsed if self._reach.admits(address)),
+            key=lambda address: name_key(f"{name} {address}".encode()),
+        )
+        if admitted:
+            return _Known(tuple(admitted), None, expires)
+        listed = ", ".join(sorted(map(str, parsed)))
+        return _Known((), ResolveError(name, f"not public: {listed}", Reason.ADDRESS, permanent=True), expires)
+
+    # ---- asking
+
+    async def _ask_in_turn(self, name: str) -> _Known:
+        async with self._turn:
+            self.lookups += 1
+            known = await self._ask(name)
+        self.failures += known.error is not None
+        self._cache[name] = known
+        while len(self._cache) > self._params.dns_cache_names:
+            self._cache.popitem(last=False)
+        return known
+
+    async def _ask(self, name: str) -> _Known:
+        import aiodns
+        import aiodns.error as ares
+
+        host = name.rstrip(".")
+        try:
+            async with asyncio.timeout(self._params.dns_seconds):
+                addresses, ttl = await self._records(host, "A")
+                if not addresses:
+                    addresses, ttl = await self._records(host, "AAAA")
+        except TimeoutError:
+            return self._failed(name, f"no answer within {self._params.dns_seconds:g} s", permanent=False)
+        except aiodns.error.DNSError as error:
+            number, what = (*error.args, "")[:2]
+            return self._failed(name, str(what), permanent=number in (ares.ARES_ENOTFOUND, ares.ARES_EBADNAME))
+        if not addresses:
+            return self._failed(name, "has no address", permanent=True)
+        return self._judge(name, addresses, self._clock.now() + self._bounded(ttl))
+
+    async def _records(self, host: str, kind: str) -> tuple[list[str], float]:
+        """The addresses of an answer and the least time to live in it, its aliases' included; none if it has none."""
+        import aiodns
+        import aiodns.error as ares
+
+        if self._dns is None:
+            loop = asyncio.get_running_loop()
+            seconds = max(0.1, self._params.dns_seconds / (_TRIES + 1))
+            self._dns = aiodns.DNSResolver(nameservers=self._servers or None, loop=loop, timeout=seconds, tries=_TRIES)
+        try:
+            result = await self._dns.query_dns(f"{host}.", kind)
+        except aiodns.error.DNSError as error:
+            if error.args and error.args[0] == ares.ARES_ENODATA:
+                return [], 0.0
+            raise
+        wanted = aiodns.query_type_map[kind]
+        addresses = [record.data.addr for record in result.answer if record.type == wanted]  # type: ignore[union-attr]
+        return addresses, min((float(record.ttl) for record in result.answer), default=0.0)
+
+    def _failed(self, name: str, what: str, permanent: bool) -> _Known:
+        seconds = self._bounded(GONE_SECONDS) if permanent else PASSING_SECONDS
+        return _Known((), ResolveError(name, what, Reason.DNS, permanent), self._clock.now() + seconds)
+
+    def _bounded(self, ttl: float) -> float:
+        return max(self._params.dns_ttl_min_seconds, min(ttl, self._params.dns_ttl_max_seconds))
+
+
+def _literal(name: str) -> str | None:
+    bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    try:
+        return str(ip_address(bare))
+    except ValueError:
+        return None
+
+
+def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """An IPv4-mapped address is the IPv4 address: one machine, one clock, one verdict."""
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def _askable(host: str) -> bool:
+    return host.isascii() and 0 < len(host) <= 253 and all(0 < len(label) <= 63 for label in host.split("."))
+
+
+def _server(text: str) -> str:
+    """A resolver of the configuration as c-ares wants it: address, address:port, [address]:port."""
+    try:
+        return f"[{address}]:53" if (address := ip_address(text)).version == 6 else f"{address}:53"
+    except ValueError:
+        host, _, port = text.rpartition(":")
+    try:
+        address = ip_address(host.strip("[]"))
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ValueError(f"port {port!r}")
+    except ValueError as error:
+        raise config.ConfigError(f"network.resolvers: {text!r} is no address or address:port ({error})") from None
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+
+
+def _read_hosts(path: str) -> dict[str, list[str]]:
+    """name -> addresses of a hosts(5) file; {} if it cannot be read, as for the system's own resolver."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_HOSTS_BYTES_MAX)
+    except OSError:
+        return {}
+    names: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        address, *rest = line.partition("#")[0].split() or [""]
+        literal = _literal(address.partition("%")[0])
+        if literal is not None:
+            for name in rest:
+                names.setdefault(name.lower().rstrip("."), []).append(literal)
+    return names
