@@ -1,9 +1,10 @@
-"""What an access log proves: which URLs were requested, whether any twice or in spite of robots.txt, how close together.
+"""What an access log proves: which URLs were requested, whether any twice or in spite of robots.txt, how close
+together.
 
-A log line is a JSON object as docsweb's nginx and the demo's server write it: `end` (unix seconds), `seconds` (duration),
-`host`, `port`, `address`, `status`, `method`, `uri` (as on the request line). The server's clock is the honest one: it sees a
-request start no earlier, and its answer end no later, than the crawler does, so a gap that the crawler keeps is never
-shorter here, up to the log's resolution.
+A log line is a JSON object as docsweb's nginx and the demo's server write it: `end` (unix seconds), `seconds`
+(duration), `host`, `port`, `address`, `status`, `method`, `uri` (as on the request line). The server's clock is the
+honest one: it sees a request start no earlier, and its answer end no later, than the crawler does, so a gap that the
+crawler keeps is never shorter here, up to the log's resolution.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, Literal
 
 RESOLUTION_S = 0.002
 """Both ends of a gap are rounded to a millisecond by nginx."""
+
+_COPIED = ("host", "port", "address", "status", "method", "uri", "agent")
 
 NAMED_MAX = 20
 """Examples that a report names of each fault."""
@@ -50,12 +53,7 @@ def read(path: Path) -> list[Request]:
         for line in lines:
             row = json.loads(line)
             start, scheme = row["end"] - row["seconds"], row.get("scheme", "http")
-            found.append(
-                Request(
-                    start, row["end"], scheme, row["host"], row["port"], row["address"], row["status"], row["method"],
-                    row["uri"], row.get("agent", ""),
-                )  # fmt: skip
-            )
+            found.append(Request(start, row["end"], scheme, **{name: row[name] for name in _COPIED}))
     return found
 
 

@@ -41,7 +41,8 @@ def of_set(web: Web, served: ServedSet) -> Reach:
 
 @cache
 def _of_set(name: str, root: str, robots_txt: str | None, entries: tuple[str, ...], others: tuple[str, ...]) -> Reach:
-    """Kept in a file whose name has everything the answer depends on: parsing half a gigabyte of HTML takes a minute."""
+    """Kept in a file whose name has everything the answer depends on: parsing half a gigabyte of HTML takes a
+    minute."""
     sources = [Path(str(module.__file__)).read_text() for module in (reach_module, robots, urls)]
     about = json.dumps([name, root, robots_txt, entries, os.stat(root).st_ino, sources])
     kept = cache_dir() / "reach" / f"{name}-{hashlib.sha256(about.encode()).hexdigest()[:16]}.json"

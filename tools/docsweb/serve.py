@@ -1,7 +1,7 @@
 """Serving the sets: nginx for the files, dnsmasq for the names, both as daemons that `down` ends by their pid files.
 
-Everything about a running web lies in its directory: configuration, pid files, logs, `docsweb.json` (which `reach`, `audit`
-and `down` read), `seeds.txt` and a `crawl.toml` with the network part of a crawl's configuration.
+Everything about a running web lies in its directory: configuration, pid files, logs, `docsweb.json` (which `reach`,
+`audit` and `down` read), `seeds.txt` and a `crawl.toml` with the network part of a crawl's configuration.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def up(
 ) -> Web:
     """Brings a web up and returns it when both daemons answer.
 
-    mirrors: hosts mN.NAME.test beside each NAME.test. addresses: in total, over which all hosts are dealt in turn; 0 is one
-    per set. port: 0 takes 80 where that may be bound, else a free one. Raises DocswebError.
+    mirrors: hosts mN.NAME.test beside each NAME.test. addresses: in total, over which all hosts are dealt in turn; 0 is
+    one per set. port: 0 takes 80 where that may be bound, else a free one. Raises DocswebError.
     """
     nginx, dnsmasq = program("nginx"), program("dnsmasq")
     directory = directory.absolute()
@@ -193,7 +193,8 @@ def load(directory: Path) -> Web:
 
 
 def down(directory: Path) -> list[str]:
-    """Ends the daemons of the web in `directory`; returns the names of those that ran. Logs stay, the state file goes."""
+    """Ends the daemons of the web in `directory`; returns the names of those that ran. Logs stay, the state file
+    goes."""
     directory = directory.absolute()
     ended = [name for name in ("nginx", "dnsmasq") if _end(directory / f"{name}.pid", name)]
     with contextlib.suppress(FileNotFoundError):

@@ -1,6 +1,7 @@
 """The documentation sets: which Debian package, which folder of it is the web's root, which rules its robots.txt has.
 
-Packages are downloaded with `apt-get download` and unpacked with `dpkg-deb -x` into a cache folder; nothing is installed.
+Packages are downloaded with `apt-get download` and unpacked with `dpkg-deb -x` into a cache folder; nothing is
+installed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class DocswebError(Exception):
 
 @dataclass(frozen=True)
 class DocSet:
-    """One package as a web: `root` is the served folder, `robots` the lines for `User-agent: *` (None: no robots.txt)."""
+    """One package as a web: `root` is the served folder, `robots` the lines for `User-agent: *` (None: no
+    robots.txt)."""
 
     name: str
     package: str
@@ -37,26 +39,37 @@ SETS = (
     ),
     DocSet(
         "django", "python-django-doc", "usr/share/doc/python-django-doc/html",
-        ("Disallow: /_modules/django/contrib/", "Disallow: /releases/1.", "Allow: /releases/1.11"),
+        ("Disallow: /_modules/django/contrib/", "Disallow: /releases/1.1", "Allow: /releases/1.11"),
     ),
     DocSet(
         "python", "python3.11-doc", "usr/share/doc/python3.11/html",
         ("Disallow: /whatsnew/", "Disallow: /genindex-*.html", "Allow: /genindex-all.html"),
     ),
-    DocSet("qt", "qtbase5-doc-html", "usr/share/qt5/doc", ("Disallow: /qtwidgets/*-members.html", "Disallow: /*/*-obsolete.html$")),
+    DocSet(
+        "qt", "qtbase5-doc-html", "usr/share/qt5/doc",
+        ("Disallow: /qtsql/*-members.html", "Disallow: /*/*-obsolete.html$"),
+    ),
     DocSet("gtk", "libgtk-3-doc", "usr/share/gtk-doc/html", None),
     DocSet(
         "handbook", "debian-handbook", "usr/share/doc/debian-handbook/html",
         ("Disallow: /zh-TW/", "Disallow: /*/ix01.html", "Allow: /en-US/ix01.html"),
     ),
-    DocSet("eigen", "libeigen3-doc", "usr/share/doc/libeigen3-dev/html", ("Disallow: /search/", "Disallow: /unsupported/*source.html$")),
+    DocSet(
+        "eigen", "libeigen3-doc", "usr/share/doc/libeigen3-dev/html",
+        ("Disallow: /search/", "Disallow: /unsupported/*source.html$"),
+    ),
     DocSet("boost", "libboost1.81-doc", "usr/share/doc/libboost1.81-doc/doc/html", ("Disallow: /boost/proto/",)),
     DocSet("erlang", "erlang-doc", "usr/share/doc/erlang-doc", ("Disallow: /lib/wx-", "Disallow: /*/java/")),
 )  # fmt: skip
 
 GROUPS = {"p5": ("postgresql", "django", "python", "qt", "gtk"), "all": tuple(s.name for s in SETS)}
 
-ROBOTS_HEAD = "# A group for somebody else comes first: taking it for ours leaves nothing to crawl.\nUser-agent: otherbot\nDisallow: /\n\n"
+ROBOTS_HEAD = """\
+# A group for somebody else comes first: taking it for ours leaves nothing to crawl.
+User-agent: otherbot
+Disallow: /
+
+"""
 
 
 def chosen(names: str) -> list[DocSet]:
@@ -84,7 +97,7 @@ def unpacked(sets: Sequence[DocSet], cache: Path) -> tuple[dict[str, Path], dict
     """Document roots of the sets by name, downloading what the cache lacks; and, of the missing ones, why."""
     for tool, package in (("apt-get", "apt"), ("dpkg-deb", "dpkg")):
         if shutil.which(tool) is None:
-            raise DocswebError(f"the program {tool} (Debian package {package}) is missing: docsweb is made of Debian packages")
+            raise DocswebError(f"the program {tool} (Debian package {package}) is missing, and docsweb needs it")
     packages, trees = cache / "packages", cache / "trees"
     packages.mkdir(parents=True, exist_ok=True)
     trees.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """URLs the oracle's own way: the WHATWG rules that matter for http links, on nothing but `urllib.parse` and `re`.
 
-Deliberately not the crawler's code and not its library. It covers what occurs in documentation: relative references, dot
-segments (`%2e` too), backslashes, stray white space, percent-encoding per component, default ports. No IDNA.
+Deliberately not the crawler's code and not its library. It covers what occurs in documentation: relative references,
+dot segments (`%2e` too), backslashes, stray white space, percent-encoding per component, default ports. No IDNA.
 """
 
 from __future__ import annotations
