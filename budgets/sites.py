@@ -145,7 +145,13 @@ class Sites:
     @property
     def pending_rows(self) -> int:
         """URLs not merged yet."""
-        return self._sites.pending_rows
+        by_op = self._sites.pending_by_op()
+        return by_op.get(PLACE, 0) + by_op.get(REREAD, 0)
+
+    @property
+    def ram_rows(self) -> int:
+        """Rows that only memory holds: `merge` or `spill` before a commit."""
+        return self._sites.ram_rows
 
     @property
     def discovered(self) -> int:

@@ -1,8 +1,8 @@
-"""The clocks of hosts, addresses and sites: when each may be contacted next, who waits for it, what survives a restart.
+"""The clocks of hosts, addresses and sites: which are remembered, which are forgotten, and what survives a restart.
 
-A `Gate` is one clock together with the queue of hosts that wait for it. `Clocks` holds every gate that an active host
-uses, and those nobody uses but which still promise something (they lie in the future, or remember a back-off). It
-forgets the others, so memory is bounded by the hosts that are active plus `idle_max`.
+`Clocks` holds every gate (a clock with its queue) that an active host uses, and those nobody uses but which still
+promise something: they lie in the future, or remember a back-off. It forgets the others, so memory is bounded by the
+hosts that are active plus `idle_max`.
 
 What survives (DESIGN section 4): `delta()` gives the clocks moved since the last commit, for one section per commit;
 `leases.LeaseLog` names, before a request goes out, the clocks it will move. On open, `load()` takes the sections and
@@ -11,120 +11,15 @@ What survives (DESIGN section 4): `delta()` gives the clocks moved since the las
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from enum import IntEnum
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
 
 from drum.ragged import Batch
-
-if TYPE_CHECKING:
-    from irlcrawl.frontier.politeness import HostEntry
+from irlcrawl.frontier.gates import BACKOFF_MEMORY, REBOOT, Gate, Kind, Promise
 
 CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "gap": "f8", "backoff": "f8"}
 """A row of a clock section: Kind, name_key of the host name, address or site; unix seconds; seconds; seconds."""
-
-BACKOFF_MEMORY = 8.0
-"""An idle clock remembers its back-off for this many times its length after it came due."""
-
-
-class Kind(IntEnum):
-    HOST = 0  # key: name_key of the bare host name, so that http and https share it
-    ADDRESS = 1  # key: name_key of the address as text
-    SITE = 2  # key: name_key of the registrable domain
-
-
-class Promise(NamedTuple):
-    """No request to (kind, key) before `gap` seconds after the last one ended."""
-
-    kind: int
-    key: int
-    gap: float
-
-
-class Gate:
-    """One clock and the hosts that wait for it, the oldest ticket first.
-
-    The first waiter has a slot of its own: nearly every gate belongs to a single host, and needs no list then.
-    A host leaves the middle of the queue by pointing its `at` elsewhere; what it leaves behind is skipped later.
-    """
-
-    __slots__ = (  # noqa: RUF023 - in order of meaning
-        "kind", "key", "next", "gap", "backoff", "why", "lenient", "held", "users", "waiting", "first", "rest",
-        "armed", "reserved", "unsaved", "stored",
-    )  # fmt: skip
-
-    def __init__(self, kind: int, key: int, due: float = 0.0, gap: float = 0.0, backoff: float = 0.0) -> None:
-        self.kind = kind
-        self.key = key
-        self.next = due  # unix seconds; never goes back
-        self.gap = gap  # seconds from the end of an exchange to the next start, back-off and Crawl-delay not counted
-        self.backoff = backoff  # seconds; 0 none
-        self.why = 0  # Delay: what set `next`
-        self.lenient = False  # an address inside politeness.shared_addresses: no back-off
-        self.held = 0  # leases that use it now; above 1 only for an errand beside its own visit
-        self.users = 0  # active hosts that use it
-        self.waiting = 0  # hosts in this queue
-        self.first: HostEntry | None = None
-        self.rest: list[tuple[int, HostEntry]] | None = None  # heap of (ticket, host), some of them gone
-        self.armed = False  # in the heap of Politeness
-        self.reserved: HostEntry | None = None  # kept free for a host that has been turned away too often
-        self.unsaved = False  # moved since the last delta
-        self.stored = False  # a back-off of it is on disk
-
-    def __lt__(self, other: Gate) -> bool:
-        return self.key < other.key
-
-    def __repr__(self) -> str:
-        return f"Gate({Kind(self.kind).name}, {self.key:016x}, next={self.next:.3f}, held={self.held})"
-
-    def join(self, entry: HostEntry) -> None:
-        entry.at = self
-        self.waiting += 1
-        first = self.first
-        if first is None:
-            self.first = entry
-            return
-        if entry.ticket < first.ticket:
-            self.first, entry = entry, first
-        if self.rest is None:
-            self.rest = []
-        heappush(self.rest, (entry.ticket, entry))
-
-    def leave(self, entry: HostEntry) -> None:
-        entry.at = None
-        self.waiting -= 1
-        rest = self.rest
-        if self.first is not entry:
-            assert rest is not None
-            if len(rest) > 2 * self.waiting + 32:
-                self.rest = sorted(item for item in rest if self._waits(*item))  # a sorted list is a heap
-            return
-        self.first = None
-        while rest:
-            ticket, other = heappop(rest)
-            if self._waits(ticket, other):
-                self.first = other
-                return
-        self.rest = None
-
-    def some(self, count: int) -> Iterator[HostEntry]:
-        """The first waiter and up to `count` - 1 others, in no order."""
-        if self.first is not None:
-            yield self.first
-        for ticket, entry in (self.rest or ())[: count - 1]:
-            if self._waits(ticket, entry):
-                yield entry
-
-    def _waits(self, ticket: int, entry: HostEntry) -> bool:
-        return entry.at is self and entry.ticket == ticket
-
-    def promises(self, now: float) -> bool:
-        """Whether it must be remembered although nobody uses it."""
-        return self.next > now or (self.backoff > 0 and self.next + BACKOFF_MEMORY * self.backoff > now)
-
 
 COARSE_BITS = 17
 

@@ -58,7 +58,7 @@ class Fleet:
         self.links: list[Link] = []
 
     def spawn(self, stream: int) -> tuple[Link, socket.socket]:
-        """Start a worker process; `connect` makes the pipe live. Split, so that a process starts before the loop does."""
+        """Start a worker process; `connect` makes the pipe live. Two steps: processes start while the state opens."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno())]
         command += ["--stream", str(stream), "--job", self._job]

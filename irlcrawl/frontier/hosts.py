@@ -9,14 +9,14 @@ record points to.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Result
-from irlcrawl.rows import Reason, Robots
+from irlcrawl.rows import LINK, Reason, Robots
 
 STATE = {
     "robots": "u1",  # rows.Robots
@@ -42,6 +42,18 @@ OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
 """Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar."""
 
 
+def keyed_by_host(rows: Batch) -> Batch:
+    """LINK rows as the hosts drum takes them: `key` is the host, `url_key` the URL."""
+    columns = {name: rows[name] for name in LINK if name != "host"}
+    return Batch({**columns, "key": rows["host"], "url_key": rows["key"]})
+
+
+def keyed_by_url(rows: Batch) -> Batch:
+    """What the hosts drum emits as LINK rows again, with the kernel's columns."""
+    columns = {name: column for name, column in rows.columns.items() if name not in ("key", "url_key")}
+    return Batch({**columns, "host": rows["key"], "key": rows["url_key"]})
+
+
 class HostsKernel:
     """The last STATE of a group becomes its record; then every URL is emitted with it (shapes: drum.kernels.Kernel).
 
@@ -49,7 +61,9 @@ class HostsKernel:
     one that comes back), which the quota is measured on.
     """
 
-    columns = tuple(STATE)
+    def __init__(self, with_states: bool) -> None:
+        """`with_states`: STATE rows are pending (else no pending section has their columns)."""
+        self.columns: Sequence[str] = tuple(STATE) if with_states else ()
 
     def __call__(self, found: NDArray[np.bool_], stored: Batch, items: Batch, starts: NDArray[np.int64]) -> Result:
         op = items["op"]
@@ -60,7 +74,7 @@ class HostsKernel:
         last = np.full(groups, -1, np.int64)
         last[group[is_state]] = np.flatnonzero(is_state)  # numpy keeps the last assignment of a repeated index
         has_state = last >= 0
-        for name in STATE:
+        for name in self.columns:
             values[name][has_state] = items[name][last[has_state]]
         before = np.concatenate(([0], np.cumsum(is_new)))
         rank = before[:-1] - before[starts[:-1]][group]

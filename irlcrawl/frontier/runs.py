@@ -9,7 +9,7 @@ URL. All bitmaps are written into one section at each commit that changed one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +140,7 @@ class Runs:
             self._dirty = self._dirty or len(new) > 0
         return fresh
 
-    def save(self, writer: SegmentWriter, edits: Edits) -> None:
+    def save(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
         """Drop segments that are wholly done and write all bitmaps, if any changed."""
         if not self._dirty:
             return
@@ -151,22 +151,22 @@ class Runs:
         if live:
             bits = Ragged.from_list([np.packbits(done).tobytes() for _, done in live])
             numbers = np.array([n for n, _ in live], np.uint32)
-            writer.section("progress", PROGRESS).append(Batch({"segment": numbers, "bits": bits}))
-            edits.set("progress", {"file": writer.name, "section": "progress"})
+            writer().section("progress", PROGRESS).append(Batch({"segment": numbers, "bits": bits}))
+            edits.set("progress", {"file": writer().name, "section": "progress"})
         else:
             edits.remove("progress")
         self._dirty = False
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
-    def read(self, number: int, start: int, end: int) -> Batch:
-        """Rows [start, end) of a segment as a LINK batch; the blocks read stay in a bounded cache."""
+    def read(self, number: int, start: int, end: int, cached: bool = True) -> Batch:
+        """Rows [start, end) of a segment as a LINK batch; the loop's blocks stay in a bounded cache, the turn's not."""
         segment = self._segments[number]
         first, last = np.searchsorted(segment.first, [start, end - 1], side="right") - 1
         parts = []
         for block in range(int(first), int(last) + 1):
             base = int(segment.first[block])
-            rows = self._block(number, block)
+            rows = self._block(number, block) if cached else self._section(number).read(block)
             parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
         return parts[0] if len(parts) == 1 else Batch.concat(parts)
 
@@ -187,6 +187,13 @@ class Runs:
             ref = self._refs[number]
             for index in self._pool.section(ref["file"], ref["runs"]).scan():
                 yield from ready_hosts(number, index, self._segments[number].done)
+
+    def left(self, run: Run) -> list[Run]:
+        """What is not done of a run."""
+        segment = self._segments.get(run.segment)
+        if segment is None:
+            return []
+        return [Run(run.segment, at, end) for at, end in _gaps(segment.done, run.at, run.end)]
 
     def waiting(self) -> Iterator[Batch]:
         """Every URL not done, block by block (for listings)."""

@@ -1,0 +1,469 @@
+"""The hosts in memory: from a run on disk to a visit on a worker's pipe, and what a visit's end means for its host.
+
+One `Host` per origin that has URLs in runs. It asks for an address, waits for its clocks in `Politeness`, is leased for
+a visit, and goes when its runs are empty or its next time lies beyond the horizon. What it learnt goes back to the hosts
+drum as a STATE row with the next turn (`take_states`); URLs that cannot stay in runs leave with it (`take_withdrawn`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from drum import Batch
+from irlcrawl.clock import Clock
+from irlcrawl.config import Config
+from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
+from irlcrawl.frontier.fleet import Fleet, Link
+from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
+from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.overrides import Overrides
+from irlcrawl.frontier.politeness import HostEntry, Politeness
+from irlcrawl.frontier.release import HostLoad
+from irlcrawl.frontier.runs import ReadyHost, Run, Runs
+from irlcrawl.rows import Reason, Robots, name_key, origin_of
+from irlcrawl.url import split
+from irlcrawl.wire import Message
+
+LATEST_START_S = 30.0
+"""A visit starts no request later than this after its lease."""
+NAME_GONE_S = 3600.0
+"""How long a name that does not exist is believed not to."""
+
+
+class Host(HostEntry):
+    """A host in memory. `rows`: its URLs in runs that are not out or done."""
+
+    __slots__ = ("dns_failures", "record", "rows", "runs", "worker")
+
+    def __init__(self, *, record: HostRecord, **known: Any) -> None:
+        super().__init__(**known)
+        self.record = record
+        self.runs: deque[Run] = deque()
+        self.rows = 0
+        self.worker = -1
+        self.dns_failures = 0
+
+
+@dataclass(slots=True)
+class Visit:
+    """A lease that is out: rows [run.at, run.at + rows) of the host's first run."""
+
+    number: int
+    host: Host
+    run: Run
+    rows: int
+    leased_at: float
+
+
+@dataclass(slots=True)
+class Withdrawal:
+    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
+
+    runs: list[Run]
+    reason: Reason
+    due: float = 0.0
+    gap: float = 0.0
+
+
+@dataclass
+class Counts:
+    """Since the process started; what `status` shows of the dispatcher."""
+
+    leased_urls: int = 0
+    reached: int = 0
+    visits_failed: int = 0
+    lease_wait_s: float = 0.0  # of the last lease: how long after its host was due
+
+
+class Dispatcher:
+    """Owned by the event loop; `load` alone is also called from the turn's thread (it only reads)."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        clocks: Clocks,
+        politeness: Politeness,
+        resolver: Resolver,
+        runs: Runs,
+        fleet: Fleet,
+        leases: LeaseLog,
+        overrides: Overrides,
+        wake: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._clocks = clocks
+        self.politeness = politeness
+        self._resolver = resolver
+        self._runs = runs
+        self._fleet = fleet
+        self.leases = leases
+        self._overrides = overrides
+        self._wake = wake
+        self.hosts: dict[int, Host] = {}
+        self.address_rows: dict[str, int] = {}
+        self.counts = Counts()
+        self.urls_out = 0
+        self.visits_out = 0
+        self.scope_version = 0
+        self.ran_dry = False  # since the last turn began, some host used up its runs
+        self._visit = 0
+        self._dirty: dict[int, HostRecord] = {}
+        self._withdrawn: list[Withdrawal] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots: dict[tuple[int, int], tuple[Link, Host]] = {}
+
+    # -- what the turn takes and brings ----------------------------------------------------------------------------
+
+    def take_states(self) -> Batch | None:
+        """STATE rows of the hosts whose record changed since the last call."""
+        if not self._dirty:
+            return None
+        batch = state_batch(self._dirty.items())
+        self._dirty.clear()
+        return batch
+
+    def take_withdrawn(self) -> list[Withdrawal]:
+        taken, self._withdrawn = self._withdrawn, []
+        return taken
+
+    @property
+    def something_to_hand_over(self) -> bool:
+        return bool(self._withdrawn)
+
+    def bring(self, ready: ReadyHost, record: HostRecord) -> None:
+        """A run for a host: extends the one in memory or makes it."""
+        host = self.hosts.get(ready.key)
+        if host is None:
+            newer = self._dirty.get(ready.key)  # learnt while the turn ran
+            host = self._new_host(ready.key, ready.site, ready.origin, newer or record)
+            self.hosts[ready.key] = host
+        host.runs.append(ready.run)
+        host.rows += ready.run.rows
+        self._count_address(host, ready.run.rows)
+        if host.state == 0:
+            self.politeness.activate(host)
+
+    def bring_all(self, ready: list[ReadyHost]) -> None:
+        """The runs of a turn, with the records its index carries."""
+        known: dict[int, list[HostRecord]] = {}
+        for one in ready:
+            records = known.get(id(one.state))
+            if records is None:
+                records = known[id(one.state)] = records_of(one.state)
+            self.bring(one, records[one.row])
+
+    def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
+        scheme, name, port, _ = split(origin + b"/")
+        now = self._clock.now()
+        return Host(
+            record=record,
+            key=key,
+            name=name,
+            scheme=scheme,
+            port=port,
+            site=site,
+            address=record.address_at(now),
+            address_until=record.address_until,
+            crawl_delay=record.crawl_delay,
+            gap_floor=self._overrides.gap_host(name),
+        )
+
+    def load(self, key: int, record: HostRecord) -> HostLoad:
+        """How many more URLs of a host may go into runs, and when those it cannot take would be due."""
+        now = self._clock.now()
+        host = self.hosts.get(key)
+        gap = self.politeness.gap_for(host) if host is not None and host.gates else self._gap_unknown(record)
+        cap = self._config.frontier.urls_per_host_max
+        if gap > 0:
+            cap = max(4, min(cap, int(self._config.politeness.horizon_seconds / gap)))
+        rows = 0 if host is None else host.rows
+        address = record.address_at(now) if host is None else host.address
+        together = max(rows, self.address_rows.get(address, 0)) if address else rows
+        due = now if host is None or not host.gates else max(now, self.politeness.due(host))
+        return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
+
+    def _gap_unknown(self, record: HostRecord) -> float:
+        return max(self._config.politeness.gap_host_seconds, record.crawl_delay)
+
+    def _count_address(self, host: Host, rows: int) -> None:
+        if host.address:
+            left = self.address_rows.get(host.address, 0) + rows
+            if left > 0:
+                self.address_rows[host.address] = left
+            else:
+                self.address_rows.pop(host.address, None)
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def resolve_ahead(self) -> None:
+        """Ask for the addresses that are missing, as many at once as the configuration allows."""
+        while len(self._tasks) < self._config.network.dns_in_flight_max:
+            entry = self.politeness.unresolved()
+            if entry is None:
+                return
+            assert isinstance(entry, Host)
+            task = asyncio.get_running_loop().create_task(self._resolve(entry))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _resolve(self, host: Host) -> None:
+        try:
+            answer: Resolved | ResolveError = await self._resolver.resolve(host.name)
+        except ResolveError as error:
+            answer = error
+        if isinstance(answer, Resolved):
+            self._count_address(host, -host.rows)
+            self.politeness.resolved(host, answer.address, answer.expires)
+            self._count_address(host, host.rows)
+            host.dns_failures = 0
+            host.record.set_address(answer.address, answer.expires)
+            self._learn(host)
+        else:
+            self._unresolved(host, answer)
+        self._wake()
+
+    def _unresolved(self, host: Host, error: ResolveError) -> None:
+        host.dns_failures += 1
+        if host.errand is not None:
+            self._refuse(host, error.reason)
+        elif error.permanent:
+            host.record.dead, host.record.dead_until = error.reason, self._clock.now() + NAME_GONE_S
+            self._retire(host, error.reason)
+        elif host.dns_failures > self._config.politeness.retries_max:
+            self._retire(host, error.reason)
+        else:
+            self.politeness.unresolvable(host)
+
+    # -- leases ----------------------------------------------------------------------------------------------------
+
+    def dispatch(self, allowance: int) -> int:
+        """Lease whatever may be leased now, at most `allowance` URLs. Returns how many were."""
+        leased = 0
+        while leased < allowance and self._fleet.capacity:
+            entry = self.politeness.pop()
+            if entry is None:
+                break
+            assert isinstance(entry, Host)
+            if entry.errand is not None:
+                self._grant(entry)
+                continue
+            link = self._fleet.choose(entry.worker)
+            assert link is not None  # there was capacity
+            leased += self._lease(entry, link, allowance - leased)
+        return leased
+
+    def _lease(self, host: Host, link: Link, rows_max: int) -> int:
+        now = self._clock.now()
+        run = host.runs[0]
+        rows = min(self.politeness.visit_size(host), run.rows, rows_max)
+        batch = self._runs.read(run.segment, run.at, run.at + rows)
+        self._visit += 1
+        visit = Visit(self._visit, host, run, rows, now)
+        self.leases.append(self.politeness.promises(host))
+        link.visits[visit.number] = visit
+        link.urls_out += rows
+        self.urls_out += rows
+        self.visits_out += 1
+        self.counts.leased_urls += rows
+        host.rows -= rows
+        self._count_address(host, -rows)
+        host.worker = link.stream
+        link.send(self._visit_message(visit, batch, now))
+        return rows
+
+    def _visit_message(self, visit: Visit, batch: Batch, now: float) -> Message:
+        host, record = visit.host, visit.host.record
+        rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
+        columns = (batch[name].tolist() for name in ("key", "url", "depth", "hop", "source", "priority", "attempt"))
+        urls = [
+            [visit.run.segment, visit.run.at + at, key, url.decode("ascii"), depth, hop, source, priority, attempt]
+            for at, (key, url, depth, hop, source, priority, attempt) in enumerate(zip(*columns, strict=True))
+        ]  # a loop per URL, because here each one goes on the wire
+        return {
+            "t": "visit",
+            "visit": visit.number,
+            "host": host.name,
+            "scheme": host.scheme,
+            "port": host.port,
+            "address": host.address,
+            "host_key": host.key,
+            "gap": self.politeness.gap_for(host),
+            "robots": {
+                "state": int(record.robots_at(now)),
+                "until": record.robots_until,
+                "rules": rules,
+                "crawl_delay": record.crawl_delay,
+            },
+            "scope": self.scope_version,
+            "failures": record.failures,
+            "urls": urls,
+            "not_after": now + LATEST_START_S,
+        }
+
+    # -- ends ------------------------------------------------------------------------------------------------------
+
+    def ended(self, link: Link, message: Message) -> None:
+        """A worker reports the end of a visit."""
+        visit = link.visits.pop(message["visit"])
+        reached = message["reached"]
+        host, run = visit.host, visit.run
+        self._account(link, visit, reached)
+        link.unharvested += message["requests"] + reached
+        run.at += reached
+        if run.at >= run.end:
+            host.runs.popleft()
+        now = self._clock.now()
+        silent = self._learn_from(host, message, now)
+        crawl_delay = message["robots"]["crawl_delay"] if message["robots"] else None
+        due = self.politeness.release(
+            host,
+            ended=message["ended"],
+            fetch_s=message["fetch_s"],
+            requests=message["requests"],
+            outcome=message["outcome"],
+            retry_after=message["retry_after"],
+            crawl_delay=crawl_delay,
+            again=bool(host.runs),
+        )
+        self._settle(host, due, now, Reason(message["reason"]), silent)
+
+    def _account(self, link: Link, visit: Visit, reached: int) -> None:
+        link.urls_out -= visit.rows
+        self.urls_out -= visit.rows
+        self.visits_out -= 1
+        self.counts.reached += reached
+        visit.host.rows += visit.rows - reached
+        self._count_address(visit.host, visit.rows - reached)
+
+    def _learn_from(self, host: Host, message: Message, now: float) -> bool:
+        """Update the host's record; True when the visit ended without any response."""
+        before = replace(host.record)
+        silent = message["outcome"] == "failed" and Reason(message["reason"]) != Reason.ROBOTS_UNREACHABLE
+        robots = message["robots"]
+        if robots and not (silent and robots["state"] == Robots.DENY):
+            rules = tuple(robots["rules"]) if robots["rules"] else None
+            host.record.learn_robots(robots["state"], robots["until"], rules, robots["crawl_delay"])
+        if silent:
+            host.record.failed(now)
+            self.counts.visits_failed += 1
+        elif message["requests"]:
+            host.record.answered(now)
+        before.answered_at = host.record.answered_at  # alone it is not worth a row
+        if before != host.record or not host.runs:
+            self._learn(host)
+        return silent
+
+    def _settle(self, host: Host, due: float, now: float, reason: Reason, silent: bool) -> None:
+        """After a visit: does the host stay, rest in the calendar, or is it given up?"""
+        record = host.record
+        if not host.runs:
+            self.ran_dry = True
+            self._forget(host)
+        elif silent and self._is_dead(record, now):
+            died = Reason.HOST_DEAD if record.answered_at else reason
+            record.dead, record.dead_until = died, now + self._config.politeness.host_dead_hours * 3600
+            self._retire(host, died)
+        elif record.robots_at(now) is Robots.DENY:
+            if record.denials > self._config.politeness.retries_max:
+                self._retire(host, Reason.ROBOTS_UNREACHABLE)
+            else:
+                self._rest(host, max(due, record.robots_until))
+        elif due > now + self._config.politeness.horizon_seconds:
+            self._rest(host, due)
+
+    def _is_dead(self, record: HostRecord, now: float) -> bool:
+        """One that never answered gets as many tries as a URL; one that did, the patience of host_dead_hours."""
+        limits = self._config.politeness
+        if not record.answered_at:
+            return record.failures > limits.retries_max
+        silent_for = now - record.failed_since
+        return record.failures >= limits.host_failures_max and silent_for >= limits.host_dead_hours * 3600
+
+    def _rest(self, host: Host, due: float) -> None:
+        self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, self.politeness.gap_for(host)))
+
+    def _retire(self, host: Host, reason: Reason) -> None:
+        self._leave(host, Withdrawal(list(host.runs), reason))
+
+    def _leave(self, host: Host, withdrawal: Withdrawal) -> None:
+        if withdrawal.runs:
+            self._withdrawn.append(withdrawal)
+        self._count_address(host, -host.rows)
+        host.runs.clear()
+        host.rows = 0
+        self._learn(host)
+        self._forget(host)
+
+    def _forget(self, host: Host) -> None:
+        self.politeness.deactivate(host)
+        self.hosts.pop(host.key, None)
+
+    def _learn(self, host: Host) -> None:
+        if host.errand is None:
+            self._dirty[host.key] = host.record
+
+    def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> None:
+        """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done."""
+        now = self._clock.now()
+        for key in [key for key in self._slots if key[0] == link.stream]:
+            self._slots.pop(key)
+        visits, link.visits = list(link.visits.values()), {}
+        for visit in visits:
+            host = visit.host
+            self._account(link, visit, 0)
+            self._count_address(host, -host.rows)
+            host.runs = deque(part for run in host.runs for part in left(run))
+            host.rows = sum(run.rows for run in host.runs)
+            self._count_address(host, host.rows)
+            due = self.politeness.release(host, ended=now, outcome="ok", again=bool(host.runs))
+            self._settle(host, due, now, Reason.LOST, silent=False)
+
+    # -- slots: a robots.txt that redirects to another authority -----------------------------------------------------
+
+    def slot_wanted(self, link: Link, message: Message) -> None:
+        """A visit needs one request elsewhere; it waits for that host's clocks like everybody."""
+        visit = link.visits.get(message["visit"])
+        if visit is None:
+            link.send({"t": "slot", "id": message["id"], "address": None, "reason": int(Reason.LOST)})
+            return
+        origin = origin_of(message["url"].encode("ascii"))
+        host = self._new_host(name_key(origin), 0, origin, HostRecord())
+        self._slots[link.stream, message["id"]] = (link, host)
+        due = self.politeness.request_slot(host, visit.host, (link.stream, message["id"]))
+        if due > self._clock.now() + LATEST_START_S:
+            self._refuse(host, Reason.TIMEOUT)
+
+    def _grant(self, host: Host) -> None:
+        token = self._token(host)
+        link, _ = self._slots[token]
+        self.leases.append(self.politeness.promises(host))
+        link.send({"t": "slot", "id": token[1], "address": host.address, "reason": None})
+
+    def _refuse(self, host: Host, reason: Reason) -> None:
+        token = self._token(host)
+        link, _ = self._slots.pop(token)
+        link.send({"t": "slot", "id": token[1], "address": None, "reason": int(reason)})
+        self.politeness.deactivate(host)
+
+    @staticmethod
+    def _token(host: Host) -> tuple[int, int]:
+        """(stream, the worker's number) of the slot an errand is for."""
+        assert host.errand is not None and isinstance(host.errand.token, tuple)
+        return host.errand.token
+
+    def slot_ended(self, link: Link, message: Message) -> None:
+        found = self._slots.pop((link.stream, message["id"]), None)
+        if found is not None:
+            _, host = found
+            self.politeness.release(host, ended=message["ended"], fetch_s=message["fetch_s"], again=False)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()

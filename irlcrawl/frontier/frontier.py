@@ -1,0 +1,457 @@
+"""The frontier's loop: when to turn, when to ask for harvests, when to lease, and when the crawl is over.
+
+One asyncio loop holds what is in memory (dispatch.py, politeness.py); one thread at a time runs a turn (turn.py). The
+loop commits what a turn did, tells the workers what changed, and takes the new runs in. Leases never wait for a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from irlcrawl.clock import Clock
+from irlcrawl.config import Config, to_dict
+from irlcrawl.fetch.robots import Rules, RulesCache, product_token
+from irlcrawl.frontier import gauges, recovery
+from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.dispatch import Dispatcher
+from irlcrawl.frontier.dns import Resolver
+from irlcrawl.frontier.fleet import Fleet, Link
+from irlcrawl.frontier.hosts import HostRecord
+from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.overrides import Overrides
+from irlcrawl.frontier.politeness import Politeness
+from irlcrawl.frontier.release import Policy
+from irlcrawl.frontier.state import State
+from irlcrawl.frontier.turn import Result, Task, Turn
+from irlcrawl.harvest import RulesLog
+from irlcrawl.job import ExitCode
+from irlcrawl.url import host_of
+from irlcrawl.wire import Message, clock_anchor
+
+TICK_S = 0.5
+NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
+REST_FACTOR = 10.0  # a turn starts no sooner than this many times the last one's duration after it,
+REST_S, REST_DRY_S = 2.0, 0.2  # and than this; unless nothing is ready: then at once
+INBOX_AGE_MAX_S = 10.0
+ROWS_WANTED_MIN = 1000
+RATE_SECONDS = 30.0
+RULES_CACHE_BYTES = 16 << 20
+
+_log = logging.getLogger("irlcrawl.frontier")
+
+
+async def _nobody(link: Link) -> None:
+    """Workers are replaced by whoever made them (crawl.py)."""
+
+
+class Frontier:
+    """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
+
+    def __init__(self, state: State, config: Config, clock: Clock) -> None:
+        self.state, self.config, self.clock = state, config, clock
+        self._wakeup = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "turn")
+        self._overrides = Overrides(config.site)
+        self.clocks = Clocks(config.frontier.hosts_active_max)
+        self.politeness = Politeness(clock, config.politeness, self.clocks)
+        self._resolver = Resolver(config.network, clock)
+        lock_fd = state.job.lock_fd
+        assert lock_fd is not None  # whoever opened the state holds the job
+        self.fleet = Fleet(
+            str(state.job.path), lock_fd, config.fetch.visits_per_worker, self._on_message, self._on_lost
+        )
+        self._leases_path = os.path.join(state.dir, "leases.log")
+        self.hosts = Dispatcher(
+            config, clock, self.clocks, self.politeness, self._resolver, state.runs, self.fleet,
+            LeaseLog(state.files, self._leases_path), self._overrides, self._wakeup.set,
+        )  # fmt: skip
+        self._token = product_token(config.crawl.user_agent)
+        self._rules = RulesCache(RULES_CACHE_BYTES)
+        self._inbox: list[str] = []
+        self._inbox_since = 0.0
+        self._turn: asyncio.Future[Result] | None = None
+        self._turn_done_at = 0.0
+        self.turn_seconds = 0.0
+        self._progressed = True  # the last turn moved something: another may too
+        self._lost: list[Link] = []  # dead workers whose harvests are in the inbox
+        self._turn_lost: list[Link] = []  # ... and in the turn that runs
+        self._turn_harvests: list[str] = []
+        self._stop_code: ExitCode | None = None
+        self._stop_asked = False
+        self._aborting = False
+        self._started = clock.now()
+        self._unfolded = 0  # URLs reached that no turn has folded
+        self._rate: deque[tuple[float, int]] = deque()
+        self.on_tick: Callable[[], None] = lambda: None
+        self.streams_closed: set[int] = set()
+        self._mourned = 0  # dead workers whose remains are being read
+        self._mourning: asyncio.Task[None] | None = None
+        self.replace: Callable[[Link], Awaitable[None]] = _nobody
+
+    # -- open ------------------------------------------------------------------------------------------------------
+
+    async def open(self, seed_harvest: str | None, streams: list[int]) -> None:
+        """Recover what a crash left (`streams`: those of workers that are gone, and the seeds'), take in the seeds, and
+        bring every host with URLs in runs into memory."""
+        state, now = self.state, self.clock.now()
+        found = LeaseLog.read(state.files, self._leases_path)
+        self.clocks.load(state.clock_log.sections(), now, self.config.politeness.retry_after_max_seconds)
+        self.clocks.open(now, found.promises, found.rebooted and state.catalog.number > 1)
+        harvests: list[str] = []
+        for stream in sorted(streams):
+            left = recovery.recover_stream(state, self.config, stream)
+            harvests += left.harvests
+            if left.units or left.bytes_cut:
+                _log.info("stream %d: %d units read again, %d bytes cut", stream, left.units, left.bytes_cut)
+            self.streams_closed.add(stream)
+        if seed_harvest and seed_harvest not in harvests:
+            harvests.append(seed_harvest)
+        states = recovery.learn(state, self.politeness, harvests)
+        result = Turn(state).run(self._task(harvests, states=states, urgent=True))
+        self._close_streams(result)
+        self._commit(result)
+        state.catalog.sweep(keep=[])
+        ready = list(state.runs.hosts())
+        records = recovery.known_records(state, [one.key for one in ready])
+        for one in ready:
+            self.hosts.bring(one, records[one.key])
+
+    @property
+    def ending(self) -> ExitCode | None:
+        """The code the crawl is stopping with."""
+        return self._stop_code
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.clock.now() - self._started
+
+    def _close_streams(self, result: Result) -> None:
+        """Streams of workers that are gone need no entry once all they left is ingested."""
+        for stream in self.streams_closed - {0}:
+            result.edits.remove(f"streams/{stream}")
+            self.state.streams.pop(stream, None)
+        self.streams_closed.clear()
+
+    def hello(self, stream: int) -> Message:
+        return {
+            "t": "hello",
+            "config": to_dict(self.config),
+            "seed": self.state.seed,
+            "scope_version": self.state.scope.version,
+            "scope_entries": [entry.decode("ascii") for entry in self.state.scope.entries()],
+            "stream": stream,
+            "crawl": self.state.crawl_id,
+            "clock": clock_anchor(self.clock),
+        }
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> ExitCode:
+        """Until nothing is left to do, a limit is reached or a stop is asked for and has been answered."""
+        while True:
+            now = self.clock.now()
+            self._check_limits(now)
+            if self._stop_code is None:
+                self.hosts.resolve_ahead()
+                self.hosts.dispatch(self._allowance())
+            if self._turn is None and self._should_turn(now):
+                self._begin_turn(now)
+            if self._turn is None and self._over():
+                return await self._end()
+            self._ask_for_harvests(now)
+            self.on_tick()
+            await self._sleep(now)
+            if self._turn is not None and self._turn.done():
+                self._finish_turn(self._turn.result())
+
+    def wake(self) -> None:
+        self._wakeup.set()
+
+    async def _sleep(self, now: float) -> None:
+        dues = [now + TICK_S]
+        if self._stop_code is None:
+            due = self.politeness.next_due()
+            if due is not None and self.fleet.capacity:
+                dues.append(due)
+            calendar = self.state.calendar.next_due() if self._turn is None else None
+            if calendar is not None:
+                dues.append(calendar)
+        timeout = max(min(dues) - self.clock.now(), 0.0005)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wakeup.wait()
+        except TimeoutError:
+            pass
+        self._wakeup.clear()
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> int:
+        """Visits that are out or could start soon."""
+        within = max(NEAR_S, 2 * self.turn_seconds)
+        return self.hosts.visits_out + self.politeness.ready_pairs(within, self.fleet.slots)
+
+    @property
+    def _low(self) -> bool:
+        """Low water: fewer visits than the workers could carry."""
+        return self._ready() < max(self.fleet.slots, 1)
+
+    @property
+    def _starving(self) -> bool:
+        """Nothing can be leased before a turn brings it."""
+        return self.hosts.visits_out == 0 and self.politeness.ready_pairs(NEAR_S, 1) == 0
+
+    @property
+    def _rows_high(self) -> int:
+        """High water: no rotation with more URLs than this in runs."""
+        return max(16 * ROWS_WANTED_MIN, int(self.pages_per_s * self.config.politeness.horizon_seconds))
+
+    @property
+    def pages_per_s(self) -> float:
+        if len(self._rate) < 2:
+            return 0.0
+        (first, before), (last, after) = self._rate[0], self._rate[-1]
+        return (after - before) / max(last - first, 1.0)
+
+    @property
+    def _handed_in(self) -> bool:
+        """Something waits in memory that only a turn can put away."""
+        return bool(self._inbox or self._lost or self.hosts.something_to_hand_over)
+
+    def _rested(self, now: float) -> bool:
+        """A turn soon after the last one must be worth it: some host ran dry, or some time has passed."""
+        rest = REST_DRY_S if self.hosts.ran_dry else REST_S
+        return now >= self._turn_done_at + max(rest, REST_FACTOR * self.turn_seconds)
+
+    def _should_turn(self, now: float) -> bool:
+        if self._stop_code is not None:
+            return self._handed_in
+        starving = self._starving
+        if not starving and not self._rested(now):
+            return False
+        state = self.state
+        calendar = state.calendar.next_due()
+        due = calendar is not None and calendar <= now
+        old = bool(self._inbox) and now - self._inbox_since > INBOX_AGE_MAX_S
+        if due or old or self._lost:
+            return True
+        waiting = self._progressed and state.waiting > state.runs.rows and self._room_for_runs()
+        return (self._handed_in or waiting) and (starving or self._low)
+
+    def _room_for_runs(self) -> bool:
+        return self.state.runs.rows < self._rows_high and len(self.hosts.hosts) < self.config.frontier.hosts_active_max
+
+    def _rows_wanted(self) -> int:
+        """Enough to last until the turn after this one may end, and never past high water."""
+        if not self._room_for_runs():
+            return 0
+        until_next = 2 * (REST_FACTOR + 2) * self.turn_seconds + 2 * NEAR_S
+        enough = max(ROWS_WANTED_MIN, int(self.pages_per_s * until_next))
+        return min(enough, self._rows_high - self.state.runs.rows)
+
+    def _task(self, harvests: list[str], *, states: Any = None, urgent: bool, merge: bool = True) -> Task:
+        now = self.clock.now()
+        limits = self.config.limits
+        policy = Policy(
+            now=now,
+            load=self.hosts.load,
+            blocked=lambda origin: self._overrides.blocked(host_of(origin + b"/")),
+            allowed=self._allowed,
+            quota_host=limits.pages_per_host,
+            denials_max=self.config.politeness.retries_max,
+        )
+        return Task(
+            now=now,
+            harvests=harvests,
+            rows_wanted=self._rows_wanted() if self._stop_code is None else 0,
+            policy=policy,
+            states=states if states is not None else self.hosts.take_states(),
+            withdrawn=self.hosts.take_withdrawn(),
+            clocks=self.clocks.delta(now),
+            merge=merge,
+            urgent=urgent,
+        )
+
+    def _allowed(self, record: HostRecord, urls: list[bytes]) -> list[bool]:
+        """Fresh rules against URLs (on the turn's thread; the rules cache is its own)."""
+        pointer = (record.rules_log, record.rules_offset, record.rules_length)
+        if not record.rules_length:
+            return [True] * len(urls)
+        rules = self._rules.get(pointer)
+        if rules is None:
+            rules = Rules(RulesLog.read(self.state.files, self.state.dir, pointer), self._token)
+            self._rules.put(pointer, rules)
+        return [rules.allowed(url) for url in urls]
+
+    def _begin_turn(self, now: float) -> None:
+        harvests, self._inbox = self._inbox, []
+        self._turn_harvests = harvests
+        self._turn_lost, self._lost = self._lost, []
+        self.hosts.ran_dry = False
+        task = self._task(harvests, urgent=self._starving, merge=self._stop_code is None)
+        turn = Turn(self.state)
+        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, turn.run, task)
+        self._turn.add_done_callback(lambda _: self._wakeup.set())
+
+    def _finish_turn(self, result: Result) -> None:
+        self._turn = None
+        for link in self._turn_lost:
+            self.hosts.orphaned(link, self.state.runs.left)
+        self._turn_lost.clear()
+        self._close_streams(result)
+        self._commit(result)
+        self.hosts.bring_all(result.ready)
+        if result.scope_entries:
+            entries = [entry.decode("ascii") for entry in result.scope_entries]
+            self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
+        self._unfolded = max(0, self._unfolded - result.folded)
+        self._progressed = result.moved
+
+    def _commit(self, result: Result) -> None:
+        """One line; then what lost its name is deleted and the clocks' log starts anew."""
+        now = self.clock.now()
+        state = self.state
+        result.edits.set("status", self.status())
+        state.catalog.commit(result.edits)
+        self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
+        state.pool.forget(state.catalog.collect())
+        self.turn_seconds, self._turn_done_at = result.seconds, now
+        self.hosts.scope_version = state.scope.version
+        fetched = state.ledger.fetched
+        self._rate.append((now, fetched))
+        while len(self._rate) > 2 and self._rate[0][0] < now - RATE_SECONDS:
+            self._rate.popleft()
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def _on_message(self, link: Link, message: Message) -> None:
+        match message["t"]:
+            case "end":
+                self._unfolded += message["reached"]
+                self._progressed = True
+                self.hosts.ended(link, message)
+            case "harvest":
+                link.asked = False
+                link.unharvested = 0
+                if message["file"] is not None:
+                    if not self._inbox:
+                        self._inbox_since = self.clock.now()
+                    self._inbox.append(message["file"])
+            case "slot":
+                self.hosts.slot_wanted(link, message)
+            case "slot_end":
+                self.hosts.slot_ended(link, message)
+            case "bye":
+                link.said_bye = True
+        self._wakeup.set()
+
+    def _ask_for_harvests(self, now: float) -> None:
+        """When hungry, take what the workers have; when idle, too, so that the end is seen."""
+        if self._stop_code is not None or self._inbox or self._turn is not None:
+            return
+        if not self._starving and not (self._rested(now) and self._low):
+            return
+        for link in self.fleet.links:
+            if link.unharvested and not link.asked:
+                link.asked = True
+                link.send({"t": "harvest"})
+
+    def _on_lost(self, link: Link) -> None:
+        if not link.said_bye:
+            self._mourned += 1
+            self._mourning = asyncio.get_running_loop().create_task(self._mourn(link))
+        self._wakeup.set()
+
+    async def _mourn(self, link: Link) -> None:
+        """A worker is gone without a word: recover what it left, and put another in its place."""
+        code = await self.fleet.reap(link)
+        _log.warning("worker %d ended with status %d", link.stream, code)
+        if code == int(ExitCode.DISK_FULL):
+            self.stop(ExitCode.DISK_FULL)
+        # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
+        left = await asyncio.get_running_loop().run_in_executor(
+            self._thread, recovery.recover_stream, self.state, self.config, link.stream
+        )
+        known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
+        self._inbox += [name for name in left.harvests if name not in known]
+        self._inbox_since = self.clock.now()
+        self.streams_closed.add(link.stream)
+        self._lost.append(link)
+        if self._stop_code is None:
+            await self.replace(link)
+        self._mourned -= 1
+        self._wakeup.set()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _allowance(self) -> int:
+        """How many URLs may be leased before limits.pages could be passed."""
+        limit = self.config.limits.pages
+        if not limit:
+            return 1 << 30
+        return limit - self.state.ledger.fetched - self._unfolded - self.hosts.urls_out
+
+    def _check_limits(self, now: float) -> None:
+        limits, state = self.config.limits, self.state
+        if self._stop_code is not None:
+            return
+        if (limits.pages and state.ledger.fetched >= limits.pages) or (
+            limits.bytes and state.counters.get("bytes", 0) >= limits.bytes
+        ):
+            self.stop(ExitCode.SIZE_LIMIT)
+        elif limits.seconds and now - self._started >= limits.seconds:
+            self.stop(ExitCode.TIME_LIMIT)
+        elif self._disk_free() < self.config.frontier.disk_reserve_bytes:
+            _log.warning("only %d MB are free on the disk of %s: stopping", self._disk_free() >> 20, state.job.path)
+            self.stop(ExitCode.DISK_FULL)
+
+    def _disk_free(self) -> int:
+        stat = os.statvfs(self.state.job.path)
+        return stat.f_bavail * stat.f_frsize
+
+    def stop(self, code: ExitCode) -> None:
+        """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""
+        if self._stop_code is None:
+            self._stop_code = code
+            self.fleet.broadcast({"t": "stop"})
+        self._wakeup.set()
+
+    def abort(self, code: ExitCode | None) -> None:
+        """As stop, but what is in flight is dropped; None keeps the code of the stop that went before."""
+        self._stop_code = code or self._stop_code or ExitCode.FORCED
+        if not self._aborting:
+            self._aborting = True
+            self.fleet.broadcast({"t": "abort"})
+        self._wakeup.set()
+
+    def _over(self) -> bool:
+        if self._handed_in or self._mourned:
+            return False
+        if self._stop_code is not None:
+            return not self.fleet.links
+        return self.fleet.idle and not self.hosts.hosts and self.state.waiting == 0
+
+    async def _end(self) -> ExitCode:
+        """Nothing is out: say good-bye to the workers and commit the last word."""
+        if self._stop_code is None:
+            self._stop_code = ExitCode.DONE
+            self.fleet.broadcast({"t": "stop"})
+            while self.fleet.links:
+                await self._sleep(self.clock.now())
+        result = Turn(self.state).run(self._task([], urgent=False, merge=False))
+        self.streams_closed.update(stream for stream in self.state.streams if stream)
+        self._close_streams(result)
+        self._commit(result)
+        self.hosts.close()
+        await self._resolver.close()
+        self._thread.shutdown()
+        return self._stop_code
+
+    def status(self) -> dict[str, Any]:
+        return gauges.status(self)

@@ -1,0 +1,243 @@
+"""Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, ledger and crawl log.
+
+Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns nobody changes
+it; during a turn it belongs to the turn's thread, except `runs.read` and the gauges, which any thread may use.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgets import BudgetParams, Ledger, Sites
+from drum import Batch, Catalog, Damaged, Edits, Files, Ragged, Repository, SegmentPool, SegmentWriter
+from irlcrawl.archive.crawllog import decided_line
+from irlcrawl.clock import Clock
+from irlcrawl.config import Config
+from irlcrawl.frontier.calendar import Calendar
+from irlcrawl.frontier.clocks import CLOCK, fold
+from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, RECORD
+from irlcrawl.frontier.overrides import Overrides
+from irlcrawl.frontier.runs import Runs
+from irlcrawl.job import JobDir
+from irlcrawl.rows import CRAWL_LOG_STATUS, SCOPE_ENTRY, Class, Reason
+from irlcrawl.scope import Scope
+
+SEEDS_STREAM = 0
+CLOCK_SECTIONS_MAX = 8
+LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
+OPEN_FILES_MAX = 128
+
+
+class Pace:
+    """When a drum may be merged: a merge that took over a second rests ten times as long, unless nothing is ready."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: dict[str, tuple[float, float]] = {}  # name -> (end, duration)
+
+    def may(self, name: str, urgent: bool) -> bool:
+        end, duration = self._last.get(name, (0.0, 0.0))
+        return urgent or duration <= LONG_MERGE_S or self._clock.now() >= end + REST_FACTOR * duration
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._last[name] = (self._clock.now(), time.perf_counter() - began)
+
+
+class CrawlLog:
+    """logs/crawl.log: appended by turns, as long as the catalogue says; what a crash left behind that is cut."""
+
+    def __init__(self, files: Files, path: str, committed: int) -> None:
+        self._files = files
+        self._handle = files.append(path)
+        size = files.size(self._handle)
+        if size < committed:
+            raise Damaged(path, size, f"the crawl log ends before {committed}, up to where it was committed")
+        if size > committed:
+            files.truncate(self._handle, committed)
+        self.bytes = committed
+
+    def append(self, lines: list[bytes]) -> None:
+        """Write lines, durable on return."""
+        if not lines:
+            return
+        data = b"\n".join(lines) + b"\n"
+        self._files.write(self._handle, data)
+        self._files.fsync(self._handle)
+        self.bytes += len(data)
+
+    def close(self) -> None:
+        self._files.close(self._handle)
+
+
+class ClockLog:
+    """The committed clocks: a section per commit that moved one, folded into one when there are several."""
+
+    def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
+        self._pool = pool
+        self._entries = [(int(key.split("/")[1]), ref) for key, ref in catalog.items("clocks/")]
+
+    def sections(self) -> Iterator[Batch]:
+        for _, ref in self._entries:
+            yield from self._pool.section(ref["file"], ref["section"]).scan()
+
+    def add(self, writer: SegmentWriter, edits: Edits, rows: Batch, now: float) -> None:
+        if len(self._entries) >= CLOCK_SECTIONS_MAX:
+            rows = fold([*self.sections(), rows], now)
+            for number, _ in self._entries:
+                edits.remove(f"clocks/{number:09d}")
+            number = self._entries[-1][0] + 1
+            self._entries.clear()
+        else:
+            number = self._entries[-1][0] + 1 if self._entries else 0
+        writer.section("clocks", CLOCK).append(rows)
+        ref = {"file": writer.name, "section": "clocks"}
+        edits.set(f"clocks/{number:09d}", ref)
+        self._entries.append((number, ref))
+
+
+class State:
+    """Open with `State.open`; JOB's lock must be held."""
+
+    def __init__(self, job: JobDir, config: Config, clock: Clock, files: Files, catalog: Catalog) -> None:
+        self.job, self.config, self.clock, self.files, self.catalog = job, config, clock, files, catalog
+        self.dir = str(job.state)
+        self.pool = SegmentPool(files, self.dir, OPEN_FILES_MAX)
+        identity = catalog.get("crawl")
+        self.seed: int = identity["seed"]
+        self.crawl_id: str = identity["id"]
+        ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
+        overrides = Overrides(config.site)
+        self.seen = Repository("seen", catalog=catalog, pool=self.pool, values={}, ram_bytes=ram)
+        self.sites = Sites(
+            catalog=catalog,
+            pool=self.pool,
+            params=BudgetParams(
+                config.budgets.base, config.budgets.top_sites, config.budgets.top_budget, config.budgets.curve
+            ),
+            ram_bytes=ram,
+            site_pages_max=config.limits.pages_per_site,
+            site_limits=overrides.pages_max_by_site(),
+        )
+        self.hosts = Repository("hosts", catalog=catalog, pool=self.pool, values=RECORD, ram_bytes=ram)
+        self.calendar = Calendar(catalog, self.pool)
+        self.runs = Runs(catalog, self.pool)
+        self.clock_log = ClockLog(catalog, self.pool)
+        self.pace = Pace(clock)
+        self.scope = Scope(config.scope, config.site, self._scope_entries())
+        saved = catalog.get("ledger")
+        self.ledger = Ledger.from_json(saved) if saved else Ledger()
+        self.counters: dict[str, Any] = dict(catalog.get("counters", {}))
+        self.streams: dict[int, dict[str, Any]] = {int(k.split("/")[1]): v for k, v in catalog.items("streams/")}
+        self.ingests: int = catalog.get("ingests", 0)
+        self._scope_sections = len(catalog.items("scope/"))
+        self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}).get("bytes", 0))
+
+    @classmethod
+    def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
+        """Open or create JOB/state. Damaged, OSError."""
+        files = files or Files()
+        catalog = Catalog.open(job.state, files)
+        if catalog.get("crawl") is None:
+            edits = Edits()
+            identity = {"id": secrets.token_hex(8), "seed": secrets.randbits(63), "created": clock.now(), "format": 1}
+            edits.set("crawl", identity)
+            edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
+            edits.set("stream-next", SEEDS_STREAM + 1)
+            catalog.commit(edits)
+        return cls(job, config, clock, files, catalog)
+
+    def _scope_entries(self) -> list[bytes]:
+        entries: list[bytes] = []
+        for _, ref in self.catalog.items("scope/"):
+            for batch in self.pool.section(ref["file"], ref["section"]).scan():
+                entries += batch["entry"].tolist()
+        return entries
+
+    # -- what turns use --------------------------------------------------------------------------------------------
+
+    def new_segment(self) -> SegmentWriter:
+        """The file of a turn, named after the commit it is written for: each name is used once."""
+        return SegmentWriter(self.files, os.path.join(self.dir, f"turn-{self.catalog.number + 1:09d}.seg"))
+
+    def add_scope(self, writer: Callable[[], SegmentWriter], edits: Edits, entries: list[bytes]) -> list[bytes]:
+        """Take scope entries in; those that were new are written and returned."""
+        new = [entry for entry in dict.fromkeys(entries) if self.scope.add([entry])]
+        if new:
+            writer().section("scope", SCOPE_ENTRY).append(Batch({"entry": Ragged.from_list(new)}))
+            edits.set(f"scope/{self._scope_sections:06d}", {"file": writer().name, "section": "scope"})
+            self._scope_sections += 1
+        return new
+
+    def take_note(self, edits: Edits, meta: dict[str, Any]) -> None:
+        """Of a harvest that was ingested: its stream's position, its counters."""
+        stream = meta["stream"]
+        self.streams[stream] = {"next": meta["number"] + 1, "warc": meta["warc"]}
+        edits.set(f"streams/{stream}", self.streams[stream])
+        for name in ("pages", "bytes", "links", "duplicates", "out_of_scope", "retries"):
+            self.count(name, meta["counters"].get(name, 0))
+
+    def count(self, name: str, more: int) -> None:
+        self.counters[name] = self.counters.get(name, 0) + more
+
+    def count_done(self, classes: NDArray[np.uint8], reasons: NDArray[np.uint8]) -> None:
+        """Outcomes of URLs that are in the ledger, as Class and Reason columns."""
+        for cls, reason in set(zip(classes.tolist(), reasons.tolist(), strict=True)):
+            rows = int(((classes == cls) & (reasons == reason)).sum())
+            name = Reason(reason).name.lower()
+            if cls == Class.FETCHED:
+                self.ledger.fetched += rows
+            elif cls == Class.FAILED:
+                self.ledger.failed += rows
+            elif cls == Class.EXCLUDED:
+                self.ledger.exclude(name, rows)
+            told = self.counters.setdefault(Class(cls).name.lower() + "_by_reason", {})
+            told[name] = told.get(name, 0) + rows
+
+    def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
+        """Crawl log lines of URLs that are done without a request."""
+        columns = [rows[name].tolist() for name in ("url", "depth", "hop", "source", "attempt")]
+        lines = []
+        # A Python loop per URL: each line is a piece of text of its own; few URLs end this way.
+        for url, depth, hop, source, attempt, reason in zip(*columns, reasons, strict=True):
+            cls = Class.EXCLUDED if reason >= Reason.ROBOTS else Class.FAILED
+            known = {"depth": depth, "hop": hop, "source": source, "attempt": attempt}
+            lines.append(decided_line(url, at=now, cls=cls, reason=reason, status=CRAWL_LOG_STATUS[reason], **known))
+        return lines
+
+    def live(self) -> dict[str, int]:
+        """URLs that are not done, by where they are (I1); leased ones are among those in runs."""
+        by_op = self.hosts.pending_by_op()
+        return {
+            "pending": self.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
+            "queued": self.sites.queued_rows,
+            "deferred": self.sites.deferred_rows,
+            "calendar": self.calendar.rows,
+            "runs": self.runs.rows,
+        }
+
+    @property
+    def waiting(self) -> int:
+        """URLs discovered and not done, and harvest rows nobody has looked at."""
+        return sum(self.live().values()) + self.seen.pending_rows
+
+    def save(self, edits: Edits) -> None:
+        edits.set("ledger", self.ledger.to_json())
+        edits.set("counters", self.counters)
+        edits.set("ingests", self.ingests)
+        edits.set("log", {"bytes": self.log.bytes})
+
+    def close(self) -> None:
+        self.log.close()
+        self.pool.close()
+        self.catalog.close()

@@ -1,0 +1,254 @@
+"""One turn of the frontier: what arrived goes through the drums, what is wanted comes out as runs, one commit says so.
+
+    harvests ─► fold outcomes ─► seen ─► pairs, sites ─► queues ─► (rotate) ─► hosts ─► runs
+                      └► crawl log        withdrawn, retried ─► calendar ─► (due) ─┘
+
+`run` works on the state of the disk alone and may run on a thread: it returns edits for the loop to commit, and touches
+no catalogue. Everything a turn writes is in one segment file. A turn that fails leaves nothing behind that a reopening
+would see; the process then ends.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter
+from irlcrawl.frontier.dispatch import Withdrawal
+from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
+from irlcrawl.frontier.release import Policy, Verdicts, release
+from irlcrawl.frontier.runs import ReadyHost, ready_hosts
+from irlcrawl.frontier.state import State
+from irlcrawl.rows import LINK, NO_SEGMENT, Class, Reason
+
+TURN_BYTES = 64 << 20
+"""About how many bytes of new URLs one turn carries on; what is left waits, pending, for the next."""
+RELEASE_ROWS = 65_536
+RELEASE_ROWS_MAX = 1_000_000
+
+
+@dataclass
+class Task:
+    """What the loop gives a turn. Times are unix seconds."""
+
+    now: float
+    harvests: list[str]  # file names, complete and not named yet, in the order of their streams
+    rows_wanted: int  # URLs to bring into runs, besides those due in the calendar
+    policy: Policy
+    states: Batch | None = None
+    withdrawn: list[Withdrawal] = field(default_factory=list)
+    clocks: Batch | None = None
+    merge: bool = True  # False: only take note (the last turn before a stop)
+    urgent: bool = True  # nothing is ready: merge whatever it takes
+
+
+@dataclass
+class Result:
+    edits: Edits
+    ready: list[ReadyHost] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)  # new ready segments
+    scope_entries: list[bytes] = field(default_factory=list)  # new ones, for the workers
+    folded: int = 0  # outcomes of leased URLs
+    moved: bool = False  # anything happened that a further turn could build on
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+class Turn:
+    """One use: `Turn(state).run(task)`."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.edits = Edits()
+        self.result = Result(self.edits)
+        self._writer: SegmentWriter | None = None
+        self._lines: list[bytes] = []
+        self._scope: list[bytes] = []
+
+    def writer(self) -> SegmentWriter:
+        """The turn's file, made when something is to be written."""
+        if self._writer is None:
+            self._writer = self.state.new_segment()
+        return self._writer
+
+    def run(self, task: Task) -> Result:
+        """Do it all; see the module. OSError (no room, …), Damaged, LedgerError."""
+        began, cpu = time.perf_counter(), time.thread_time()
+        try:
+            for file in task.harvests:
+                self._ingest(file, task)
+            for withdrawal in task.withdrawn:
+                self._withdraw(withdrawal, task)
+            if task.states is not None:
+                self.state.hosts.pend_batch(task.states, OP_STATE)
+            if task.merge:
+                self._merge(task)
+            self._finish(task)
+        except BaseException:
+            if self._writer is not None:
+                self._writer.abort()
+            raise
+        self.result.seconds = time.perf_counter() - began
+        self.result.cpu_seconds = time.thread_time() - cpu
+        return self.result
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def _ingest(self, file: str, task: Task) -> None:
+        """Name a harvest: its links and pairs become pending where they lie, its outcomes are folded now."""
+        state, edits = self.state, self.edits
+        number = state.ingests
+        state.ingests += 1
+        outcomes = state.pool.section(file, "outcomes")
+        state.seen.pend(edits, number, file, "links")
+        state.sites.pend_pairs(edits, number, file, "pairs")
+        for batch in outcomes.scan():
+            self._fold(batch)
+        for batch in state.pool.section(file, "retries").scan():
+            state.calendar.add(self.writer, edits, batch, batch["due"])
+        for batch in state.pool.section(file, "scope").scan():
+            self._scope += batch["entry"].tolist()
+        state.take_note(edits, outcomes.meta)
+        self.result.moved = True
+
+    def _fold(self, outcomes: Batch) -> None:
+        """Mark what is done and count it, once however often it is told; every line goes to the crawl log."""
+        state = self.state
+        leased = outcomes["segment"] != NO_SEGMENT
+        fresh = np.zeros(outcomes.rows, np.bool_)
+        fresh[leased] = state.runs.fold(outcomes["segment"][leased], outcomes["row"][leased])
+        told = outcomes.filter(fresh | ~leased)
+        self._lines += told["line"].tolist()
+        done = outcomes.filter(fresh)
+        state.count_done(done["cls"], done["reason"])
+        self.result.folded += done.rows
+
+    def _withdraw(self, withdrawal: Withdrawal, task: Task) -> None:
+        """URLs leave their runs without a request: for good, or into the calendar."""
+        state = self.state
+        at = withdrawal.due
+        for run in withdrawal.runs:
+            for start in range(run.at, run.end, RELEASE_ROWS):
+                end = min(run.end, start + RELEASE_ROWS)
+                rows = state.runs.read(run.segment, start, end, cached=False)
+                places = np.arange(start, end, dtype=np.uint32)
+                fresh = state.runs.fold(np.full(end - start, run.segment, np.uint32), places)
+                rows = rows.filter(fresh)
+                if withdrawal.reason is Reason.OK:
+                    due = at + withdrawal.gap * np.arange(rows.rows, dtype=np.float64)
+                    at += withdrawal.gap * rows.rows
+                    state.calendar.add(self.writer, self.edits, rows, due)
+                else:
+                    self._leave(rows, [withdrawal.reason] * rows.rows, task.now)
+        self.result.moved = True
+
+    def _leave(self, rows: Batch, reasons: list[Reason], now: float) -> None:
+        """Rows are done without a request: a log line and a class each."""
+        if not rows.rows:
+            return
+        self._lines += self.state.log_lines(rows, reasons, now)
+        numbers = np.array(reasons, np.uint8)
+        classes = np.where(numbers >= Reason.ROBOTS, Class.EXCLUDED, Class.FAILED)
+        self.state.count_done(classes.astype(np.uint8), numbers)
+
+    # -- through -------------------------------------------------------------------------------------------------------
+
+    def _merge(self, task: Task) -> None:
+        state = self.state
+        if state.seen.pending_rows and state.pace.may("seen", task.urgent):
+            with state.pace.measure("seen"):
+                self._check_seen()
+        if state.sites.pending_rows and state.pace.may("sites", task.urgent):
+            with state.pace.measure("sites"):
+                state.sites.merge(self.writer(), self.edits, lambda rows: self._over_quota(rows, task))
+            self.result.moved = True
+        if state.pace.may("hosts", task.urgent):
+            self._bring(task)
+
+    def _check_seen(self) -> None:
+        """Bucket by bucket until a turn's worth of new URLs came out; the rest stays pending."""
+        state = self.state
+        carried = 0
+
+        def new(_: Bucket, batch: Batch) -> None:
+            nonlocal carried
+            carried += batch.nbytes
+            state.ledger.discovered += batch.rows
+            state.sites.pend_urls(batch.select(LINK))
+
+        for bucket in list(state.seen.buckets):
+            stats = state.seen.merge(CheckUpdate(), writer=self.writer(), edits=self.edits, emit=new, buckets=[bucket])
+            state.count("duplicates", stats.rows - stats.emitted)
+            if carried >= TURN_BYTES:
+                break
+        self.result.moved = True
+
+    def _bring(self, task: Task) -> None:
+        """What is due in the calendar, and as much from the queues as is wanted, past the hosts drum into runs."""
+        state = self.state
+        with state.pace.measure("hosts"):
+            wanted = task.rows_wanted
+            for batch in state.calendar.due(self.edits, task.now, RELEASE_ROWS_MAX):
+                state.hosts.pend_batch(keyed_by_host(batch), OP_AGAIN)
+                wanted -= batch.rows
+            if wanted > 0 and state.sites.queued_rows + state.sites.deferred_rows:
+                self.result.moved = True
+                state.sites.rotate(
+                    self.writer(),
+                    self.edits,
+                    wanted,
+                    lambda rows: state.hosts.pend_batch(keyed_by_host(rows), OP_NEW),
+                    lambda rows: self._over_quota(rows, task),
+                )
+            if state.hosts.pending_rows:
+                self._release(task)
+
+    def _over_quota(self, rows: Batch, task: Task) -> None:
+        self._leave(rows.select(LINK), [Reason.QUOTA_SITE] * rows.rows, task.now)
+
+    def _release(self, task: Task) -> None:
+        """Rows past the hosts drum become a ready segment; they are at most what was rotated and what was due."""
+        parts: list[Batch] = []
+        kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
+        self.state.hosts.merge(
+            kernel, writer=self.writer(), edits=self.edits, emit=lambda _, batch: parts.append(keyed_by_url(batch))
+        )
+        if not parts:
+            return
+        verdicts = release(Batch.concat(parts), task.policy)
+        self._place(verdicts, task)
+        self.result.moved = True
+
+    def _place(self, verdicts: Verdicts, task: Task) -> None:
+        state = self.state
+        self._leave(verdicts.left, verdicts.reasons, task.now)
+        if verdicts.later.rows:
+            state.calendar.add(self.writer, self.edits, verdicts.later, verdicts.due)
+        if verdicts.urls.rows:
+            number = state.runs.add(self.writer(), self.edits, verdicts.urls, verdicts.index)
+            self.result.segments.append(number)
+            self.result.ready += ready_hosts(number, verdicts.index)
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def _finish(self, task: Task) -> None:
+        """Everything that must be on the disk before the loop commits."""
+        state, edits = self.state, self.edits
+        if state.hosts.ram_rows:
+            state.hosts.spill(self.writer(), edits)
+        if state.sites.ram_rows:
+            state.sites.spill(self.writer(), edits)
+        state.calendar.tidy(self.writer, edits)
+        self.result.scope_entries = state.add_scope(self.writer, edits, self._scope)
+        state.runs.save(self.writer, edits)
+        if task.clocks is not None and task.clocks.rows:
+            state.clock_log.add(self.writer(), edits, task.clocks, task.now)
+        if self._writer is not None:
+            self._writer.finish()
+        for number in self.result.segments:
+            state.runs.opened(number)
+        state.log.append(self._lines)
+        state.ledger.check(state.live())
+        state.save(edits)
