@@ -69,7 +69,11 @@ class SegmentWriter:
         self.compressor = zstandard.ZstdCompressor(level=1)
         self.state = "open"  # then "finished" or "aborted"
         self.file = OpenFile(files, files.create(self.path + ".tmp"))
-        files.write(self.file.handle, HEADER)
+        try:
+            files.write(self.file.handle, HEADER)
+        except OSError:
+            self.abort()
+            raise
 
     def section(
         self,
@@ -105,17 +109,22 @@ class SegmentWriter:
         return offset
 
     def finish(self) -> int:
-        """Write the directory, fsync, rename, fsync the directory of the file. Returns the file's bytes."""
-        entries = [section.end().encode() for section in self.sections.values()]
-        directory = b"".join(entries)
-        trailer = np.zeros(1, TRAILER)
-        trailer["start"], trailer["length"] = self.bytes, len(directory)
-        trailer["sections"], trailer["version"] = len(entries), VERSION
-        trailer["checksum"] = _checksum_of_directory(directory, trailer)
-        self.put([directory, trailer.tobytes(), MAGIC_END])
-        self.files.fsync(self.file.handle)
-        self.files.rename(self.path + ".tmp", self.path)
-        self.files.fsync_dir(os.path.dirname(self.path) or ".")
+        """Write the directory, fsync, rename, fsync the directory of the file. Returns the file's bytes. After an
+        OSError the file is gone."""
+        try:
+            entries = [section.end().encode() for section in self.sections.values()]
+            directory = b"".join(entries)
+            trailer = np.zeros(1, TRAILER)
+            trailer["start"], trailer["length"] = self.bytes, len(directory)
+            trailer["sections"], trailer["version"] = len(entries), VERSION
+            trailer["checksum"] = _checksum_of_directory(directory, trailer)
+            self.put([directory, trailer.tobytes(), MAGIC_END])
+            self.files.fsync(self.file.handle)
+            self.files.rename(self.path + ".tmp", self.path)
+            self.files.fsync_dir(os.path.dirname(self.path) or ".")
+        except OSError:
+            self.abort()
+            raise
         self.state = "finished"
         return self.bytes
 
