@@ -81,6 +81,8 @@ def units(
             continue
         path = os.path.join(directory, file.on_disk)
         begin = offset if file.serial == serial else 0
+        if files.size(path) < begin:
+            raise Damaged(path, files.size(path), f"the archive ends before {begin}, up to where it was harvested")
         for parts in _unit_records(files, path, begin):
             yield _unit(parts, path, file)
 

@@ -6,13 +6,23 @@ import os
 from pathlib import Path
 from typing import Any
 
-from drum.files import Files
+from drum.files import Files, Handle
 from irlcrawl.archive.warc import Exchange, Unit, WarcWriter, warc_files, warcinfo_values
 from irlcrawl.clock import VirtualClock
 from irlcrawl.rows import Class, Reason, Source
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a.test\r\nUser-Agent: Crawler/1 (+https://c.test; me@c.test)\r\n\r\n"
 HEADER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
+
+
+class Quick(Files):
+    """No power is lost in these tests."""
+
+    def fsync(self, handle: Handle) -> None:
+        pass
+
+    def fsync_dir(self, path: str | os.PathLike[str]) -> None:
+        pass
 
 
 def unit_of(url: bytes = b"http://a.test/", **fields: Any) -> Unit:
@@ -43,7 +53,7 @@ def writer_in(
         software="irlcrawl/test", user_agent="Crawler/1 (+https://c.test; me@c.test)", operator="me", is_part_of="job"
     )
     return WarcWriter(
-        files or Files(), directory, options.pop("prefix", "irlcrawl"), stream, info=info, roll_bytes=roll_bytes,
+        files or Quick(), directory, options.pop("prefix", "irlcrawl"), stream, info=info, roll_bytes=roll_bytes,
         gzip_level=1, clock=options.pop("clock", None) or VirtualClock(1_700_000_000.5), **options,
     )  # fmt: skip
 

@@ -141,7 +141,7 @@ def test_entries_are_chosen_by_status_host_and_reason(
     tmp_path: Path, filters: dict[str, str], chosen: list[int]
 ) -> None:
     path = write_log(tmp_path / "crawl.log", LOG)
-    assert list(crawllog.read(FILES, path, **filters)) == [LOG[i] for i in chosen]  # type: ignore[arg-type]
+    assert list(crawllog.read(FILES, path, **filters)) == [LOG[i] for i in chosen]
 
 
 def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import brotli
 import pytest
 import zstandard
 
-from drum.files import Damaged
+from drum.files import Damaged, Files
 from irlcrawl.archive import crawllog, get
 from irlcrawl.archive.get import Unavailable
 from irlcrawl.archive.warc import Exchange, Unit, WarcWriter
@@ -118,10 +119,8 @@ def test_what_was_not_archived_is_explained(job: Job) -> None:
     with pytest.raises(LookupError, match="not in the crawl log: still waiting"):
         job.get(url)
     job.add(failed_unit(url.encode()), None)
-    said = (
-        r"http://a\.test/gone: no response is archived: failed, reason connect, status -2, at 2023-11-14T22:13:20\.375Z"
-    )
-    with pytest.raises(LookupError, match=said + r" \(its WARC record says more\)"):
+    said = "no response is archived: failed, reason connect, status -2, at 2023-11-14T22:13:20.375Z"
+    with pytest.raises(LookupError, match=re.escape(f"{url}: {said} (its WARC record says more)")):
         job.get(url)
     assert b"detail: connection refused" in job.get(url, "record")
     job.log_line(
@@ -132,7 +131,7 @@ def test_what_was_not_archived_is_explained(job: Job) -> None:
     )  # fmt: skip
     for what in ("payload", "headers", "record"):
         with pytest.raises(LookupError, match=r"excluded, reason robots, status -9998, at [^ ]*Z$"):
-            job.get("http://a.test/no", what)  # type: ignore[arg-type]
+            job.get("http://a.test/no", what)
     with pytest.raises(LookupError, match="mailto:me: not a URL that a crawl fetches"):
         job.get("mailto:me")
 
@@ -155,7 +154,7 @@ def test_an_archive_that_is_not_what_the_log_says_is_damage(job: Job) -> None:
     job.add_page(b"http://a.test/one")
     job.add_page(b"http://a.test/two")
     job.writer.close()
-    one, two = crawllog.read(get.Files(), os.fspath(job.log))
+    one, two = crawllog.read(Files(), os.fspath(job.log))
     assert one.warc and two.warc
     job.log.write_bytes(job.log.read_bytes().replace(b"http://a.test/two", b"http://a.test/six"))
     with pytest.raises(Damaged, match=f"at offset {two.warc[1]}: the crawl log says"):

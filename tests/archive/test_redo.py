@@ -18,9 +18,9 @@ from irlcrawl.archive.unit import Location
 from irlcrawl.archive.warc import Exchange, Unit
 from irlcrawl.rows import NO_SEGMENT, Class, Reason, Robots
 
-from .support import exchange_of, failed_unit, paths_in, unit_of, writer_in
+from .support import Quick, exchange_of, failed_unit, paths_in, unit_of, writer_in
 
-FILES = Files()
+FILES = Quick()
 Written = list[tuple[Unit, Exchange | None, Location]]
 
 
@@ -118,7 +118,7 @@ def test_any_tail_after_any_cut_leaves_whole_units(
     assert len(replay(directory)) <= len(whole) + 1  # the tail may be the very bytes that were cut off
 
 
-class Watching(Files):
+class Watching(Quick):
     """Counts what is read, and the largest piece of it."""
 
     def __init__(self) -> None:
@@ -186,6 +186,8 @@ def test_replay_gives_the_units_after_any_position_across_rolled_files(tmp_path:
         assert replay(tmp_path, location.position) == written[index + 1 :]
     last = written[-1][2]
     assert replay(tmp_path, (last.serial + 1, 0)) == []
+    with pytest.raises(Damaged, match="the archive ends before"):
+        replay(tmp_path, (last.serial, last.end + 1))
     assert redo.streams(FILES, os.fspath(tmp_path)) == [1, 2]
 
 

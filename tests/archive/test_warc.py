@@ -29,7 +29,7 @@ from irlcrawl.archive.record import stored_header, wire_header
 from irlcrawl.archive.warc import Exchange, Unit, WarcName
 from irlcrawl.clock import VirtualClock
 
-from .support import HEADER, REQUEST, exchange_of, failed_unit, paths_in, unit_of, writer_in
+from .support import HEADER, REQUEST, Quick, exchange_of, failed_unit, paths_in, unit_of, writer_in
 
 # warcio takes the module `brotli` for brotlipy's and fails on every `Content-Encoding: br` where it is Google's
 # (webrecorder/warcio#73). Without it, it checks those records like any other.
@@ -329,7 +329,7 @@ def test_a_prefix_is_a_plain_name(tmp_path: Path, prefix: str) -> None:
         writer_in(tmp_path, prefix=prefix)
 
 
-class FullDisk(Files):
+class FullDisk(Quick):
     """Takes `room` bytes more, then none."""
 
     def __init__(self, room: int) -> None:
