@@ -320,7 +320,7 @@ class Frontier:
         result.edits.set("status", self.status())
         state.catalog.commit(result.edits)
         self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
-        state.pool.forget(state.catalog.collect())
+        state.delete_unnamed([*result.harvests, *result.written])
         self.turn_seconds, self._turn_done_at = result.seconds, now
         self.hosts.scope_version = state.scope.version
         fetched = state.ledger.fetched
@@ -401,9 +401,8 @@ class Frontier:
         limits, state = self.config.limits, self.state
         if self._stop_code is not None:
             return
-        if (limits.pages and state.ledger.fetched >= limits.pages) or (
-            limits.bytes and state.counters.get("bytes", 0) >= limits.bytes
-        ):
+        over_bytes = limits.bytes and state.counters.get("bytes", 0) >= limits.bytes
+        if over_bytes or (limits.pages and state.ledger.fetched >= limits.pages):
             self.stop(ExitCode.SIZE_LIMIT)
         elif limits.seconds and now - self._started >= limits.seconds:
             self.stop(ExitCode.TIME_LIMIT)

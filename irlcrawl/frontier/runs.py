@@ -1,7 +1,7 @@
 """URLs that are ready to be leased, at rest on disk: per turn one ready segment, in it per host one run, best first.
 
-A URL's place (segment number, row) never changes and is what a lease, a WARC unit and an outcome name. What is done is a
-bitmap per segment, not one integer per run as in the design: two workers' harvests of one host may be committed in
+A URL's place (segment number, row) never changes and is what a lease, a WARC unit and an outcome name. What is done is
+a bitmap per segment, not one integer per run as in the design: two workers' harvests of one host may be committed in
 either order, and after a power loss only one of them may be there; a bitmap is exact in every case and costs one bit a
 URL. All bitmaps are written into one section at each commit that changed one.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -236,6 +236,13 @@ class State:
         edits.set("counters", self.counters)
         edits.set("ingests", self.ingests)
         edits.set("log", {"bytes": self.log.bytes})
+
+    def delete_unnamed(self, files: Iterable[str]) -> None:
+        """After a commit: delete what lost its name with it, and those of `files` that it did not name."""
+        gone = [file for file in files if not self.catalog.names(file)]
+        for file in gone:
+            self.files.unlink(os.path.join(self.dir, file), missing_ok=True)
+        self.pool.forget([*gone, *self.catalog.collect()])
 
     def close(self) -> None:
         self.log.close()

@@ -50,6 +50,8 @@ class Result:
     ready: list[ReadyHost] = field(default_factory=list)
     segments: list[int] = field(default_factory=list)  # new ready segments
     scope_entries: list[bytes] = field(default_factory=list)  # new ones, for the workers
+    harvests: list[str] = field(default_factory=list)  # files that were ingested
+    written: list[str] = field(default_factory=list)  # the turn's own file
     folded: int = 0  # outcomes of leased URLs
     moved: bool = False  # anything happened that a further turn could build on
     seconds: float = 0.0
@@ -111,6 +113,7 @@ class Turn:
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
         state.take_note(edits, outcomes.meta)
+        self.result.harvests.append(file)
         self.result.moved = True
 
     def _fold(self, outcomes: Batch) -> None:
@@ -247,6 +250,7 @@ class Turn:
             state.clock_log.add(self.writer(), edits, task.clocks, task.now)
         if self._writer is not None:
             self._writer.finish()
+            self.result.written.append(self._writer.name)
         for number in self.result.segments:
             state.runs.opened(number)
         state.log.append(self._lines)
