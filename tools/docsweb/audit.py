@@ -21,7 +21,7 @@ from typing import Any, Literal
 RESOLUTION_S = 0.002
 """Both ends of a gap are rounded to a millisecond by nginx."""
 
-_COPIED = ("host", "port", "address", "status", "method", "uri", "agent")
+_COPIED = ("host", "port", "address", "status", "method", "uri")
 
 NAMED_MAX = 20
 """Examples that a report names of each fault."""
@@ -38,7 +38,6 @@ class Request:
     status: int
     method: str
     uri: str
-    agent: str
 
     @property
     def url(self) -> str:
