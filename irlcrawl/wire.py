@@ -1,4 +1,4 @@
-"""What the frontier and its fetch workers say to each other over a socket pair: length-prefixed JSON, one object a frame.
+"""What the frontier and its fetch workers say to each other over a socket pair: JSON objects behind their length.
 
 A frame is a little-endian u32 length and that many bytes of UTF-8 JSON. There is one object per visit and per harvest,
 never one per URL, so JSON costs nothing that shows. Messages sent in the same pass of the loop leave in one write.
@@ -26,7 +26,8 @@ worker -> frontier
 
   ready    {"t":"ready", "stream": int, "pid": int}: hello was understood.
   end      {"t":"end", "visit": id, "reached": n, "started": unix | null, "ended": unix | null, "fetch_s": seconds,
-            "requests": n, "outcome": OUTCOMES, "reason": Reason, "retry_after": seconds | null, "robots": ROBOTS | null}
+            "requests": n, "outcome": OUTCOMES, "reason": Reason, "retry_after": seconds | null,
+            "robots": ROBOTS | null}
            `reached`: how many URLs of the lease, from its first, have a unit in the archive. `started`, `ended`: the
            start of the first request and the end of the last exchange, robots.txt included, null without a request;
            `fetch_s` is the duration of the last. `robots` is there when robots.txt was asked for in this visit.
@@ -51,7 +52,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from irlcrawl.clock import Clock
 
@@ -111,7 +112,7 @@ def _parse(body: bytes) -> Message:
 class Wire(asyncio.Protocol):
     """One end of the pipe inside an event loop; make it with `open_wire`.
 
-    `on_message` is called with each message in order; `on_close` once, with the error that ended the connection, if any.
+    `on_message` is called with each message in order, `on_close` once, with the error that ended it or None.
     """
 
     def __init__(self, on_message: Callable[[Message], None], on_close: Callable[[Exception | None], None]) -> None:
@@ -122,6 +123,7 @@ class Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._error: Exception | None = None
+        self._early: list[Message] | None = []  # what comes before the owner has its hands on this object
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -149,17 +151,27 @@ class Wire(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
 
     def data_received(self, data: bytes) -> None:
         try:
-            for message in self._decoder.feed(data):
-                self._on_message(message)
+            messages = self._decoder.feed(data)
         except WireError as error:
             self._error = error
             if self._transport is not None:
                 self._transport.abort()
+            return
+        if self._early is not None:
+            self._early += messages
+            return
+        for message in messages:
+            self._on_message(message)
+
+    def begin(self) -> None:
+        """Deliver messages from now on, those that already came first."""
+        early, self._early = self._early or [], None
+        for message in early:
+            self._on_message(message)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -181,6 +193,7 @@ async def open_wire(
     loop = asyncio.get_running_loop()
     sock.setblocking(False)
     _, wire = await loop.create_connection(lambda: Wire(on_message, on_close), sock=sock)
+    loop.call_soon(wire.begin)  # after the caller has taken what this returns
     return wire
 
 

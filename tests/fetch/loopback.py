@@ -24,7 +24,14 @@ class Asked:
     head: bytes
     connection: int
     address: str  # the server's address that was connected to
-    answered: float = 0.0  # monotonic seconds: the handler was done
+    answered: float = 0.0  # monotonic seconds: the answer began to leave, so the client cannot have had it before
+
+
+async def say(asked: Asked, writer: asyncio.StreamWriter, data: bytes) -> None:
+    """What a handler sends its answer with."""
+    asked.answered = time.monotonic()
+    writer.write(data)
+    await writer.drain()
 
 
 def response(body: bytes, *headers: str, status: str = "200 OK", kind: str = "text/html") -> bytes:
@@ -82,8 +89,8 @@ class Loopback:
             while not writer.is_closing():
                 head = await reader.readuntil(b"\r\n\r\n")
                 await self._answer(head, connection, address, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client went away, as clients do
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client went away, as clients do, or the test is over
         finally:
             writer.close()
 
@@ -94,8 +101,6 @@ class Loopback:
         self.asked.append(asked)
         page = self.pages.get(asked.target, response(b"no such page", status="404 Not Found"))
         if isinstance(page, bytes):
-            writer.write(page)
-            await writer.drain()
+            await say(asked, writer, page)
         else:
             await page(asked, writer)
-        asked.answered = time.monotonic()

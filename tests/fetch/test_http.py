@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fetch.loopback import Asked, Loopback, response
 from irlcrawl.clock import SystemClock
 from irlcrawl.config import Config
 from irlcrawl.fetch import http
 from irlcrawl.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.rows import Reason
+from tests.fetch.loopback import Asked, Loopback, response
 
 
 def configured(**fetch: Any) -> Config:

@@ -1,0 +1,74 @@
+"""What a finished request means for its URL and for its visit: pure rules, one function.
+
+A passing failure (no connection, time-out, lost connection, 429, 5xx but 501 and 505) makes the URL due again, later
+each time, while it has repeats left; anything else is final. Failures of the host, not of the URL, end the visit.
+"""
+
+from __future__ import annotations
+
+import email.utils
+from dataclasses import dataclass
+
+from irlcrawl.config import Config
+from irlcrawl.fetch.http import Fetched
+from irlcrawl.page.process import REDIRECTS
+from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
+
+RETRY_SECONDS_MAX = 7 * 86_400.0
+THROTTLES = frozenset((429, 503))
+_PERMANENT_5XX = frozenset((501, 505))
+_PASSING = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    cls: Class
+    reason: Reason
+    status: int  # HTTP, or the crawl log's negative code
+    keep: bool  # the exchange is archived; without, the unit is a metadata record
+    retry_due: float | None = None  # unix seconds
+    retry_after: float | None = None  # seconds, what the server asked for
+    ends: str | None = None  # the visit's outcome when it ends here: "throttled" or "failed"
+
+
+def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
+    """The verdict on request number `attempt` (from 0) for a URL."""
+    politeness = config.politeness
+    delay = min(politeness.retry_delay_seconds * 3.0 ** min(attempt, 40), RETRY_SECONDS_MAX)
+    again = attempt < politeness.retries_max
+    if fetched.reason is not Reason.OK:
+        status = CRAWL_LOG_STATUS[fetched.reason]
+        if again and fetched.reason in _PASSING:
+            return Verdict(Class.RETRY, fetched.reason, status, False, fetched.ended + delay, ends="failed")
+        if fetched.exchange is not None:  # no more repeats: what came of it is kept
+            return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends="failed")
+        return Verdict(Class.FAILED, fetched.reason, status, False, ends="failed")
+    status = fetched.status
+    throttled = status in THROTTLES
+    retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None
+    passing = status == 429 or (500 <= status < 600 and status not in _PERMANENT_5XX)
+    cls = Class.RETRY if passing and again else Class.FETCHED
+    due = fetched.ended + max(delay, retry_after or 0.0) if cls is Class.RETRY else None
+    return Verdict(cls, _reason(fetched), status, True, due, retry_after, "throttled" if throttled else None)
+
+
+def _reason(fetched: Fetched) -> Reason:
+    if fetched.status in THROTTLES:
+        return Reason.THROTTLED
+    if fetched.status >= 400:
+        return Reason.HTTP_ERROR
+    if fetched.status in REDIRECTS:
+        return Reason.REDIRECT
+    return Reason.TRUNCATED if fetched.exchange is not None and fetched.exchange.truncated else Reason.OK
+
+
+def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
+    """Retry-After in seconds (RFC 9110 10.2.3: a number or a date), at most `seconds_max`; None without a valid one."""
+    value = fetched.header.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:12]), seconds_max)
+    try:
+        at = email.utils.parsedate_to_datetime(value).timestamp() if value else None
+    except (ValueError, OverflowError):
+        return None
+    return None if at is None else min(max(at - fetched.ended, 0.0), seconds_max)

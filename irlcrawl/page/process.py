@@ -1,0 +1,162 @@
+"""What an archived unit means for the crawl: its outcome, the links on its page, what it says about its host.
+
+`process` is pure: live, right after a unit was appended, and after a crash, on the unit read back from the archive, it
+gives the same rows. So it looks only at what the unit and the stored exchange carry (durations to the millisecond, the
+body as received), the location, and the crawl's configuration, seed and committed scope.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irlcrawl.archive import crawllog
+from irlcrawl.archive.unit import Exchange, Location, Unit
+from irlcrawl.config import Config
+from irlcrawl.fetch.decode import decode
+from irlcrawl.fetch.robots import product_token
+from irlcrawl.harvest import Fact, Yield
+from irlcrawl.page.links import extract, refresh_target, robots_header
+from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, name_key, origin_of, pair_key, priority_of, url_key
+from irlcrawl.scope import Scope
+from irlcrawl.url import SiteOf, canonical, host_of
+
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
+NAMES_MAX = 65_536
+
+
+class Context:
+    """What all pages of a crawl share. `scope` may grow while it is used."""
+
+    def __init__(self, config: Config, seed: int, scope: Scope) -> None:
+        self.config = config
+        self.seed = seed
+        self.scope = scope
+        self.product_token = product_token(config.crawl.user_agent)
+        self.site_of = SiteOf(config.scope.private_suffixes)
+        self._names: dict[bytes, tuple[int, int]] = {}
+
+    def names(self, url: bytes) -> tuple[int, int]:
+        """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
+        origin = origin_of(url)
+        found = self._names.get(origin)
+        if found is None:
+            if len(self._names) >= NAMES_MAX:
+                self._names.clear()
+            site = self.site_of(host_of(origin + b"/"))
+            found = self._names[origin] = (name_key(site.encode("ascii")), name_key(origin))
+        return found
+
+
+def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> Yield:
+    """Everything a harvest takes from one unit (shapes: irlcrawl.harvest). `exchange` is None for a unit that is one
+    metadata record."""
+    found = Yield(_outcome(unit, exchange, location))
+    if unit.robots is not None:
+        found.fact = _fact(unit, exchange, context.config)
+    if unit.segment == NO_SEGMENT:
+        return found
+    if unit.cls == Class.RETRY:
+        found.retry = _retry(unit, context)
+    elif unit.cls == Class.FETCHED and exchange is not None:
+        _discover(unit, exchange, context, found)
+    return found
+
+
+def rules_text(exchange: Exchange, config: Config) -> bytes:
+    """The text of a robots.txt response, as much of it as is read (robots.bytes_max)."""
+    encoding = exchange.value(b"content-encoding") or b""
+    return decode(exchange.body, encoding.decode("latin-1"), config.robots.bytes_max)[0]
+
+
+def received(exchange: Exchange) -> int:
+    """Bytes of header and body as they came."""
+    return len(exchange.header) + len(exchange.body)
+
+
+def _outcome(unit: Unit, exchange: Exchange | None, location: Location) -> tuple[Any, ...]:
+    """A row of rows.OUTCOME."""
+    size = 0 if exchange is None else received(exchange)
+    line = crawllog.line(unit, exchange, location)
+    return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
+
+
+def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
+    assert unit.robots is not None
+    state = unit.robots.get("robots", Robots.UNKNOWN)
+    return Fact(
+        host=unit.host,
+        at=unit.start + unit.duration_ms / 1000,
+        robots=state,
+        robots_until=unit.robots.get("robots_until", 0.0),
+        crawl_delay=unit.robots.get("crawl_delay", 0.0),
+        failed=unit.robots.get("failed", 0),
+        rules=rules_text(exchange, config) if state == Robots.RULES and exchange is not None else None,
+    )
+
+
+def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
+    """The unit's URL as a row of LINK + due, one request older."""
+    site, host = context.names(unit.url)
+    return (
+        unit.key, site, host, unit.depth, unit.hop, unit.source, unit.priority, unit.attempt + 1, unit.url,
+        unit.retry_due,
+    )  # fmt: skip
+
+
+def _discover(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+    """Links, pairs and scope entries of a response."""
+    if unit.status in REDIRECTS:
+        _redirect(unit, exchange, context, found)
+    elif 200 <= unit.status < 300:
+        _links(unit, exchange, context, found)
+
+
+def _redirect(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+    """A redirect is a discovery, one hop further at the same depth. A seed's (depth 0) brings its target into scope."""
+    location = exchange.value(b"location")
+    target = canonical(location, unit.url) if location else None
+    if target is None:
+        return
+    hop = unit.hop + 1
+    scope = context.scope
+    if unit.depth == 0 and hop <= context.config.scope.hops_max and not scope.contains(target, 0, hop):
+        found.scope.append(scope.entry_of_seed(target))
+    elif not scope.contains(target, unit.depth, hop):
+        found.out_of_scope += 1
+        return
+    _add(unit, context, found, [(target, Source.REDIRECT)], unit.depth, hop)
+
+
+def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+    fields = exchange.fields
+    values = dict(reversed(fields))  # the first of each name
+    content_type = values.get(b"content-type", b"").decode("latin-1")
+    encoding = values.get(b"content-encoding", b"").decode("latin-1")
+    body, _ = decode(exchange.body, encoding, context.config.fetch.decoded_bytes_max)
+    directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
+    token = context.product_token
+    nofollow = bool(directives) and robots_header(directives, token)[0]
+    page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
+    links = page.links
+    if b"refresh" in values and not (page.nofollow and context.config.page.nofollow):
+        target = canonical(refresh_target(values[b"refresh"].decode("latin-1")) or "", unit.url)
+        if target is not None and all(target != url for url, _ in links):
+            links = [*links, (target, Source.LINK)]
+    depth = unit.depth + 1
+    contains = context.scope.contains
+    inside = [link for link in links if contains(link[0], depth, 0)]
+    found.out_of_scope += len(links) - len(inside)
+    _add(unit, context, found, inside, depth, 0)
+
+
+def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, Source]], depth: int, hop: int) -> None:
+    """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
+    own_site = context.names(unit.url)[0]
+    names, seed, rows = context.names, context.seed, found.links
+    others: set[int] = set()
+    for url, source in links:
+        site, host = names(url)
+        if site != own_site:
+            others.add(site)
+        rows.append((url_key(url, seed), site, host, depth, hop, source, priority_of(depth, source), 0, url))
+    found.pairs += [(pair_key(own_site, site), site) for site in sorted(others)]
