@@ -7,11 +7,12 @@ what was written before, for they end their cycle together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from drum import Catalog, Edits, Repository, SegmentPool, SegmentWriter
+from drum import Batch, Catalog, Edits, Repository, SegmentPool, SegmentWriter
 from drum.repository import PART_SHIFT
 from drum.store import TIER, to_rewrite
 
@@ -59,6 +60,11 @@ class Deferred:
                 sites.pend(edits, serial, part.file, part.section, op)
                 del self._parts[serial]
                 edits.remove(_key(serial))
+
+    def scan(self) -> Iterator[Batch]:
+        """Every row, section by section (for listings)."""
+        for _, part in sorted(self._parts.items()):
+            yield from self._pool.section(part.file, part.section).scan()
 
     def tier(self, writer: SegmentWriter, edits: Edits) -> None:
         """Rewrite the newest sections of a cycle as one when eight of one size have gathered."""
