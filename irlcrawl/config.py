@@ -133,6 +133,8 @@ def override(text: str) -> dict[str, Any]:
         parts = _path(tomllib.loads(f"{path} = 0"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"-s {text}: {path} is not a key: {error}") from error
+    if not parts:  # a comment
+        raise ConfigError(f"-s {text}: write section.key=value")
     table = section_keys(parts[0]) if parts[0] in SECTIONS else {}
     nested: Any = parse_value(table.get(parts[-1]), value)
     for part in reversed(parts):
@@ -142,7 +144,7 @@ def override(text: str) -> dict[str, Any]:
 
 def _path(nested: Any) -> list[str]:
     parts = []
-    while isinstance(nested, dict):
+    while isinstance(nested, dict) and nested:
         part, nested = next(iter(nested.items()))
         parts.append(part)
     return parts
