@@ -53,7 +53,7 @@ def _undo(coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
             out += piece
             if len(out) > limit:
                 return bytes(out[:limit]), True
-    except _ERRORS:
+    except _ERRORS:  # type: ignore[misc]  # some of these libraries have no types
         # br and bare deflate have no magic: plain text fed to them brings an error after a few bytes of nonsense
         return (body, False) if magic is None and len(out) <= len(body) else (bytes(out), True)
     return bytes(out), False

@@ -9,8 +9,9 @@ distinct before they are resolved: that is more than half of them, and resolving
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
@@ -36,8 +37,17 @@ _WANTED = "a[href],area[href],link[href],iframe[src],frame[src],meta[content],ba
 _WANTED_TAGS = frozenset({"a", "area", "link", "iframe", "frame", "meta", "base"})
 _LINK_RELS = {"canonical": Source.CANONICAL, "alternate": Source.LINK, "next": Source.LINK}
 
-Element = tuple[str, Callable[[str], str | None]]
-"""Tag name, and its attribute by name (lower case)."""
+Get = Callable[[str], str | None]
+"""An element's attribute by name (lower case)."""
+
+
+class Element(Protocol):
+    """What the tree's nodes and the scanner's elements have in common."""
+
+    @property
+    def tag(self) -> str | None: ...
+    @property
+    def attrs(self) -> Any: ...
 
 
 @dataclass
@@ -108,14 +118,11 @@ _LOOKS_LIKE_HTML = re.compile(
 """The start of HTML that came without a Content-Type (WHATWG MIME sniffing 7.1)."""
 
 
-def _elements(markup: bytes) -> Iterator[Element]:
+def _elements(markup: bytes) -> Iterable[Element]:
     if scan.costly(markup):
-        for tag, attributes in scan.elements(markup.decode("utf-8", "replace"), _WANTED_TAGS):
-            yield tag, attributes.get
-        return
-    tree = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS)
-    for node in tree.css(_WANTED):
-        yield node.tag or "", node.attrs.get
+        return scan.elements(markup.decode("utf-8", "replace"), _WANTED_TAGS)
+    elements: Sequence[Element] = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS).css(_WANTED)
+    return elements
 
 
 _RAW_TEXT_SELF_CLOSED = re.compile(
@@ -145,10 +152,12 @@ class _Page:
         """One pass over the elements. `has_nofollow` False: the word does not occur, so no `rel` need be read."""
         check_rel = has_nofollow and self._params.nofollow
         references = self.references
-        for tag, get in elements:
+        for element in elements:
+            tag = element.tag
+            attributes = element.attrs
             if tag == "a" or tag == "area":
-                href = get("href")
-                if href is None or (check_rel and "nofollow" in (get("rel") or "").lower().split()):
+                href = attributes.get("href")
+                if href is None or (check_rel and "nofollow" in (attributes.get("rel") or "").lower().split()):
                     continue
                 at = href.find("#")
                 if at >= 0:
@@ -159,9 +168,9 @@ class _Page:
                     self.cut = True
                     return
             else:
-                self._other(tag, get)
+                self._other(tag, attributes.get)
 
-    def _other(self, tag: str, get: Callable[[str], str | None]) -> None:
+    def _other(self, tag: str | None, get: Get) -> None:
         if tag == "link":
             rels = (get("rel") or "").lower().split()
             if "stylesheet" not in rels and not (self._params.nofollow and "nofollow" in rels):
@@ -176,7 +185,7 @@ class _Page:
         else:
             self._add(get("src"), Source.FRAME)
 
-    def _meta(self, get: Callable[[str], str | None]) -> None:
+    def _meta(self, get: Get) -> None:
         content = get("content") or ""
         if (get("http-equiv") or "").lower() == "refresh":
             self._add(refresh_target(content), Source.LINK)
