@@ -40,6 +40,7 @@ class Model:
     queues: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     qf: list[tuple[int, int]] = field(default_factory=list)
     excluded: list[tuple[int, int]] = field(default_factory=list)
+    splits: list[list[int]] = field(default_factory=list)  # first keys of the drum's buckets at each coming re-read
     pending: list[tuple[int, int]] = field(default_factory=list)
     deferred_once: set[int] = field(default_factory=set)
     discovered: int = 0
@@ -124,8 +125,10 @@ class Model:
 
     def end_cycles(self) -> None:
         self.refreeze()
+        again = [(site, url) for site, url in self.qf if self.bucket(site).cycle_end == self.current]
+        if again and self.splits:
+            self.follow(self.splits.pop(0))
         ending = [bucket for bucket in self.buckets if bucket.cycle_end == self.current]
-        again = [(site, url) for site, url in self.qf if self.bucket(site) in ending]
         self.qf = [row for row in self.qf if row not in again]
         for bucket in ending:
             mine = [r for site, r in self.records.items() if r.deferred and self.bucket(site) is bucket]

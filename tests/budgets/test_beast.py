@@ -76,9 +76,8 @@ def test_kernel_places_as_the_model_does(
         if quota:
             record.placed = min(record.placed, quota)
             record.deferred = min(record.deferred, quota - record.placed)
-    items = {
-        s: (links, min(again, stored[s].deferred if s in stored else 0), new) for s, (links, again, new) in items.items()
-    }
+    held = {site: record.deferred for site, record in stored.items()}
+    items = {site: (links, min(again, held.get(site, 0)), new) for site, (links, again, new) in items.items()}
     items = {site: n for site, n in items.items() if sum(n)}
     model = Model(lambda degree: base + degree, lambda site: quota, span=j, current=current)
     model.records = {site: Record(**vars(record)) for site, record in stored.items()}
@@ -101,9 +100,9 @@ def test_kernel_places_as_the_model_does(
                         continue
                     expected[site, op, i] = record.tail
                     continue
-                held, out = record.deferred, len(model.excluded)
+                waiting, out = record.deferred, len(model.excluded)
                 model.put(site, 0)
-                excluded, deferred = len(model.excluded) > out, record.deferred > held
+                excluded, deferred = len(model.excluded) > out, record.deferred > waiting
                 expected[site, op, i] = int(EXCLUDE) if excluded else DEFER if deferred else record.tail
     assert went == expected
     assert {s: vars(r) for s, r in after.items()} == {
