@@ -121,7 +121,8 @@ class Clocks:
 
     def unsaved(self, now: float) -> list[Promise]:
         """What no delta covers yet: the clocks moved since the last one. (Leased ones: `Politeness.promises_out`.)"""
-        return [Promise(gate.kind, gate.key, max(gate.gap, gate.backoff, gate.next - now)) for gate in self._unsaved]
+        moved = [Promise(gate.kind, gate.key, max(gate.gap, gate.backoff, gate.next - now)) for gate in self._unsaved]
+        return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
     def load(self, batches: Iterable[Batch], now: float, wait_max: float = float("inf")) -> None:
         """Take back the sections of earlier deltas, oldest first. `wait_max`: the longest wait a clock can have been
@@ -139,6 +140,9 @@ class Clocks:
         """After `load`, with the lock held (so no request is in flight): what leases.log names is due at now + gap;
         after a reboot, when that log may have lost its end, nothing at all is due before now + its gap."""
         for kind, key, gap in leases:
+            if kind == REBOOT:
+                self.opened = max(self.opened, gap)
+                continue
             gate = self.gate(kind, key)
             gate.next = max(gate.next, now + gap)
             self.moved(gate)

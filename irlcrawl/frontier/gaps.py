@@ -1,88 +1,75 @@
 """How long each clock waits after an exchange, and why: floors, the last fetch, Crawl-delay, Retry-After, back-off.
 
-Pure policy on one gate at a time (DESIGN section 2 item 6). Only a host's clock knows Crawl-delay and Retry-After;
-an address backs off more gently than a host, and not at all inside politeness.shared_addresses.
+Pure policy on one gate at a time (DESIGN section 2 item 6). Only a host's clock knows Crawl-delay and Retry-After; an
+address backs off more gently than a host, and not at all inside politeness.shared_addresses.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from ipaddress import ip_address, ip_network
 from typing import Literal
 
 from irlcrawl import config
-from irlcrawl.frontier.gates import Gate, HostEntry, Kind
+from irlcrawl.frontier.gates import Delay, Gate, HostEntry, Kind
 
 Outcome = Literal["ok", "throttled", "failed", "unreached"]
 """How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
-
-
-
-
-class Delay(IntEnum):
-    """What a host waits for; the name as people see it is DELAY_NAMES[delay]."""
-
-    HOST_GAP = 0
-    CRAWL_DELAY = 1
-    RETRY_AFTER = 2
-    BACKOFF = 3
-    ADDRESS = 4
-    SITE = 5
-    DNS = 6
-
-
-DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns")
 
 ADDRESS_BACKOFF_STEPS = 3
 """An address backs off to at most politeness.backoff_seconds doubled this often: one bad host must not close a server
 that many share."""
 
 
-
 class Gaps:
-    def _floor(self, entry: HostEntry) -> float:
+    """ConfigError if a network of politeness.shared_addresses is malformed."""
+
+    def __init__(self, params: config.Politeness) -> None:
+        self._params = params
+        try:
+            self._shared = [ip_network(network) for network in params.shared_addresses]
+        except ValueError as error:
+            raise config.ConfigError(f"politeness.shared_addresses: {error}") from None
+
+    def floor(self, entry: HostEntry) -> float:
+        """Least seconds between two requests to a host, whatever else is known of it."""
         return self._params.gap_host_seconds if entry.gap_floor is None else entry.gap_floor
 
-    def _stretch(self, fetch_s: float) -> float:
+    def stretch(self, fetch_s: float) -> float:
         """The part of a host's gap that grows with the last fetch."""
         return min(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
 
+    @property
+    def site(self) -> float:
+        """0: sites have no clock."""
+        return self._params.gap_site_seconds
 
-    def _address_gap(self, address: str) -> float:
-        if self._is_shared(address):
-            return self._params.gap_shared_address_seconds
-        return self._params.gap_address_seconds
+    def address(self, address: str) -> tuple[float, bool]:
+        """The gap of an address, and whether it lies in a shared range."""
+        if self._shared:
+            parsed = ip_address(address)
+            if any(parsed in network for network in self._shared):
+                return self._params.gap_shared_address_seconds, True
+        return self._params.gap_address_seconds, False
 
-    def _is_shared(self, address: str) -> bool:
-        if not self._shared:
-            return False
-        parsed = ip_address(address)
-        return any(parsed in network for network in self._shared)
-
-    def _move(
+    def move(
         self, gate: Gate, entry: HostEntry, ended: float, fetch_s: float, outcome: Outcome, retry_after: float | None
     ) -> None:
-        """An exchange ended: when the clock is due again, and why."""
+        """An exchange ended: sets the clock's gap, back-off, next time (never earlier than before) and why."""
         params = self._params
-        why = Delay.HOST_GAP
         if gate.kind == Kind.HOST:
-            gate.gap = max(self._floor(entry), self._stretch(fetch_s))
+            gate.gap = max(self.floor(entry), self.stretch(fetch_s))
             _back_off_host(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
         elif gate.kind == Kind.ADDRESS and not gate.lenient:
             _back_off_address(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-        wait = gate.gap
-        if gate.kind == Kind.HOST and entry.crawl_delay > wait:
-            wait, why = entry.crawl_delay, Delay.CRAWL_DELAY
-        if gate.backoff > wait:
-            wait, why = gate.backoff, Delay.BACKOFF
-        if gate.kind == Kind.HOST and retry_after is not None:
-            believed = min(retry_after, params.retry_after_max_seconds)
-            if believed > wait:
-                wait, why = believed, Delay.RETRY_AFTER
+        waits = [(gate.gap, Delay.HOST_GAP), (gate.backoff, Delay.BACKOFF)]
+        if gate.kind == Kind.HOST:
+            waits.append((entry.crawl_delay, Delay.CRAWL_DELAY))
+            if retry_after is not None:
+                waits.append((min(retry_after, params.retry_after_max_seconds), Delay.RETRY_AFTER))
+        wait, why = max(waits, key=lambda pair: pair[0])
         if ended + wait > gate.next:
             gate.next = ended + wait
             gate.why = why
-        self.clocks.moved(gate)
 
 
 def _back_off_host(gate: Gate, outcome: Outcome, first: float, top: float) -> None:

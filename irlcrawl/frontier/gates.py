@@ -13,8 +13,6 @@ BACKOFF_MEMORY = 8.0
 """An idle clock remembers its back-off for this many times its length after it came due."""
 
 
-
-
 class Kind(IntEnum):
     HOST = 0  # key: name_key of the bare host name, so that http and https share it
     ADDRESS = 1  # key: name_key of the address as text
@@ -27,6 +25,10 @@ class Promise(NamedTuple):
     kind: int
     key: int
     gap: float
+
+
+REBOOT = len(Kind)
+"""The kind of a Promise that says: after a reboot the crawl was opened at unix seconds `gap`, see Clocks.opened."""
 
 
 class Gate:
@@ -109,6 +111,21 @@ class Gate:
     def promises(self, now: float) -> bool:
         """Whether it must be remembered although nobody uses it."""
         return self.next > now or (self.backoff > 0 and self.next + BACKOFF_MEMORY * self.backoff > now)
+
+
+class Delay(IntEnum):
+    """What a host waits for; the name as people see it is DELAY_NAMES[delay]."""
+
+    HOST_GAP = 0
+    CRAWL_DELAY = 1
+    RETRY_AFTER = 2
+    BACKOFF = 3
+    ADDRESS = 4
+    SITE = 5
+    DNS = 6
+
+
+DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns")
 
 
 class State(IntEnum):

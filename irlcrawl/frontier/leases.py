@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import xxhash
 
 from drum.files import Files
-from irlcrawl.frontier.clocks import Kind, Promise
+from irlcrawl.frontier.gates import REBOOT, Promise
 
 MAGIC = b"irlLEAS1"
 _HEADER = struct.Struct("<8s36sI")
@@ -105,7 +105,7 @@ class LeaseLog:
         for at in range(_HEADER.size, whole, _ROW_BYTES):  # a row per clock leased since the last commit: thousands
             row = data[at + _CHECK.size : at + _ROW_BYTES]
             kind, key, gap = _ROW.unpack(row)
-            if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(row) or kind >= len(Kind):
+            if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(row) or kind > REBOOT:
                 return Found(promises, rebooted=True)
             promises.append(Promise(kind, key, gap))
         here = boot_id(files)

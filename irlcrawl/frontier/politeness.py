@@ -14,12 +14,7 @@ How the frontier uses it:
         … polite.resolved(entry, address, expires) or polite.unresolvable(entry)
     sleep until polite.next_due()                     # later than now after pop_errand() and pop() returned None
 
-An entry waits in the queue of exactly one of its clocks (its *gates*); a gate with waiters that is free stands in one
-heap at the time it comes due. pop() takes the first due gate and its oldest waiter; when another of that host's clocks
-is not due, the host moves to that clock's queue and the gate goes to its next waiter. So nothing is looked at before
-it can matter, and a thousand hosts on one address cost one heap entry. Waiters are served in the order in which they
-began to wait, which they keep when they move; one that was turned away too often gets its gates reserved.
-
+An entry is in one state: it waits for a clock (workbench.py), for its address, for its answer, or it is leased.
 All times are unix seconds of the clock given. No I/O, one thread. Sources: DESIGN section 2 item 6, Mercator's factor
 of ten, BUbiNG's workbench of hosts inside addresses.
 """
@@ -27,20 +22,17 @@ of ten, BUbiNG's workbench of hosts inside addresses.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from enum import IntEnum
-from heapq import heappop, heappush
-from ipaddress import ip_address, ip_network
-from typing import Literal
+from itertools import islice
 
 from irlcrawl import config
 from irlcrawl.clock import Clock
-from irlcrawl.frontier.clocks import Clocks, Gate, Kind, Promise
+from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.gaps import Gaps, Outcome
+from irlcrawl.frontier.gates import DELAY_NAMES, Delay, Errand, Gate, HostEntry, Kind, Promise, State
+from irlcrawl.frontier.workbench import Workbench
 from irlcrawl.rows import name_key
 
-TURNED_AWAY_MAX = 8
-"""A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
-one reserved. Only hosts that share both of two clocks (an address and a site with a gap) with others ever need it."""
+__all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "State"]
 
 _VISIT_SECONDS_LEAST = 0.1
 """ready_pairs: how long a visit is counted to keep a clock that has no gap."""
@@ -51,15 +43,14 @@ class Politeness:
         self.clocks = Clocks() if clocks is None else clocks
         self._clock = clock
         self._params = params
-        self._shared = [ip_network(network) for network in params.shared_addresses]
-        self._heap: list[tuple[float, Gate]] = []  # free gates with waiters, when they come due
+        self._gaps = Gaps(params)
+        self._bench = Workbench()
         self._unresolved: deque[HostEntry] = deque()  # some of them gone
-        self._sites_unresolved: dict[int, int] = {}  # site -> hosts in state UNRESOLVED or RESOLVING
+        self._sites_nameless: dict[int, int] = {}  # site -> hosts in state UNRESOLVED or RESOLVING
         self._out: set[HostEntry] = set()
         self._errands: dict[HostEntry, HostEntry] = {}  # parent -> its errand, waiting or leased
-        self._counts = [0] * len(Delay)  # hosts waiting, by Delay
-        self._ticket = 0
-        self._resolving = 0
+        self._nameless = 0  # hosts in state UNRESOLVED or RESOLVING
+        self._resolving = 0  # ... of these, RESOLVING
 
     # ---- in and out
 
@@ -68,10 +59,10 @@ class Politeness:
         if entry.state != State.IDLE:
             raise ValueError(f"activate: {entry!r} is active")
         now = self._clock.now()
-        host = self._use(Kind.HOST, entry.clock_host, self._floor(entry))
+        host = self._use(Kind.HOST, entry.clock_host, self._gaps.floor(entry))
         entry.gates = (host,)
-        if self._params.gap_site_seconds > 0:
-            entry.gates = (host, self._use(Kind.SITE, entry.site, self._params.gap_site_seconds))
+        if self._gaps.site > 0:
+            entry.gates = (host, self._use(Kind.SITE, entry.site, self._gaps.site))
         host.next = max(host.next, self.clocks.opened + self.gap_for(entry))
         self._queue(entry, now)
         return self.due(entry)
@@ -90,18 +81,13 @@ class Politeness:
         if self._errands and (errand := self.pop_errand()) is not None:
             return errand
         now = self._clock.now()
-        heap = self._heap
-        while heap and heap[0][0] <= now:
-            gate = heappop(heap)[1]
-            gate.armed = False
-            if gate.held or gate.first is None:
-                continue  # it comes back with its release, or with a waiter
-            if gate.next > now:
-                self._arm(gate, now)
-                continue
-            entry = self._take(gate, now)
-            if entry is not None:
+        while (entry := self._bench.take(now)) is not None:
+            if entry.gates[-1].kind == Kind.ADDRESS:
+                self._hold(entry)
                 return entry
+            self._await_address(entry)
+            for gate in entry.gates:
+                self._bench.arm(gate, now)
         return None
 
     def pop_errand(self) -> HostEntry | None:
@@ -148,7 +134,8 @@ class Politeness:
             ended = None
         if ended is not None:
             for gate in entry.gates:
-                self._move(gate, entry, ended, fetch_s, outcome, retry_after)
+                self._gaps.move(gate, entry, ended, fetch_s, outcome, retry_after)
+                self.clocks.moved(gate)
         self._out.discard(entry)
         errand = self._errands.pop(entry, None)
         if errand is not None and errand.state == State.LEASED:
@@ -165,7 +152,7 @@ class Politeness:
         else:
             self._drop(entry, now)
         for gate in gates:
-            self._arm(gate, now)
+            self._bench.arm(gate, now)
         return due
 
     # ---- names
@@ -198,7 +185,8 @@ class Politeness:
         now = self._clock.now()
         self._withdraw(entry)
         host = entry.gates[0]
-        self._move(host, entry, now, 0.0, "failed", None)
+        self._gaps.move(host, entry, now, 0.0, "failed", None)
+        self.clocks.moved(host)
         host.why = Delay.DNS
         self._place(entry, now)
         return self.due(entry)
@@ -234,7 +222,7 @@ class Politeness:
             if gate.held and gate in errand.parent.gates:
                 gap = max(gate.gap, gate.backoff)
                 if gate.kind == Kind.HOST:
-                    gap = max(gap, entry.crawl_delay, errand.parent.crawl_delay, self._stretch(fetch_s))
+                    gap = max(gap, entry.crawl_delay, errand.parent.crawl_delay, self._gaps.stretch(fetch_s))
                 errand.not_before = max(errand.not_before, self._clock.now() + gap)
 
     def _errand_due(self, entry: HostEntry) -> float | None:
@@ -258,7 +246,7 @@ class Politeness:
 
     def gap_for(self, entry: HostEntry) -> float:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
-        gap = max(self._floor(entry), entry.crawl_delay)
+        gap = max(self._gaps.floor(entry), entry.crawl_delay)
         for gate in entry.gates:
             gap = max(gap, gate.gap, gate.backoff)
         return gap
@@ -292,16 +280,9 @@ class Politeness:
     def next_due(self) -> float | None:
         """When the next clock with a waiter comes due: later than now if pop() just returned None. None: nothing waits
         for a clock (but hosts may be leased, or wait for their address)."""
-        heap = self._heap
         errands = [due for entry in self._errands.values() if (due := self._errand_due(entry)) is not None]
-        while heap:
-            due, gate = heap[0]
-            if gate.first is not None and not gate.held and gate.next <= due:
-                return min(due, *errands) if errands else due
-            heappop(heap)
-            gate.armed = False
-            self._arm(gate, self._clock.now())
-        return min(errands, default=None)
+        due = self._bench.next_due(self._clock.now())
+        return min(errands if due is None else [due, *errands], default=None)
 
     @property
     def leased(self) -> int:
@@ -310,7 +291,7 @@ class Politeness:
     @property
     def waiting(self) -> int:
         """Active entries that are not leased, those without an address included."""
-        return sum(self._counts)
+        return sum(self._bench.counts) + self._nameless
 
     @property
     def resolving(self) -> int:
@@ -320,39 +301,44 @@ class Politeness:
     def delayed(self) -> dict[str, int]:
         """Hosts that wait, by what for (DELAY_NAMES). Those whose clock came due since are left out, see `ready`.
         Costs O(hosts due now)."""
-        counts = list(self._counts)
-        for gate in self._due(self._clock.now()):
-            for entry in gate.some(1):
-                counts[entry.delay] -= 1
+        counts = list(self._bench.counts)
+        counts[Delay.DNS] += self._nameless
+        for gate in self._bench.due(self._clock.now()):
+            assert gate.first is not None
+            counts[gate.first.delay] -= 1
         return {name: count for name, count in zip(DELAY_NAMES, counts, strict=True) if count}
 
     @property
     def ready(self) -> int:
         """Hosts at the front of a clock that is due: what `delayed` leaves out. Costs O(hosts due now)."""
-        return sum(1 for _ in self._due(self._clock.now()))
+        return sum(1 for _ in self._bench.due(self._clock.now()))
 
-    def ready_pairs(self, within_s: float = 0.0, limit: int = 1 << 30) -> int:
+    def ready_pairs(self, within_s: float = 0.0, limit: int = 1 << 20) -> int:
         """Visits that could start within the next seconds beside those that are out: distinct (address, site) pairs,
         an address counted at most as often as its gap lets it start; hosts without an address count once per site.
-        Stops counting at `limit`; costs O(limit) or O(hosts due then)."""
+
+        Stops counting at `limit`, and looking after 16 times as many clocks: too few then, when most are of one
+        address. Cheap enough for every tick with a limit of some hundreds.
+        """
         horizon = self._clock.now() + within_s
         pairs: set[tuple[int, int]] = set()
-        starts: dict[int, int] = {}
+        starts: dict[Gate, int] = {}  # address -> visits it can still start
         sites: set[int] = set()
-        for gate in self._due(horizon):
-            for entry in gate.some(self._starts(gate, within_s)):
+        for gate in islice(self._bench.due(horizon), 16 * limit):
+            for entry in gate.some(_starts(gate, within_s)):
                 address = entry.gates[-1]
                 if address.kind != Kind.ADDRESS:
-                    sites.add(entry.site)
+                    if entry.site not in self._sites_nameless:
+                        sites.add(entry.site)
                 elif not address.held and address.next <= horizon and (address.key, entry.site) not in pairs:
-                    count = starts.get(address.key, 0)
-                    if count < self._starts(address, within_s):
-                        starts[address.key] = count + 1
+                    left = starts.get(address)
+                    left = _starts(address, within_s) if left is None else left
+                    if left:
+                        starts[address] = left - 1
                         pairs.add((address.key, entry.site))
             if len(pairs) + len(sites) >= limit:
-                return limit
-        missing = sum(1 for site in sites if site not in self._sites_unresolved)
-        return min(limit, len(pairs) + missing + len(self._sites_unresolved))
+                break
+        return min(limit, len(pairs) + len(sites) + len(self._sites_nameless))
 
     def observe(
         self,
@@ -368,24 +354,22 @@ class Politeness:
     ) -> None:
         """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have."""
         entry = HostEntry(key=0, name="", scheme="", port=0, site=site, clock_host=clock_host, crawl_delay=crawl_delay)
-        gates = [self._use(Kind.HOST, clock_host, self._floor(entry))]
+        gates = [self._use(Kind.HOST, clock_host, self._gaps.floor(entry))]
         if address:
-            gates.append(self._use(Kind.ADDRESS, name_key(address.encode()), self._address_gap(address)))
-            gates[-1].lenient = self._is_shared(address)
-        if self._params.gap_site_seconds > 0:
-            gates.append(self._use(Kind.SITE, site, self._params.gap_site_seconds))
+            gates.append(self._use_address(address))
+        if self._gaps.site > 0:
+            gates.append(self._use(Kind.SITE, site, self._gaps.site))
         entry.gates = tuple(gates)
         for gate in gates:
-            self._move(gate, entry, ended, fetch_s, outcome, retry_after)
+            self._gaps.move(gate, entry, ended, fetch_s, outcome, retry_after)
+            self.clocks.moved(gate)
         self._drop(entry, self._clock.now())
 
-    # ---- the queues
+    # ---- states
 
     def _queue(self, entry: HostEntry, now: float) -> None:
-        """Begin to wait, behind all who wait. An address that will have expired by then is dropped first."""
-        self._ticket += 1
-        entry.ticket = self._ticket
-        entry.turned_away = 0
+        """Begin to wait. An address that will have expired by the time it could be used is dropped first."""
+        self._bench.ticket(entry)
         if entry.address and entry.address_until > max(now, self.due(entry)):
             self._join_address(entry, now)
         else:
@@ -393,123 +377,48 @@ class Politeness:
         self._place(entry, now)
 
     def _place(self, entry: HostEntry, now: float) -> None:
-        """Into the queue of a clock that keeps it, or of names, or (nothing does) of its host, due at once."""
-        if entry.errand is not None:
+        """Wait for a clock that keeps it, or for an address, or (nothing does) for its turn."""
+        nameless = entry.gates[-1].kind != Kind.ADDRESS
+        if entry.errand is not None:  # waits in no queue: pop_errand looks at each
             entry.state = State.WAITING
-            if entry.gates[-1].kind != Kind.ADDRESS:
+            if nameless:
                 self._await_address(entry)
             return
-        gate = self._obstacle(entry, now)
-        if gate is None and entry.gates[-1].kind != Kind.ADDRESS:
+        gate = self._bench.obstacle(entry, now)
+        if gate is None and nameless:
             self._await_address(entry)
         else:
-            self._wait(entry, gate or entry.gates[0], now)
-
-    def _wait(self, entry: HostEntry, gate: Gate, now: float) -> None:
-        entry.state = State.WAITING
-        entry.delay = gate.why if gate.kind == Kind.HOST else _DELAY_OF_KIND[Kind(gate.kind)]
-        self._counts[entry.delay] += 1
-        gate.join(entry)
-        self._arm(gate, now)
+            self._bench.wait(entry, gate or entry.gates[0], now)
 
     def _await_address(self, entry: HostEntry) -> None:
         entry.state = State.UNRESOLVED
-        entry.delay = Delay.DNS
-        self._counts[Delay.DNS] += 1
-        self._sites_unresolved[entry.site] = self._sites_unresolved.get(entry.site, 0) + 1
+        self._nameless += 1
+        self._sites_nameless[entry.site] = self._sites_nameless.get(entry.site, 0) + 1
         if entry.errand is None:
             self._unresolved.append(entry)
         else:
             self._unresolved.appendleft(entry)
 
     def _withdraw(self, entry: HostEntry) -> None:
-        """Out of whatever it waits in."""
+        """Out of whatever it waits for."""
         if entry.state == State.WAITING:
-            if entry.at is not None:  # an errand waits in no queue
-                self._counts[entry.delay] -= 1
-                entry.at.leave(entry)
+            self._bench.withdraw(entry)
             return
-        self._counts[Delay.DNS] -= 1
-        if entry.state == State.RESOLVING:
-            self._resolving -= 1
-        left = self._sites_unresolved[entry.site] - 1
+        self._nameless -= 1
+        self._resolving -= entry.state == State.RESOLVING
+        left = self._sites_nameless[entry.site] - 1
         if left:
-            self._sites_unresolved[entry.site] = left
+            self._sites_nameless[entry.site] = left
         else:
-            del self._sites_unresolved[entry.site]
+            del self._sites_nameless[entry.site]
         entry.state = State.IDLE
-        if len(self._unresolved) > 2 * self._counts[Delay.DNS] + 1024:  # those that went before they were asked for
+        if len(self._unresolved) > 2 * self._nameless + 1024:  # those that went before they were asked for
             self._unresolved = deque(other for other in self._unresolved if other.state == State.UNRESOLVED)
-
-    def _arm(self, gate: Gate, now: float) -> None:
-        """Into the heap, if the gate is free and its first waiter may have it.
-
-        One that is due already goes behind those that were due before, however long ago it was last used: else a
-        stream of new hosts would keep the old ones waiting.
-        """
-        first = gate.first
-        if first is None or gate.held or gate.armed:
-            return
-        if gate.reserved is not None and gate.reserved.ticket < first.ticket:
-            return
-        gate.armed = True
-        heappush(self._heap, (gate.next if gate.next > now else now, gate))
-
-    def _due(self, by: float) -> Iterator[Gate]:
-        """The free gates with waiters that are due by then: a walk of the heap from its top."""
-        heap = self._heap
-        stack = [0]
-        while stack:
-            index = stack.pop()
-            if index >= len(heap) or heap[index][0] > by:
-                continue
-            gate = heap[index][1]
-            if gate.first is not None and not gate.held and gate.next <= by:
-                yield gate
-            stack.append(2 * index + 1)
-            stack.append(2 * index + 2)
-
-    def _starts(self, gate: Gate, within_s: float) -> int:
-        """Visits that a clock allows within the next seconds, once due."""
-        return 1 + int(within_s / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))
-
-    def _obstacle(self, entry: HostEntry, now: float) -> Gate | None:
-        """The clock to wait for: one that is held, else the one due last; None if all are due and free."""
-        found: Gate | None = None
-        for gate in entry.gates:
-            if gate.held:
-                return gate
-            taken = gate.reserved is not None and gate.reserved.ticket < entry.ticket
-            if (taken or gate.next > now) and (found is None or gate.next > found.next):
-                found = gate
-        return found
-
-    def _take(self, gate: Gate, now: float) -> HostEntry | None:
-        """Lease the oldest waiter of a due, free gate that nothing else keeps; the others go where they must wait."""
-        while (entry := gate.first) is not None:
-            if gate.reserved is not None and gate.reserved.ticket < entry.ticket:
-                return None
-            self._withdraw(entry)
-            other = self._obstacle(entry, now)
-            if other is None:
-                if entry.gates[-1].kind == Kind.ADDRESS:
-                    self._hold(entry)
-                    return entry
-                self._await_address(entry)
-                continue
-            entry.turned_away += 1
-            if entry.turned_away > TURNED_AWAY_MAX:
-                gate.reserved = entry
-            self._wait(entry, other, now)
-        return None
 
     def _hold(self, entry: HostEntry) -> None:
         entry.state = State.LEASED
         self._out.add(entry)
-        for gate in entry.gates:
-            gate.held += 1
-            if gate.reserved is entry:
-                gate.reserved = None
+        self._bench.hold(entry)
 
     # ---- the gates
 
@@ -518,6 +427,12 @@ class Politeness:
         gate.users += 1
         gate.gap = max(gate.gap, gap) if kind == Kind.HOST else gap
         gate.next = max(gate.next, self.clocks.opened + gap)
+        return gate
+
+    def _use_address(self, address: str) -> Gate:
+        gap, lenient = self._gaps.address(address)
+        gate = self._use(Kind.ADDRESS, name_key(address.encode()), gap)
+        gate.lenient = lenient
         return gate
 
     def _drop(self, entry: HostEntry, now: float) -> None:
@@ -531,9 +446,7 @@ class Politeness:
 
     def _unuse(self, gate: Gate, entry: HostEntry, now: float) -> None:
         gate.users -= 1
-        if gate.reserved is entry:
-            gate.reserved = None
-            self._arm(gate, now)
+        self._bench.unreserve(entry, gate, now)
         self.clocks.let_go(gate, now)
 
     def _join_address(self, entry: HostEntry, now: float) -> None:
@@ -543,8 +456,7 @@ class Politeness:
         if last.kind == Kind.ADDRESS and last.key == key:
             return
         self._leave_address(entry, now)
-        gate = self._use(Kind.ADDRESS, key, self._address_gap(entry.address))
-        gate.lenient = self._is_shared(entry.address)
+        gate = self._use_address(entry.address)
         entry.gates = (*entry.gates, gate)
         self._pause(entry, (gate,))
 
@@ -553,3 +465,8 @@ class Politeness:
         if last.kind == Kind.ADDRESS:
             entry.gates = entry.gates[:-1]
             self._unuse(last, entry, now)
+
+
+def _starts(gate: Gate, within_s: float) -> int:
+    """Visits that a clock allows within the next seconds, once due."""
+    return 1 + int(within_s / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))

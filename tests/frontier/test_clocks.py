@@ -1,0 +1,216 @@
+"""Clocks: what is remembered, what is forgotten, and what a restart finds again."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drum.files import Files
+from drum.ragged import Batch
+from irlcrawl.frontier import leases
+from irlcrawl.frontier.clocks import CLOCK, Clocks, fold
+from irlcrawl.frontier.gates import BACKOFF_MEMORY, Gate, Kind, Promise
+from irlcrawl.frontier.leases import LeaseLog
+
+NOW = 1_000_000_000.0
+
+
+def remember(clocks: Clocks, kind: int, key: int, due: float, gap: float = 1.0, backoff: float = 0.0) -> Gate:
+    """A clock that was used, moved and is used no more."""
+    gate = clocks.gate(kind, key)
+    gate.next, gate.gap, gate.backoff = due, gap, backoff
+    clocks.moved(gate)
+    clocks.let_go(gate, NOW)
+    return gate
+
+
+def rows(batch: Batch) -> list[tuple[float, ...]]:
+    return list(zip(*(batch[name].tolist() for name in CLOCK), strict=True))
+
+
+def test_only_future_and_backed_off_clocks_are_kept() -> None:
+    clocks = Clocks()
+    remember(clocks, Kind.HOST, 1, NOW - 1)
+    remember(clocks, Kind.HOST, 2, NOW + 1)
+    remember(clocks, Kind.HOST, 3, NOW - 1, backoff=10.0)
+    remember(clocks, Kind.HOST, 4, NOW - 10 * BACKOFF_MEMORY - 1, backoff=10.0)
+    assert [clocks.find(Kind.HOST, key) is not None for key in (1, 2, 3, 4)] == [False, True, True, False]
+    clocks.sweep(NOW + 2)
+    assert clocks.find(Kind.HOST, 2) is None and len(clocks) == clocks.idle == 1
+
+
+def test_kinds_do_not_share_keys() -> None:
+    """The name, the address and the site of http://192.0.2.1/ have the same key."""
+    clocks = Clocks()
+    gates = {clocks.gate(kind, 7) for kind in Kind}
+    assert len(gates) == 3 and [gate.next for gate in gates] == [0.0] * 3
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2**64 - 1), st.floats(-5, 5000)), max_size=300))
+@settings(max_examples=30, deadline=None)
+def test_memory_is_bounded_and_a_forgotten_clock_is_never_early(moves: list[tuple[int, int, float]]) -> None:
+    clocks = Clocks(idle_max=16)
+    promised: dict[tuple[int, int], float] = {}
+    for kind, key, wait in moves:
+        gate = clocks.gate(kind, key)
+        gate.next = max(gate.next, NOW + wait)
+        promised[kind, key] = gate.next
+        clocks.let_go(gate, NOW)
+        assert clocks.idle <= 16 and len(clocks) <= 16
+    for (kind, key), due in promised.items():
+        assert due <= NOW or clocks.gate(kind, key).next >= due
+
+
+def test_a_delta_holds_what_moved_and_still_promises_something() -> None:
+    clocks = Clocks()
+    remember(clocks, Kind.HOST, 1, NOW + 5, 1.5)
+    remember(clocks, Kind.ADDRESS, 2, NOW - 1, 0.5)
+    remember(clocks, Kind.SITE, 3, NOW - 1, 0.5, backoff=7.0)
+    assert sorted(rows(clocks.delta(NOW))) == [
+        (Kind.HOST, 1, NOW + 5, 1.5, 0.0),
+        (Kind.SITE, 3, NOW - 1, 0.5, 7.0),
+    ]
+    assert clocks.delta(NOW).rows == 0 and clocks.unsaved(NOW) == []
+    remember(clocks, Kind.SITE, 3, NOW - 1, 0.5, backoff=0.0)  # its end must reach the disk too
+    assert rows(clocks.delta(NOW)) == [(Kind.SITE, 3, NOW - 1, 0.5, 0.0)]
+    assert clocks.delta(NOW).schema == CLOCK
+
+
+def test_what_is_unsaved_names_the_whole_wait_left() -> None:
+    clocks = Clocks()
+    remember(clocks, Kind.HOST, 1, NOW + 600, 1.5)
+    remember(clocks, Kind.ADDRESS, 2, NOW + 0.1, 0.5, backoff=4.0)
+    assert clocks.unsaved(NOW) == [Promise(Kind.HOST, 1, 600.0), Promise(Kind.ADDRESS, 2, 4.0)]
+
+
+CLOCK_ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.integers(1, 6),
+        st.floats(NOW - 100, NOW + 100),
+        st.floats(0, 10),
+        st.sampled_from([0.0, 0.0, 1.0, 5.0]),
+    ),
+    max_size=30,
+)
+
+
+def batch_of(part: list[tuple[int, int, float, float, float]]) -> Batch:
+    columns = list(zip(*part, strict=True)) if part else [()] * len(CLOCK)
+    return Batch({name: np.array(column, dtype) for (name, dtype), column in zip(CLOCK.items(), columns, strict=True)})
+
+
+@given(st.lists(CLOCK_ROWS, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_folding_keeps_the_newest_row_of_each_clock(parts: list[list[tuple[int, int, float, float, float]]]) -> None:
+    newest = {(row[0], row[1]): row for part in parts for row in part}
+    expected = sorted(
+        row for row in newest.values() if row[2] > NOW or (row[4] > 0 and row[2] + BACKOFF_MEMORY * row[4] > NOW)
+    )
+    folded = fold(map(batch_of, parts), NOW)
+    assert rows(folded) == expected
+    assert rows(fold([folded], NOW)) == expected
+
+    clocks = Clocks()
+    clocks.load(map(batch_of, parts), NOW)
+    assert len(clocks) == len(expected)
+    for kind, key, due, gap, backoff in expected:
+        gate = clocks.find(kind, key)
+        assert gate is not None and (gate.next, gate.gap, gate.backoff) == (due, gap, backoff)
+
+
+def test_a_wall_clock_that_was_set_back_closes_no_host_for_years() -> None:
+    clocks = Clocks()
+    year = 365 * 86_400.0
+    part = batch_of([(0, 1, NOW + year, 1.0, 0.0), (0, 2, NOW + year, 2 * 86_400.0, 0.0)])
+    clocks.load([part], NOW, wait_max=86_400.0)
+    assert [clocks.gate(0, key).next - NOW for key in (1, 2)] == [86_400.0, 2 * 86_400.0]
+
+
+def test_what_leases_name_is_due_a_gap_after_the_opening() -> None:
+    clocks = Clocks()
+    clocks.load([batch_of([(0, 1, NOW + 50, 1.0, 0.0)])], NOW)
+    clocks.open(NOW, [Promise(0, 1, 30.0), Promise(0, 2, 30.0), Promise(1, 2, 0.5)], rebooted=False)
+    assert clocks.gate(0, 1).next == NOW + 50  # the later time wins
+    assert clocks.gate(0, 2).next == NOW + 30
+    assert clocks.gate(1, 2).next == NOW + 0.5
+    assert clocks.gate(0, 3).next == 0.0
+    moved = {(row[0], row[1]) for row in rows(clocks.delta(NOW))}
+    assert moved == {(0, 1), (0, 2), (1, 2)}  # or a second kill would forget them
+
+
+def test_the_pause_after_a_reboot_outlives_another_restart() -> None:
+    first, second = Clocks(), Clocks()
+    first.open(NOW, [], rebooted=True)
+    second.open(NOW + 5, first.unsaved(NOW + 1), rebooted=False)
+    assert first.opened == second.opened == NOW
+    assert Clocks().unsaved(NOW) == []
+
+
+# ---- leases.log
+
+PROMISES = st.lists(
+    st.builds(Promise, st.integers(0, 3), st.integers(0, 2**64 - 1), st.floats(0, 1e6)), min_size=1, max_size=8
+)
+
+
+@given(PROMISES, PROMISES)
+@settings(max_examples=20, deadline=None)
+def test_every_cut_of_the_log_gives_the_whole_rows_before_it(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Promise], second: list[Promise]
+) -> None:
+    files, path = Files(), os.fspath(tmp_path_factory.mktemp("log") / "leases.log")
+    log = LeaseLog(files, path)
+    log.roll(first)
+    log.append(second)
+    log.close()
+    data = files.read(path)
+    header = len(data) - 24 * (len(first) + len(second))
+    for length in range(len(data), -1, -1):
+        files.truncate(path, length)
+        found = LeaseLog.read(files, path)
+        if length < header:
+            assert found.rebooted and not found.promises
+        else:
+            assert not found.rebooted and found.promises == (first + second)[: (length - header) // 24]
+
+
+def test_a_new_log_replaces_the_old_one_and_goes_on(tmp_path: object) -> None:
+    files, path = Files(), f"{tmp_path}/leases.log"
+    log = LeaseLog(files, path)
+    with pytest.raises(ValueError, match="before roll"):
+        log.append([])
+    log.roll([])
+    log.append([Promise(0, 1, 1.0)])
+    log.roll([Promise(0, 2, 2.0)])
+    log.append([Promise(1, 3, 0.5)])
+    assert LeaseLog.read(files, path).promises == [Promise(0, 2, 2.0), Promise(1, 3, 0.5)]
+    assert files.listdir(os.fspath(str(tmp_path))) == ["leases.log"]
+    log.close()
+
+
+def test_a_reboot_a_missing_log_and_damage_inside_are_told(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, path = Files(), f"{tmp_path}/leases.log"
+    assert LeaseLog.read(files, path).rebooted
+    log = LeaseLog(files, path)
+    log.roll([Promise(0, 1, 1.0), Promise(0, 2, 2.0)])
+    log.close()
+    assert not LeaseLog.read(files, path).rebooted
+
+    data = bytearray(files.read(path))
+    data[-30] ^= 1  # in the row before the last
+    with open(path, "wb") as file:
+        file.write(data)
+    assert LeaseLog.read(files, path) == leases.Found([], rebooted=True)
+
+    log.roll([Promise(0, 1, 1.0)])
+    log.close()
+    monkeypatch.setattr(leases, "boot_id", lambda files: "0" * 36)
+    found = LeaseLog.read(files, path)
+    assert found.rebooted and found.promises == [Promise(0, 1, 1.0)]
+    monkeypatch.setattr(leases, "boot_id", lambda files: "")
+    assert LeaseLog.read(files, path).rebooted
