@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from irlcrawl.config import Config, ConfigError, check_resume, check_start, load, to_toml, validate
@@ -168,11 +168,21 @@ def inspect(args: argparse.Namespace) -> int:
 def urls(args: argparse.Namespace) -> int:
     """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
     job = JobDir(args.job).require()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     found = _queued(job, args.host) if args.status == "queued" else _outcomes(job, args)
-    for fields in found:
-        print(*fields, sep="\t")
+    with _reader_may_leave():
+        for fields in found:
+            print(*fields, sep="\t")
     return ExitCode.DONE
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """`| head` is no error: when nobody reads standard output any more, what is left of it is dropped."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
@@ -193,25 +203,24 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
     for entry in crawllog.read(Files(), os.fspath(job.crawl_log), status=code, host=args.host, reason=args.reason):
-        # Without a filter: one line a URL, so neither repeats nor robots.txt, which stands behind no URL of the queue.
-        if entry.outcome == outcome or (outcome is None and (wanted is not None or entry.outcome in OUTCOMES[:3])):
+        # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
+        if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
             yield str(entry.status), entry.reason, entry.url.decode()
 
 
 def _queued(job: JobDir, host: str | None) -> Iterator[tuple[str, str, str]]:
     from irlcrawl.frontier.listing import queued
 
-    for url, name, where in queued(job):
-        if host is None or host.lower() in _host_names(name):
+    for url, origin, where in queued(job):
+        if host is None or host.lower() in _host_names(origin):
             yield "queued", where, url.decode()
 
 
-def _host_names(origin: str | bytes) -> tuple[str, str]:
+def _host_names(origin: bytes) -> tuple[str, str]:
     """(name, name:port) of an origin, as --host takes them."""
     from irlcrawl.url import split
 
-    text = origin if isinstance(origin, bytes) else origin.encode()
-    _, name, port, _ = split(text if b"//" in text else b"http://" + text + b"/")
+    _, name, port, _ = split(origin + b"/")
     return name, f"{name}:{port}"
 
 
@@ -224,11 +233,10 @@ def get(args: argparse.Namespace) -> int:
         url = seed_url(args.url)
     except SeedError as error:
         raise ConfigError(f"{args.url}: {error}") from error
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
     except archive_get.Unavailable as error:
         raise JobError(str(error)) from error
-    sys.stdout.buffer.write(found)
-    sys.stdout.buffer.flush()
+    with _reader_may_leave():
+        sys.stdout.buffer.write(found)
     return ExitCode.DONE

@@ -24,7 +24,8 @@ RECORD = {
     "fetched_by_reason": {"ok": 12000, "redirect": 300, "http_error": 45, "truncated": 0}, "failed": 3,
     "failed_by_reason": {"dns": 2, "timeout": 1}, "excluded": 300,
     "excluded_by_reason": {"robots": 299, "quota_site": 1}, "pages_per_s": 45.25, "discovered_urls": 50_000,
-    "queued_urls": 37_352, "leased_urls": 64, "duplicate_urls": 1_000_000, "queued_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268},
+    "queued_urls": 37_352, "leased_urls": 64, "duplicate_urls": 1_000_000,
+    "queued_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268},
     "per_host_queue_size": {"mean": 31.1, "max": 900, "largest": {"http://a.example": 900}}, "fetch_failures": 12,
     "retry_count": 9, "frontier_latency_s": 0.031,
 }  # fmt: skip

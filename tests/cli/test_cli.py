@@ -1,0 +1,388 @@
+"""The command line as a person or a job runner meets it: exit codes, messages, and nothing touched when refused.
+
+`run_crawl` is a stand-in here; tests/web runs the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import types
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drum import Catalog, Edits
+from irlcrawl import cli, config, job, verbs
+from irlcrawl.config import keys
+from irlcrawl.config_checks import USER_AGENT_EXAMPLE
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.watch import status as status_record
+
+AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+LOG = """\
+2026-01-02T03:04:05.678Z 200 1234 http://a.example/ - - text/html #000 20260102030405678+12 sha1:AAAA - outcome=fetched,reason=ok
+2026-01-02T03:04:05.678Z 200 99 http://a.example/robots.txt - - text/plain #000 20260102030405678+12 sha1:AAAB - outcome=none,reason=ok
+2026-01-02T03:04:06.678Z 404 10 http://a.example/gone L - text/html #000 20260102030406678+12 sha1:AAAC - outcome=fetched,reason=http_error
+2026-01-02T03:04:07.678Z -4 - http://b.example:81/slow L - - #001 20260102030407678+12 - - outcome=retry,reason=timeout
+2026-01-02T03:04:08.678Z -4 - http://b.example:81/slow L - - #001 20260102030408678+12 - - outcome=failed,reason=timeout
+2026-01-02T03:04:09.678Z -9998 - http://b.example:81/no L - - - - - - outcome=excluded,reason=robots
+"""  # noqa: E501
+
+
+class FakeCrawl:
+    """Stands in for irlcrawl.crawl: remembers what it was called with, ends as told."""
+
+    def __init__(self, code: int = ExitCode.DONE, error: BaseException | None = None) -> None:
+        self.code, self.error = code, error
+        self.calls: list[tuple[config.Config, list[bytes]]] = []
+
+    def run_crawl(self, at: JobDir, with_config: config.Config, seeds: Iterable[Any], *, progress: Any) -> int:
+        assert at.lock_fd is not None and at.is_locked(), "the lock is held while a crawl runs"
+        assert at.exists(), "and its configuration is written"
+        progress.tick(dict)
+        self.calls.append((with_config, [seed.url for seed in seeds]))
+        if self.error is not None:
+            raise self.error
+        return self.code
+
+
+@pytest.fixture
+def crawl(monkeypatch: pytest.MonkeyPatch) -> FakeCrawl:
+    fake = FakeCrawl()
+    monkeypatch.setitem(sys.modules, "irlcrawl.crawl", types.SimpleNamespace(run_crawl=fake.run_crawl))
+    monkeypatch.setattr(verbs, "_log_to", lambda file: None)  # the log's handlers would outlive the test
+    monkeypatch.setattr(job, "LOCK_WAIT_SECONDS", 0.0)
+    return fake
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*argv: object) -> tuple[int, str, str]:
+        code = cli.main([str(word) for word in argv])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def tree(path: Path) -> dict[str, bytes | None]:
+    return {str(at.relative_to(path)): at.read_bytes() if at.is_file() else None for at in path.rglob("*")}
+
+
+# -- crawl ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    file, seeds = tmp_path / "c.toml", tmp_path / "seeds"
+    file.write_text(f'[crawl]\nuser_agent = "{AGENT}"\n[limits]\npages = 5\n')
+    seeds.write_text("b.example\n")
+    where = tmp_path / "job"
+    code, out, err = run(
+        "crawl", where, "--config", file, "-s", "limits.bytes=7", "--seeds", seeds, "https://a.example/x",
+        "--scope-kind", "host", "--scope-exclude", r"\.pdf$", "--scope-exclude", "[0-9]{9}", "--limits-seconds", "9.5",
+        "--page-scripts", "--no-page-nofollow", "--workers", "2", "c.example",
+    )  # fmt: skip
+    assert code == ExitCode.DONE, err
+    ((used, urls),) = crawl.calls
+    assert urls == [b"https://a.example/x", b"http://c.example/", b"http://b.example/"]
+    assert (used.crawl.user_agent, used.crawl.workers, used.limits.pages, used.limits.bytes) == (AGENT, 2, 5, 7)
+    assert (used.scope.kind, used.scope.exclude) == ("host", [r"\.pdf$", "[0-9]{9}"])
+    assert (used.limits.seconds, used.page.scripts, used.page.nofollow) == (9.5, True, False)
+    assert config.load(where / "irlcrawl.toml") == used, "JOB holds the effective configuration"
+    assert "done" in out and str(where / "warcs") in out
+    assert not JobDir(where).is_locked()
+
+
+def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    options = []
+    expected = config.load(None, [f"crawl.user_agent={AGENT}"])
+    for key in keys():
+        if key.section == "site" or key.path == "crawl.user_agent":
+            continue
+        name = "--" + key.path.replace(".", "-").replace("_", "-")
+        special = {"list": ["127.0.0.0/8"], "str": "x1"}
+        value: Any = {"network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": __file__}.get(key.path) or (
+            key.choices[-1]
+            if key.choices
+            else special.get(key.type) or (not key.default if key.type == "bool" else None)
+        )
+        if value is None:
+            value = key.default + 1 if key.high is None or key.default + 1 <= key.high else key.low
+        if key.type == "bool":
+            options += [name if value else name.replace("--", "--no-", 1)]
+        else:
+            options += [name, str(value[0] if key.type == "list" else value)]
+        setattr(getattr(expected, key.section), key.name, value)
+    code, _, err = run("crawl", tmp_path / "job", "a.example", "--crawl-user-agent", AGENT, *options)
+    assert code == ExitCode.DONE, err
+    assert crawl.calls[0][0] == expected
+
+
+def test_the_same_command_goes_on(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    where = tmp_path / "job"
+    command = ("crawl", where, "a.example", "-s", f"crawl.user_agent={AGENT}", "-s", "limits.pages=5")
+    assert run(*command)[0] == run(*command)[0] == ExitCode.DONE
+    assert crawl.calls[0] == crawl.calls[1]
+    assert run("resume", where)[0] == ExitCode.DONE
+    assert crawl.calls[2][0] == crawl.calls[0][0] and crawl.calls[2][1] == []
+    assert run("resume", where, "b.example", "-s", "limits.pages=6")[0] == ExitCode.DONE
+    assert crawl.calls[3][0].limits.pages == 6 and crawl.calls[3][1] == [b"http://b.example/"]
+
+
+@pytest.mark.parametrize("code", [0, 3, 11, 13, 14, 15])
+def test_how_a_crawl_ends_is_the_exit_code(tmp_path: Path, run: Run, crawl: FakeCrawl, code: int) -> None:
+    crawl.code = code
+    got, out, _ = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
+    assert got == code
+    assert status_record.ENDED[ExitCode(code)] in out
+    assert ("irlcrawl resume" in out) == (code in (3, 11, 13, 15))
+
+
+def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    from drum import Damaged
+
+    for error, code, told in [
+        (OSError(28, "No space left on device"), ExitCode.DISK_FULL, "No space"),
+        (OSError(5, "Input/output error"), ExitCode.FAILED, "Input/output error"),
+        (Damaged("job/state/x.seg", 4711, "checksum"), ExitCode.DAMAGED, "job/state/x.seg: damaged at offset 4711"),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED, ""),
+    ]:
+        crawl.error = error
+        got, _, err = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "--quiet")
+        assert got == code and told in err and "Traceback" not in err
+    crawl.error = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):  # a mistake of ours is not dressed up
+        run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["a.example"], 4, USER_AGENT_EXAMPLE),
+        (["a.example", "--user-agent", "Bot/1.0"], 4, "carries no contact"),
+        (["--user-agent", AGENT], 4, "no seeds"),
+        (["ftp://a.example", "--user-agent", AGENT], 4, "URL 1 of the command line"),
+        (["--seeds", "bad-seeds", "--user-agent", AGENT], 4, "bad-seeds:2: "),
+        (["--seeds", "none", "--user-agent", AGENT], 4, "none: No such file"),
+        (["a.example", "--user-agent", AGENT, "-s", "limits.page=3"], 4, "did you mean limits.pages?"),
+        (["a.example", "--user-agent", AGENT, "--config", "none.toml"], 4, "none.toml"),
+        (["a.example", "--user-agent", AGENT, "--config", "bad.toml"], 4, "bad.toml: scope.knd: no such key"),
+        (["a.example", "--user-agent", AGENT, "--limits-pages", "many"], 4, 'limits.pages = "many"'),
+        (["a.example", "--user-agent", AGENT, "--limit-pages", "3"], 4, "--limit-pages"),
+        (["a.example", "--user-agent", AGENT, "--tls"], 4, "--tls"),
+        ([], 4, "crawl.user_agent"),
+    ],
+)
+def test_what_is_refused_touches_nothing(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad-seeds").write_text("a.example\nftp://b.example\n")
+    Path("bad.toml").write_text('[scope]\nknd = "host"\n')
+    before = tree(tmp_path)
+    for place in ("job", "deep/job"):
+        got, _, err = run("crawl", place, *words)
+        assert got == code and told in err, err
+    assert tree(tmp_path) == before and not crawl.calls
+    assert run("crawl", "job", "a.example", "--user-agent", AGENT)[0] == ExitCode.DONE
+    before = tree(tmp_path)
+    if "no seeds" not in told and "--user-agent" in words:
+        got, _, err = run("resume", "job", *words)
+        assert got == code and told in err, err
+        assert tree(tmp_path) == before, "a crawl that is there stays as it was"
+
+
+def test_what_shaped_a_crawl_is_refused_on_resume(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    where = tmp_path / "job"
+    run("crawl", where, "a.example", "--user-agent", AGENT)
+    before = tree(tmp_path)
+    got, _, err = run("resume", where, "--budgets-base", "11")
+    assert got == ExitCode.CONFIG and "budgets.base was 10, now 11" in err
+    assert tree(tmp_path) == before and len(crawl.calls) == 1
+
+
+def test_a_locked_job_says_so(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    where = tmp_path / "job"
+    with JobDir(where):
+        before = tree(tmp_path)
+        got, _, err = run("crawl", where, "a.example", "--user-agent", AGENT)
+        assert got == ExitCode.LOCKED and f"in use by process {os.getpid()}" in err
+        assert tree(tmp_path) == before
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    (tmp_path / "file").write_text("")
+    got, _, err = run("crawl", tmp_path / "file" / "job", "a.example", "--user-agent", AGENT)
+    assert got == ExitCode.FAILED and "is not a directory" in err and "Traceback" not in err
+
+
+def test_a_dry_run_checks_everything_and_does_nothing(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    got, out, err = run("crawl", tmp_path / "job", "a.example", "b.example", "--user-agent", AGENT, "--dry-run")
+    assert got == ExitCode.DONE and "would create" in err and "2 seeds" in err
+    assert config.from_dict(tomllib.loads(out)).crawl.user_agent == AGENT
+    assert tree(tmp_path) == {} and not crawl.calls
+    assert run("crawl", tmp_path / "job", "http://", "--user-agent", AGENT, "--dry-run")[0] == ExitCode.CONFIG
+
+
+# -- asking and getting out -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def a_job(tmp_path: Path) -> Path:
+    with JobDir(tmp_path / "job") as at:
+        at.write_config("")
+        at.crawl_log.write_text(LOG)
+        edits = Edits()
+        edits.set("status", {"state": "done", "fetched": 2, "queued_urls": 0})
+        catalog = Catalog.open(at.state)
+        catalog.commit(edits)
+        catalog.close()
+    return at.path
+
+
+def test_status_of_a_crawl_that_ended(a_job: Path, run: Run) -> None:
+    code, out, _ = run("status", a_job)
+    assert code == ExitCode.DONE and "done" in out and "2 URLs" in out
+    code, out, _ = run("status", a_job, "--json")
+    import json
+
+    record = json.loads(out)
+    assert code == ExitCode.DONE and set(status_record.FIELDS) <= set(record) and record["fetched"] == 2
+    assert run("status", a_job, "--watch")[0] == ExitCode.DONE, "it ends: nothing runs"
+
+
+def test_inspect_and_stop_of_a_crawl_that_ended(a_job: Path, run: Run) -> None:
+    code, out, _ = run("inspect", a_job)
+    assert code == ExitCode.DONE and str(a_job) in out
+    code, out, _ = run("stop", a_job)
+    assert code == ExitCode.DONE and "not running" in out
+
+
+def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = JobDir(a_job)
+    at.acquire()
+    monkeypatch.setattr(verbs, "STOP_WAIT_SECONDS", 0.0)
+    code, _, err = run("stop", a_job)
+    assert code == ExitCode.FAILED and f"in use by process {os.getpid()}" in err and "does not answer" in err
+    monkeypatch.setattr(verbs, "ask", lambda path, cmd: "stopping")
+    code, _, err = run("stop", a_job)
+    assert code == ExitCode.FAILED and "still after" in err
+    monkeypatch.setattr(verbs, "ask", lambda path, cmd: at.release() or "stopping")
+    code, out, _ = run("stop", a_job)
+    assert code == ExitCode.DONE and "stopped" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ["200 ok /", "404 http_error /gone", "-4 timeout /slow", "-9998 robots /no"]),
+        (["--status", "fetched"], ["200 ok /", "404 http_error /gone"]),
+        (["--status", "failed"], ["-4 timeout /slow"]),
+        (["--status", "retry"], ["-4 timeout /slow"]),
+        (["--status", "excluded"], ["-9998 robots /no"]),
+        (["--status", "404"], ["404 http_error /gone"]),
+        (["--status", "4xx"], ["404 http_error /gone"]),
+        (["--status", "2xx"], ["200 ok /"]),
+        (["--status", "-9998"], ["-9998 robots /no"]),
+        (["--host", "a.example"], ["200 ok /", "404 http_error /gone"]),
+        (["--host", "b.example:81", "--status", "excluded"], ["-9998 robots /no"]),
+        (["--host", "c.example"], []),
+        (["--reason", "timeout"], ["-4 timeout /slow"]),
+        (["--reason", "ok"], ["200 ok /"]),
+    ],
+)
+def test_urls_with_their_outcomes(a_job: Path, run: Run, options: list[str], expected: list[str]) -> None:
+    code, out, err = run("urls", a_job, *options)
+    assert code == ExitCode.DONE, err
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert [f"{status} {reason} /{url.split('/', 3)[3]}" for status, reason, url in lines] == expected
+
+
+@pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"]])
+def test_a_filter_that_filters_nothing_is_refused(a_job: Path, run: Run, options: list[str]) -> None:
+    code, out, err = run("urls", a_job, *options)
+    assert code == ExitCode.CONFIG and not out and options[0] in err
+
+
+def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = [
+        (b"http://a.example/1", b"http://a.example", "runs"),
+        (b"http://b.example:81/2", b"http://b.example:81", "calendar"),
+    ]
+    fake = types.SimpleNamespace(queued=lambda at: iter(waiting))
+    monkeypatch.setitem(sys.modules, "irlcrawl.frontier.listing", fake)
+    assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
+        "queued\truns\thttp://a.example/1", "queued\tcalendar\thttp://b.example:81/2",
+    ]  # fmt: skip
+    for host in ("b.example", "B.example:81"):
+        assert run("urls", a_job, "--status", "queued", "--host", host)[1].count("\n") == 1
+
+
+def test_get_of_what_is_not_there(a_job: Path, run: Run) -> None:
+    code, out, err = run("get", a_job, "http://a.example/never")
+    assert code == ExitCode.FAILED and not out and "http://a.example/never" in err
+    code, out, err = run("get", a_job, "ftp://a.example/")
+    assert code == ExitCode.CONFIG and not out and "ftp" in err
+
+
+@pytest.mark.parametrize("verb", ["status", "stop", "inspect", "urls"])
+def test_asking_where_no_crawl_is(tmp_path: Path, run: Run, verb: str) -> None:
+    code, _, err = run(verb, tmp_path / "none")
+    assert code == ExitCode.FAILED and "no crawl here" in err
+    assert tree(tmp_path) == {}
+
+
+# -- the program ------------------------------------------------------------------------------------------------------
+
+
+def test_help_version_and_mistakes(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0 and all(f"\n  {verb} " in out for verb in cli.VERBS)
+    code, _, err = run("creep", "job")
+    assert code == ExitCode.CONFIG and "no verb 'creep'" in err
+    assert run()[0] == ExitCode.CONFIG
+    for verb in cli.VERBS:
+        code, out, _ = run(verb, "--help")
+        assert code == 0 and out.startswith(f"usage: irlcrawl {verb} JOB")
+    code, out, _ = run("--version")
+    assert code == 0 and "missing" not in out
+
+
+def test_the_versions_shown_are_those_of_all_dependencies() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    names = [requirement.split(">")[0] for requirement in project["dependencies"]]
+    assert sorted(names) == sorted(cli.DEPENDENCIES)
+
+
+def test_as_a_program_it_starts_without_what_it_does_not_need(tmp_path: Path) -> None:
+    script = "import sys; from irlcrawl.cli import main; code = main(sys.argv[1:]); print(*sys.modules); sys.exit(code)"
+    heavy = {"numpy", "asyncio", "aiohttp", "uvloop", "rich", "selectolax"}
+    for words in (["--help"], ["status", "none"], ["crawl", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        )
+        assert not heavy & set(done.stdout.split()), words
+    command = [sys.executable, "-m", "irlcrawl", "crawl", str(tmp_path / "job"), "a.example"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.CONFIG and USER_AGENT_EXAMPLE in done.stderr
+    assert tree(tmp_path) == {}
+
+
+def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
+    (a_job / "logs" / "crawl.log").write_text(LOG * 3000)
+    with subprocess.Popen([sys.executable, "-m", "irlcrawl", "urls", str(a_job)], cwd=REPOSITORY, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:  # fmt: skip
+        assert program.stdout is not None and program.stderr is not None
+        assert program.stdout.readline()
+        program.stdout.close()
+        assert program.stderr.read() == ""
