@@ -125,7 +125,8 @@ def demo(directory: Path) -> int:
         print(f"A small web of {len(HOSTS)} hosts is being served on loopback. This crawls it:\n")
         print("  irlcrawl " + " ".join(command) + "\n", flush=True)
         code = _crawl(command)
-        _report(job, sample)
+        if JobDir(job).crawl_log.exists():
+            _report(job, sample)
     if code:
         print(f"\nThe crawl ended with exit code {code}.")
     return code

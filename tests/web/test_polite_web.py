@@ -1,0 +1,87 @@
+"""Politeness as the servers see it: fifty hosts on ten addresses, a gap of half a second, judged by the access log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import Serve
+from webcrawl import Crawl, Tree, outcomes
+
+from tools.docsweb import audit
+
+GAP_S = 0.5
+HOSTS = {f"h{n:02}.test": f"127.62.0.{n % 10 + 1}" for n in range(50)}
+PAGES = 4
+
+
+def test_no_host_or_address_sees_a_request_too_soon_and_none_is_idle(serve: Serve, job: Path) -> None:
+    tree = Tree(PAGES)
+    web = serve(tree, HOSTS)
+    settings = {
+        "politeness.gap_host_seconds": GAP_S,
+        "politeness.gap_address_seconds": GAP_S,
+        "politeness.gap_host_factor": 0,
+    }
+    ended = Crawl(job, web.resolver, [web.url(host) for host in HOSTS], settings).run(90)
+    assert ended.code == 0, ended.output
+    requests = audit.read(web.log)
+    expected = {web.url(host, target) for host in HOSTS for target in tree.targets()}
+    assert {url for url, outcome in outcomes(job).items() if outcome == "fetched"} == expected
+    report = audit.report(requests, expected, set())
+    assert (report["missing"], report["repeated"]) == ([], [])
+    assert audit.closest(requests, "host") >= GAP_S
+    assert audit.closest(requests, "address") >= GAP_S
+    # Each address has the same work, so each should be in use, or in its gap, nearly until the last request of all.
+    since = min(r.start for r in requests)
+    until = min(max(r.end for r in requests if r.address == address) for address in set(HOSTS.values()))
+    idle = audit.idle_share(requests, GAP_S, since, until)
+    assert idle.keys() == set(HOSTS.values())
+    assert max(idle.values()) < 0.25, idle
+
+
+def test_a_crawl_delay_is_kept_and_stays_with_its_host(serve: Serve, job: Path) -> None:
+    """The delayed host shares its address with one that is not."""
+
+    class Delayed(Tree):
+        async def __call__(self, ask):  # type: ignore[no-untyped-def]
+            reply = await super().__call__(ask)
+            if ask.path == "/robots.txt" and ask.host == "slow.test":
+                reply.body += b"Crawl-delay: 1.5\n"
+            return reply
+
+    web = serve(Delayed(3), {"slow.test": "127.62.1.1", "quick.test": "127.62.1.1"})
+    settings = {
+        "politeness.gap_host_seconds": 0.2,
+        "politeness.gap_address_seconds": 0.1,
+        "politeness.gap_host_factor": 0,
+    }
+    ended = Crawl(job, web.resolver, [web.url("slow.test"), web.url("quick.test")], settings).run()
+    assert ended.code == 0, ended.output
+    requests = audit.read(web.log)
+    assert audit.closest([r for r in requests if r.host == "slow.test"], "host") >= 1.5
+    quick = [r for r in requests if r.host == "quick.test"]
+    assert 0.2 <= audit.closest(quick, "host") < 1.5
+    assert audit.closest(requests, "address") >= 0.1
+
+
+def test_retry_after_is_waited_for(serve: Serve, job: Path) -> None:
+    class Busy(Tree):
+        asked = 0
+
+        async def __call__(self, ask):  # type: ignore[no-untyped-def]
+            reply = await super().__call__(ask)
+            if ask.path == "/":
+                self.asked += 1
+                if self.asked == 1:
+                    reply.status = 429
+                    reply.headers.append(("Retry-After", "2"))
+            return reply
+
+    web = serve(Busy(2), {"busy.test": "127.62.2.1"})
+    settings = {"politeness.gap_host_seconds": 0.1, "politeness.gap_host_factor": 0, "politeness.backoff_seconds": 0.1}
+    ended = Crawl(job, web.resolver, [web.url("busy.test")], settings).run()
+    assert ended.code == 0, ended.output
+    home = [r for r in audit.read(web.log) if r.uri == "/"]
+    assert [r.status for r in home] == [429, 200]
+    assert home[1].start - home[0].end + audit.RESOLUTION_S >= 2
+    assert set(outcomes(job).values()) == {"fetched", "excluded(robots)"}

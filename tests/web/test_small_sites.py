@@ -1,0 +1,168 @@
+"""Small crawls end to end: one page, a thousand pages, a dead host, a name that is none; and stopping and going on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import Serve
+from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, page, responses
+
+from tools.docsweb import audit
+from tools.sampleweb.server import Ask, Reply
+
+ONE = {"one.test": "127.61.0.1"}
+FAIL_SOON = {
+    "politeness.retry_delay_seconds": 0.1,
+    "politeness.retries_max": 1,
+    "politeness.backoff_seconds": 0.1,
+    "politeness.host_failures_max": 2,
+    "politeness.host_dead_hours": 0,
+    "robots.deny_seconds": 1,
+}
+
+
+def test_one_page_with_default_gaps(serve: Serve, job: Path) -> None:
+    web = serve(Tree(0), ONE)
+    ended = Crawl(job, web.resolver, [web.url("one.test")]).run()
+    assert ended.code == 0, ended.output
+    requests = audit.read(web.log)
+    assert [r.uri for r in requests] == ["/robots.txt", "/"]
+    assert audit.closest(requests, "host") >= 1.0
+    # Nothing to wait for but the gap: not a harvest's age (30 s), not a merge.
+    assert ended.seconds < 1.0 + 6.0
+    check_warcs(job)
+
+
+def test_a_thousand_pages_without_gaps(serve: Serve, job: Path) -> None:
+    tree = Tree(1000)
+    web = serve(tree, ONE)
+    ended = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS).run()
+    assert ended.code == 0, ended.output
+    expected = {web.url("one.test", target) for target in tree.targets()}
+    secret = {web.url("one.test", f"/secret/{n}") for n in range(5)}
+    report = audit.report(audit.read(web.log), expected, secret)
+    assert (report["missing"], report["repeated"], report["unexpected"], report["disallowed"]) == ([], [], [], [])
+    assert outcomes(job) == dict.fromkeys(expected, "fetched") | dict.fromkeys(secret, "excluded(robots)")
+    assert responses(job) == dict.fromkeys(expected, 1)
+    assert ended.seconds < 30  # 1,001 rotations or merges of a second each would show
+    check_warcs(job)
+
+
+def test_a_finished_crawl_run_again_requests_nothing(serve: Serve, job: Path) -> None:
+    web = serve(Tree(5), ONE)
+    crawl = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS)
+    assert crawl.run().code == 0
+    before, known = web.log.read_bytes(), outcomes(job)
+    assert crawl.run().code == 0
+    assert web.log.read_bytes() == before
+    assert outcomes(job) == known
+
+
+def test_seeds_added_to_a_finished_crawl(serve: Serve, job: Path) -> None:
+    web = serve(Tree(5), ONE | {"two.test": "127.61.0.2"})
+    crawl = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS)
+    assert crawl.run().code == 0
+    crawl.seeds.append(web.url("two.test"))
+    assert crawl.run().code == 0
+    assert set(outcomes(job).values()) == {"fetched", "excluded(robots)"}
+    pages = [r.url for r in audit.read(web.log) if r.uri != "/robots.txt"]
+    assert sorted(pages) == sorted(web.url(host, t) for host in ("one.test", "two.test") for t in Tree(5).targets())
+
+
+def test_a_site_whose_only_host_is_dead_ends(serve: Serve, job: Path) -> None:
+    web = serve(Tree(0), ONE, {"dead.test": "127.61.0.9"})
+    with socket.socket() as closed:  # bound and not listening: every connection is refused
+        closed.bind(("127.61.0.9", 0))
+        url = f"http://dead.test:{closed.getsockname()[1]}/"
+        ended = Crawl(job, web.resolver, [url], FAIL_SOON).run()
+    assert ended.code == 0, ended.output
+    assert outcomes(job).keys() == {url}
+    assert outcomes(job)[url].startswith("failed(")
+
+
+def test_a_name_that_does_not_exist_fails_at_once(serve: Serve, job: Path) -> None:
+    web = serve(Tree(0), ONE)
+    ended = Crawl(job, web.resolver, ["http://nowhere.test/"]).run()
+    assert ended.code == 0, ended.output
+    assert outcomes(job) == {"http://nowhere.test/": "failed(dns)"}
+
+
+def test_a_private_address_is_refused_without_a_connection(serve: Serve, job: Path) -> None:
+    web = serve(Tree(0), ONE)
+    ended = Crawl(job, web.resolver, [web.url("one.test")], allow="127.99.0.0/16").run()
+    assert ended.code == 0, ended.output
+    assert web.log.read_text() == ""
+    assert [o for o in outcomes(job).values() if "(address)" in o] == list(outcomes(job).values()) != []
+
+
+class Gated(Tree):
+    """A tree whose pages after the tenth wait until `open` is set; `reached` tells that one waits."""
+
+    def __init__(self, pages: int) -> None:
+        super().__init__(pages)
+        self.asked = 0
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    async def __call__(self, ask: Ask) -> Reply:
+        self.asked += 1
+        if self.asked > 10:
+            self.reached.set()
+            while not self.open.is_set():
+                await asyncio.sleep(0.01)
+        return await super().__call__(ask)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_cleanly_and_the_same_command_goes_on(serve: Serve, job: Path, number: signal.Signals) -> None:
+    site = Gated(50)
+    web = serve(site, ONE)
+    crawl = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS)
+    running = crawl.start()
+    assert site.reached.wait(30)
+    running.signal(number)
+    site.open.set()  # what is in flight may finish
+    assert running.wait(15).code == 11
+    archived = responses(job)
+    assert 0 < len(archived) < 51
+    check_warcs(job)
+    assert crawl.run().code == 0
+    expected = {web.url("one.test", target) for target in site.targets()}
+    assert responses(job) == dict.fromkeys(expected, 1)
+    assert audit.report(audit.read(web.log), expected, set())["repeated"] == []
+
+
+def test_a_second_signal_drops_what_is_in_flight(serve: Serve, job: Path) -> None:
+    site = Gated(50)
+    web = serve(site, ONE)
+    crawl = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS)
+    running = crawl.start()
+    assert site.reached.wait(30)
+    running.signal(signal.SIGINT)
+    running.signal(signal.SIGTERM)
+    assert running.wait(15).code == 13
+    check_warcs(job)
+    site.open.set()
+    assert crawl.run().code == 0
+    assert responses(job) == dict.fromkeys((web.url("one.test", target) for target in site.targets()), 1)
+
+
+def test_redirects_are_discoveries(serve: Serve, job: Path) -> None:
+    async def site(ask: Ask) -> Reply:
+        moves = {"/a": "/b", "/b": "/a", "/self": "/self", "/far": "http://two.test:1/"}
+        if ask.path.startswith("/turn/"):
+            return Reply(302, headers=[("Location", f"/turn/{int(ask.path[6:]) + 1}")])
+        if ask.path in moves:
+            return Reply(301, headers=[("Location", moves[ask.path])])
+        return page(["/a", "/self", "/far", "/turn/0"])
+
+    web = serve(site, ONE)
+    ended = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS).run()
+    assert ended.code == 0, ended.output
+    pages = sorted(r.uri for r in audit.read(web.log) if r.uri != "/robots.txt")
+    assert pages == sorted(["/", "/a", "/b", "/self", "/far", *(f"/turn/{n}" for n in range(6))])
