@@ -149,9 +149,11 @@ class Catalog:
         """Every file an entry names, ascending."""
         return sorted(file for file, uses in self._uses.items() if uses > 0)
 
-    def collect(self, keep: Iterable[str] = ()) -> list[str]:
+    def collect(self, keep: Iterable[str] = (), written: Iterable[str] = ()) -> list[str]:
         """Delete the files that lost their last name since the catalogue was opened, except `keep`; call after a
-        commit. Returns what was deleted."""
+        commit. written: files finished for that commit, deleted too if it named nothing in them. Returns what was
+        deleted."""
+        self._lost.update(name for name in written if not self.names(name))
         gone = self._lost - set(keep)
         self._lost -= gone
         return self._delete(gone)

@@ -188,7 +188,7 @@ class _Commit:
             self.writer.abort()
         drum._catalog.commit(self.edits)
         drum._ram.clear()
-        drum._pool.forget(drum._catalog.collect())
+        drum._pool.forget(drum._catalog.collect(written=[self.writer.name]))
 
 
 def keys_of(rows: Sequence[bytes], seed: int = 0) -> Keys:

@@ -88,15 +88,16 @@ class Desk:
         self.catalog.close()
         self.open()
 
-    def turn(self) -> Turn:
-        return Turn(self)
+    def turn(self, keep: bool = False) -> Turn:
+        """keep: leave the segment there even if the commit names nothing in it."""
+        return Turn(self, keep)
 
 
 class Turn:
     """One segment and one commit: `with desk.turn() as turn: … turn.writer … turn.edits`."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, desk: Desk, keep: bool) -> None:
+        self.desk, self.keep = desk, keep
         self.edits = Edits()
         self.writer = SegmentWriter(desk.files, os.path.join(desk.root, f"t{desk.catalog.number + 1:06d}.seg"))
         desk.pool.adopt(self.writer)
@@ -110,4 +111,4 @@ class Turn:
             return
         self.writer.finish()
         self.desk.catalog.commit(self.edits)
-        self.desk.pool.forget(self.desk.catalog.collect())
+        self.desk.pool.forget(self.desk.catalog.collect(written=[] if self.keep else [self.writer.name]))

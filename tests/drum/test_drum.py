@@ -1,0 +1,138 @@
+"""The front door: exact verdicts through cache, RAM, disk and merges; nothing lost by closing, dying or a full disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drum_support import FullDisk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drum import Batch, CheckUpdate, Drum, Ragged, Update, keys_of
+from drum.bucket import RecentKeys
+
+
+class Seen(Drum):
+    def __init__(self, path: Path, handed: list[int], **options: object) -> None:
+        super().__init__(path, emit=lambda batch: handed.extend(batch["id"].tolist()), **options)  # type: ignore[arg-type]
+
+
+def spread(keys: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.array(keys, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    calls=st.lists(st.lists(st.integers(0, 60), max_size=50), max_size=15),
+    ends=st.lists(st.sampled_from(["nothing", "spill", "merge", "close", "die"]), min_size=15, max_size=15),
+    ram_bytes=st.sampled_from([256, 4096, 1 << 26]), merge_rows=st.sampled_from([1, 30, 10**6]),
+)  # fmt: skip
+def test_every_key_is_new_once(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[list[int]], ends: list[str], ram_bytes: int, merge_rows: int
+) -> None:
+    path = tmp_path_factory.mktemp("drum")
+    handed: list[int] = []
+    model: dict[int, int] = {}
+    drum = Seen(path, handed, ram_bytes=ram_bytes, merge_rows=merge_rows)
+    first = 0
+    for keys, end in zip(calls, ends):
+        drum.add(spread(keys), id=np.arange(first, first + len(keys)))
+        for number, key in enumerate(keys, first):
+            model.setdefault(key, number)
+        first += len(keys)
+        if end == "spill":
+            drum.spill()
+        elif end == "merge":
+            drum.merge()
+        elif end in ("close", "die"):
+            if end == "die":
+                drum.spill()  # what is durable must survive the rest being forgotten
+                drum._release()
+            else:
+                drum.close()
+            drum = Seen(path, handed, ram_bytes=ram_bytes, merge_rows=merge_rows)
+    with drum:
+        pass
+    assert sorted(handed) == sorted(model.values())
+    assert drum.rows == len(model)
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    new: list[bytes] = []
+    with Drum(tmp_path / "seen", emit=lambda batch: new.extend(batch["url"].tolist())) as drum:
+        urls = [b"http://a/", b"http://b/", b"http://a/"]
+        drum.add(keys_of(urls), url=Ragged.from_list(urls))
+    assert sorted(new) == [b"http://a/", b"http://b/"]
+    with Drum(tmp_path / "seen", emit=lambda batch: new.extend(batch["url"].tolist())) as drum:
+        drum.add(keys_of([b"http://c/", b"http://b/"]), url=Ragged.from_list([b"http://c/", b"http://b/"]))
+    assert new[2:] == [b"http://c/"]
+    assert drum.rows == 3
+
+
+def test_values_and_every_verdict(tmp_path: Path) -> None:
+    rows: list[tuple[int, bool]] = []
+    kernel = CheckUpdate(duplicates=True)
+    with Drum(tmp_path, kernel=kernel, emit=lambda b: rows.extend(zip(b["id"].tolist(), b["new"].tolist()))) as drum:
+        drum.add(spread([1, 2, 1]), id=np.arange(3))
+    assert sorted(rows) == [(0, True), (1, True), (2, False)]
+    with Drum(
+        tmp_path / "counts", kernel=Update(["n"], {"n": np.add}), values={"n": "i8"}, emit=lambda batch: None
+    ) as drum:
+        drum.add(spread([1, 2, 1]), n=np.array([1, 1, 1]))
+        drum.merge()
+        found, values = drum.lookup(spread([1, 2, 3]))
+    assert found.tolist() == [True, True, False]
+    assert values["n"].tolist() == [2, 1, 0]
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    files = FullDisk(10**9)
+    handed: list[int] = []
+    drum = Seen(tmp_path, handed, files=files)
+    drum.add(spread(list(range(1000))), id=np.arange(1000))
+    for room in (0, 200, 3000, 6000):
+        files.room = room
+        for action in (drum.spill, drum.merge):
+            with pytest.raises(OSError, match="No space"):
+                action()
+            assert drum.waiting_rows == 1000
+            assert drum.rows == 0
+    files.room = 10**9
+    handed.clear()
+    drum.add(spread([5, 2000]), id=np.array([1000, 1001]))
+    drum.merge()
+    assert sorted(handed) == [*range(1000), 1001]
+    drum.close()
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_it_is_open_once(tmp_path: Path) -> None:
+    with Seen(tmp_path, []), pytest.raises(BlockingIOError):
+        Seen(tmp_path, [])
+    Seen(tmp_path, []).close()
+
+
+def test_an_error_in_the_consumer_commits_nothing(tmp_path: Path) -> None:
+    def fail(batch: Batch) -> None:
+        raise RuntimeError("consumer")
+
+    drum = Drum(tmp_path, emit=fail)
+    drum.add(spread([1, 2]))
+    with pytest.raises(RuntimeError, match="consumer"):
+        drum.merge()
+    assert (drum.rows, drum.waiting_rows) == (0, 2)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(st.one_of(st.integers(0, 40), st.integers(2**64 - 4, 2**64 - 1)), max_size=40), max_size=8))
+def test_the_cache_drops_only_repeats(calls: list[list[int]]) -> None:
+    recent = RecentKeys(128)
+    passed: set[int] = set()
+    for keys in calls:
+        fresh = recent.unseen(np.array(keys, np.uint64)).tolist()
+        assert all(key in passed for key, new in zip(keys, fresh) if not new)
+        passed |= {key for key, new in zip(keys, fresh) if new}
+        assert passed >= set(keys)
+    assert recent.asked == sum(map(len, calls))

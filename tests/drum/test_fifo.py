@@ -1,0 +1,127 @@
+"""The queue against a list: what is taken is exactly what is due, once, across commits and reopening."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drum_support import Desk, rows_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drum import BYTES, Batch, Fifo, Ragged
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.lists(st.integers(0, 9), max_size=12)),
+        st.tuples(st.just("take"), st.integers(0, 10)),
+        st.tuples(st.just("tier"), st.just(0)),
+        st.tuples(st.just("reopen"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+def batch_of(labels: list[int], first: int) -> Batch:
+    ids = np.arange(first, first + len(labels), dtype=np.uint32)
+    return Batch({"id": ids, "due": np.array(labels, np.uint32), "url": Ragged.from_list([b"u%d" % i for i in ids])})
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_a_queue_is_a_list_taken_by_label(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]
+) -> None:
+    desk = Desk(tmp_path_factory.mktemp("fifo"))
+    fifo = Fifo("later", desk.catalog, desk.pool, "due")
+    model: list[tuple[object, ...]] = []
+    first = 0
+    for step, value in steps:
+        if step == "reopen":
+            desk.reopen()
+            fifo = Fifo("later", desk.catalog, desk.pool, "due")
+        with desk.turn() as turn:
+            if step == "put":
+                batch = batch_of(value, first)  # type: ignore[arg-type]
+                first += batch.rows
+                model += rows_of(batch)
+                fifo.put(turn.writer, turn.edits, batch)
+            elif step == "take":
+                due = [row for row in model if row[1] <= value]  # type: ignore[operator]
+                model = [row for row in model if row[1] > value]  # type: ignore[operator]
+                taken = [row for batch in fifo.take_through(turn.edits, value) for row in rows_of(batch)]  # type: ignore[arg-type]
+                assert sorted(taken) == sorted(due)
+            elif step == "tier":
+                fifo.tier(turn.writer, turn.edits)
+        labels = [row[1] for row in model]
+        assert fifo.rows == len(model)
+        counted = dict(zip(*(part.tolist() for part in fifo.counts())))
+        assert counted == {label: labels.count(label) for label in labels}
+        assert sorted(row for batch in fifo.scan() for row in rows_of(batch)) == sorted(model)
+
+
+def test_rows_of_one_label_keep_their_order_and_many_labels_come_in_one_pass(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    labels = np.random.default_rng(1).integers(0, 1300, 13_000)
+    with desk.turn() as turn:
+        fifo.put(turn.writer, turn.edits, batch_of(labels.tolist(), 0))
+    with desk.turn() as turn:
+        batches = list(fifo.take_through(turn.edits, 1299))
+    assert len(batches) <= 2
+    assert [row[0] for batch in batches for row in rows_of(batch)] == np.argsort(labels, kind="stable").tolist()
+
+
+def test_the_label_that_gives_so_many_rows(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    assert fifo.label_for(5) is None
+    with desk.turn() as turn:
+        fifo.put(turn.writer, turn.edits, batch_of([4, 4, 7, 9], 0))
+        fifo.put(turn.writer, turn.edits, batch_of([4, 8], 4))
+    assert [fifo.label_for(rows) for rows in (1, 3, 4, 5, 6, 99)] == [4, 4, 7, 8, 9, 9]
+
+
+def test_sections_wholly_taken_lose_their_file_and_sections_stay_few(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    for number in range(100):
+        with desk.turn() as turn:
+            fifo.put(turn.writer, turn.edits, batch_of([number + 1, 1000], number * 2))
+            fifo.tier(turn.writer, turn.edits)
+        assert fifo.sections <= 24
+    with desk.turn() as turn:
+        assert sum(batch.rows for batch in fifo.take_through(turn.edits, 999)) == 100
+    with desk.turn() as turn:
+        assert sum(batch.rows for batch in fifo.take_through(turn.edits, 1000)) == 100
+    assert fifo.rows == fifo.sections == 0
+    assert desk.catalog.live_files() == []
+    assert not list(tmp_path.glob("*.seg"))
+
+
+def test_a_take_that_is_not_committed_did_not_happen(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    with desk.turn() as turn:
+        fifo.put(turn.writer, turn.edits, batch_of([1, 2, 3], 0))
+    with pytest.raises(RuntimeError), desk.turn() as turn:
+        assert sum(batch.rows for batch in fifo.take_through(turn.edits, 2)) == 2
+        raise RuntimeError
+    desk.reopen()
+    assert Fifo("q", desk.catalog, desk.pool, "due").rows == 3
+
+
+def test_a_section_written_elsewhere_is_appended_by_name(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    with desk.turn(keep=True) as turn:
+        batch = Batch({"queue": np.array([5, 2], np.uint64), "url": Ragged.from_list([b"x", b"y"])})
+        turn.writer.section("queue.0", {"queue": "u8", "url": BYTES}).append(batch, labels=batch["queue"])
+    fifo = Fifo("q", desk.catalog, desk.pool, "queue")
+    with desk.turn() as turn:
+        fifo.append(turn.edits, "t000001.seg", "queue.0")
+    desk.reopen()
+    again = Fifo("q", desk.catalog, desk.pool, "queue")
+    with desk.turn() as turn:
+        assert [row for b in again.take_through(turn.edits, 3) for row in rows_of(b)] == [(2, b"y")]
+    assert again.rows == 1
