@@ -1,18 +1,18 @@
-"""A fetch worker: `python -m irlcrawl.fetch.worker --fd N --stream S --job PATH`, started by the frontier.
+"""A fetch worker's process: `python -m irlcrawl.fetch.worker --fd N --stream S --job PATH`, started by the frontier.
 
-It takes visits from its pipe (irlcrawl.wire), archives every exchange, parses it at once and gathers the harvest. It
-holds no truth: what it archived can be replayed, what it had in flight can be leased again. So whenever it cannot go on
-(its pipe closes, its parent dies, the disk is full) it just ends. Exit codes: 0 after `bye` or a closed pipe, 3 when
-the disk is full, 1 for anything else; stderr says why.
+It takes visits from its pipe (irlcrawl.wire) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL
+when its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
 
-The process that starts it passes it exactly two descriptors: its end of a socket pair (--fd) and the job's lock, which
-stays held while this process lives.
+The process that starts it passes exactly two descriptors: the worker's end of a socket pair (--fd) and the job's lock,
+which stays held while this process lives.
+
+What it imports is most of its start, and the start is most of what a crawl of one page waits for, so two costly things
+the HTTP client would load and never use are kept out (`_import_service`).
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import ctypes
 import errno
 import gc
@@ -22,30 +22,9 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import uvloop
-
-import irlcrawl
-from drum import Damaged, Files
-from irlcrawl.archive.unit import Exchange, Unit
-from irlcrawl.archive.warc import WarcWriter, warcinfo_values
-from irlcrawl.clock import Clock, SystemClock
-from irlcrawl.config import Config, from_dict
-from irlcrawl.fetch.http import Fetcher
-from irlcrawl.fetch.robots import Rules, RulesCache, product_token
-from irlcrawl.fetch.visit import Lease, Slot, Visit
-from irlcrawl.harvest import HarvestBuilder, Pointer, RulesLog
-from irlcrawl.page.process import Context, process, rules_text
-from irlcrawl.scope import Scope
-from irlcrawl.wire import AnchoredClock, Message, Wire, WireError, open_wire
-
-RULES_CACHE_BYTES = 32 << 20
-REDIRECTED_MAX = 4096
-TICK_SECONDS = 0.25
-HELD_FACTOR = 2
-"""Visits pause when this many times harvest_bytes are held: the disk is slower than the network."""
+from types import ModuleType
 
 EXIT_DISK_FULL = 3
 _PR_SET_PDEATHSIG = 1
@@ -53,266 +32,47 @@ _PR_SET_PDEATHSIG = 1
 _log = logging.getLogger("irlcrawl.worker")
 
 
-class Worker:
-    """One stream: its archive, its harvest and its visits. `visit.Services` for the visits."""
-
-    def __init__(self, hello: Message, job: Path, wire: Wire, files: Files) -> None:
-        self.config: Config = from_dict(hello["config"])
-        self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
-        self.fetcher = Fetcher(self.config, self.clock)
-        self.stopping = asyncio.Event()
-        self._wire = wire
-        self._files = files
-        self._state_dir = str(job / "state")
-        self._scope = Scope(self.config.scope, self.config.site, _entries(hello.get("scope_entries", [])))
-        self._context = Context(self.config, hello["seed"], self._scope)
-        stream = hello["stream"]
-        archive = self.config.archive
-        self._warc = WarcWriter(
-            files, str(job / "warcs"), archive.prefix, stream, roll_bytes=archive.roll_bytes,
-            gzip_level=archive.gzip_level, clock=self.clock,
-            info=warcinfo_values(
-                software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
-                operator=self.config.crawl.operator, is_part_of=hello["crawl"],
-            ),
-        )  # fmt: skip
-        self._synced_at = self.clock.now()
-        self._harvest = HarvestBuilder(files, self._state_dir, stream, self.clock)
-        self._harvest_lock = asyncio.Lock()
-        self._full = False  # the harvest is over harvest_bytes and about to be handed over
-        self._room = asyncio.Event()
-        self._room.set()
-        self._token = product_token(self.config.crawl.user_agent)
-        self._rules = RulesCache(RULES_CACHE_BYTES)
-        self.redirected: dict[int, tuple[bytes, int]] = {}
-        self._visits: dict[asyncio.Task[None], Visit] = {}
-        self._chores: set[asyncio.Task[None]] = set()
-        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._slots: dict[int, asyncio.Future[Slot]] = {}
-        self._slot_number = 0
-
-    # What visits use
-
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
-        """Archive, process, harvest: one unit, in one piece, so that harvest and archive agree on the order."""
-        location = self._warc.append(unit, exchange)
-        pointer = self._harvest.add(process(unit, exchange, location, self._context))
-        held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
-        if held >= bound and not self._full:
-            self._full = True
-            self._chore(self._hand_over(asked=False))
-        if held >= HELD_FACTOR * bound:
-            self._room.clear()
-        return pointer
-
-    async def room(self) -> None:
-        if not self._room.is_set():
-            await self._room.wait()
-
-    def rules_at(self, pointer: Sequence[int]) -> Rules | None:
-        key = tuple(pointer)
-        rules = self._rules.get(key)
-        if rules is None:
-            try:
-                text = RulesLog.read(self._files, self._state_dir, pointer)
-            except (Damaged, OSError) as error:
-                _log.error("robots rules cannot be read, they are fetched again: %s", error)
-                return None
-            rules = Rules(text, self._token)
-            self._rules.put(key, rules)
-        return rules
-
-    def rules_of(self, exchange: Exchange) -> Rules:
-        return Rules(rules_text(exchange, self.config), self._token)
-
-    async def slot(self, visit: int, url: bytes) -> Slot:
-        self._slot_number += 1
-        number = self._slot_number
-        answer: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        self._slots[number] = answer
-        self._wire.send({"t": "slot", "id": number, "visit": visit, "url": url.decode("ascii")})
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            if answer.done() and not answer.cancelled() and answer.result().address is not None:
-                self.slot_end(answer.result(), None, 0.0)  # it came in the moment the visit gave up
-            raise
-        finally:
-            self._slots.pop(number, None)
-
-    def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
-        self._wire.send({"t": "slot_end", "id": slot.number, "ended": ended, "fetch_s": fetch_s})
-
-    # What the frontier says
-
-    def on_message(self, message: Message) -> None:
-        """Any message after hello."""
-        match message["t"]:
-            case "visit":
-                self._start(Visit(Lease.of(message), self))
-            case "harvest":
-                self._chore(self._hand_over(asked=True))
-            case "scope":
-                self._scope.add(_entries(message["entries"]))
-            case "slot":
-                self._on_slot(Slot(message["id"], message["address"], message.get("reason")))
-            case "stop":
-                self._chore(self._finish())
-            case "abort":
-                for task in self._visits:
-                    task.cancel()
-                self._chore(self._finish())
-            case other:
-                raise WireError(f"unknown message {other!r}")
-
-    def _start(self, visit: Visit) -> None:
-        if len(self.redirected) > REDIRECTED_MAX:
-            self.redirected.clear()
-        task = asyncio.get_running_loop().create_task(self._run(visit))
-        self._visits[task] = visit
-        task.add_done_callback(self._visit_done)
-
-    async def _run(self, visit: Visit) -> None:
-        self._wire.send(await visit.run())
-
-    def _visit_done(self, task: asyncio.Task[None]) -> None:
-        visit = self._visits.pop(task)
-        if task.cancelled():  # before it could begin
-            self._wire.send(visit.end())
-        else:
-            self._fail(task.exception())
-
-    def _on_slot(self, slot: Slot) -> None:
-        answer = self._slots.get(slot.number)
-        if answer is not None and not answer.done():
-            answer.set_result(slot)
-        elif slot.address is not None:  # the visit that asked is over
-            self.slot_end(slot, None, 0.0)
-
-    # Harvest, archive, end
-
-    async def _hand_over(self, asked: bool) -> None:
-        """Write what was harvested and say so. The archive is on the disk before the harvest that names its end."""
-        async with self._harvest_lock:
-            self._sync_archive()
-            harvest = self._harvest.take(self._warc.position)
-            self._full = False
-            if harvest is None:
-                if asked:
-                    self._wire.send({"t": "harvest", "number": None, "file": None, "bytes": 0, "pages": 0})
-                return
-            size = await asyncio.get_running_loop().run_in_executor(None, harvest.write)
-            self._room.set()
-            self._wire.send(
-                {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages}
-            )
-
-    def _sync_archive(self) -> None:
-        self._warc.sync()
-        self._synced_at = self.clock.now()
-
-    async def _finish(self) -> None:
-        """Every visit ends, everything is handed over, and the wire closes. A second call waits for the first."""
-        again = self.stopping.is_set()
-        self.stopping.set()
-        self._room.set()
-        for number, answer in self._slots.items():
-            if not answer.done():
-                answer.set_result(Slot(number, None, None))
-        if again:
-            return
-        while self._visits:
-            await asyncio.wait(self._visits)
-        await self._hand_over(asked=False)
-        self._warc.close()
-        self._wire.send({"t": "bye"})
-        self._wire.close()
-
-    async def run(self) -> None:
-        """Syncs the archive and hands over what is old, until something fails."""
-        sync_seconds, harvest_seconds = self.config.archive.archive_sync_seconds, self.config.frontier.harvest_seconds
-        while not self._failed.done():
-            await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
-            if self.clock.now() - self._synced_at >= sync_seconds:
-                self._sync_archive()
-            if self._harvest.age >= harvest_seconds and not self._full:
-                self._full = True
-                self._chore(self._hand_over(asked=False))
-        await self._failed
-
-    def _chore(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._chores.add(task)
-        task.add_done_callback(self._chore_done)
-
-    def _chore_done(self, task: asyncio.Task[None]) -> None:
-        self._chores.discard(task)
-        if not task.cancelled():
-            self._fail(task.exception())
-
-    def _fail(self, error: BaseException | None) -> None:
-        if error is not None and not self._failed.done():
-            self._failed.set_exception(error)
-
-
-async def serve(sock: socket.socket, job: Path, stream: int, files: Files) -> None:
-    """A worker on `sock` until the wire closes. Raises what made it impossible to go on."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    worker: Worker | None = None
-
-    def on_message(message: Message) -> None:
-        nonlocal worker
-        try:
-            if worker is not None:
-                worker.on_message(message)
-            elif message["t"] == "hello" and message["stream"] == stream:
-                worker = Worker(message, job, wire, files)
-                running = asyncio.ensure_future(worker.run())
-                running.add_done_callback(lambda task: None if task.cancelled() else close(task.exception()))
-                wire.send({"t": "ready", "stream": stream, "pid": os.getpid()})
-            else:
-                raise WireError(f"the first message is a hello for stream {stream}, not {message['t']!r}")
-        except Exception as error:  # into the future that ends the process
-            close(error)
-
-    def close(error: BaseException | None) -> None:
-        """The wire is closed, which is how a worker ends (a reset is one with messages left unread), or all is lost."""
-        if not over.done():
-            over.set_result(None) if error is None else over.set_exception(error)
-
-    wire = await open_wire(sock, on_message, lambda error: close(error if isinstance(error, WireError) else None))
+def _import_service() -> ModuleType:
+    """irlcrawl.fetch.service, without c-ares (aiohttp imports it for a resolver; workers resolve nothing) and without
+    the certificate authorities of the system (aiohttp loads them into a context of its own; ours is another)."""
+    sys.modules["aiodns"] = None  # type: ignore[assignment]
+    paths = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+    before = {name: os.environ.get(name) for name in paths}
+    os.environ.update(paths)
+    gc.disable()
     try:
-        await over
+        from irlcrawl.fetch import service
     finally:
-        if worker is not None:
-            await worker.fetcher.close()
+        gc.enable()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    return service
 
 
-def _entries(texts: Sequence[str]) -> list[bytes]:
-    return [text.encode("ascii") for text in texts]
-
-
-def prepare_process() -> None:
+def _prepare_process() -> None:
     """Signals are the frontier's business (a terminal sends them to the whole group); its death is ours."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="irlcrawl.fetch.worker", description="A fetch worker; irlcrawl starts it.")
     parser.add_argument("--fd", type=int, required=True, help="inherited end of a socket pair")
-    parser.add_argument("--stream", type=int, required=True)
-    parser.add_argument("--job", type=Path, required=True)
+    parser.add_argument("--stream", type=int, required=True, help="number of the worker's archive and harvests")
+    parser.add_argument("--job", type=Path, required=True, help="directory of the crawl")
     arguments = parser.parse_args(argv)
+    _prepare_process()
     logging.basicConfig(stream=sys.stderr, format=f"worker {arguments.stream}: %(message)s")
-    prepare_process()
+    service = _import_service()
+    gc.freeze()  # what was imported stays: no collection need look at it again
     try:
-        uvloop.run(serve(socket.socket(fileno=arguments.fd), arguments.job, arguments.stream, Files()))
+        service.run(socket.socket(fileno=arguments.fd), arguments.job, arguments.stream)
     except OSError as error:
         _log.exception("cannot go on")
         return EXIT_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1
