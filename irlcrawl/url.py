@@ -1,10 +1,11 @@
 """URLs as WHATWG defines them: what the crawler keys, requests and compares is what a browser would request.
 
 url-py (the Rust `url` crate) parses and serialises; this module decides what is crawlable and keeps the one form that
-is stored: http or https, no fragment, no userinfo, ASCII, and an authority that DNS and TCP can carry. Differences
-from the WHATWG parser are two, both on purpose: names DNS cannot carry (an empty label, a label over 63 or a name
-over 253 bytes) and port 0 are no URLs here, and userinfo is dropped. The path is left as written: `/%7e` and `/~` are
-two URLs for WHATWG, and so for us.
+is stored: http or https, no fragment, no userinfo, ASCII, and an authority that DNS and TCP can carry. The path stays
+as written: `/%7e` and `/~` are two URLs for WHATWG, and so for us. Differences from WHATWG, pinned in
+tests/conformance: on purpose, names DNS cannot carry (an empty label, a label over 63 or a name over 253 bytes) and
+port 0 are no URLs here; by url-py, so are names with an `xn--` label that is no Punycode or decodes to what IDNA
+forbids, which browsers keep as they are when the whole name is ASCII.
 """
 
 from __future__ import annotations
@@ -81,9 +82,16 @@ def _cut(text: str) -> str:
 
 
 def _repaired(text: str, parse: Callable[[str], bytes | None]) -> bytes | None:
-    """WHATWG parses scalar values: lone surrogates become U+FFFD. url-py raises on them instead, so this is rare."""
+    """A second try after url-py refused `text`, for what WHATWG parses all the same. None when nothing can be done.
+
+    Lone surrogates become U+FFFD (WHATWG parses scalar values); more than two leading slashes count as two.
+    """
     scalar = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return None if scalar == text else parse(scalar)
+    repaired = _SLASHES.sub("//", scalar)
+    return None if repaired == text else parse(repaired)
+
+
+_SLASHES = re.compile(r"\A[\x00-\x20]*(?:[/\\][\t\n\r]*){3,}")
 
 
 def _stored(text: str, origin: str = "") -> bytes | None:

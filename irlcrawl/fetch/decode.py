@@ -16,7 +16,7 @@ import zstandard
 from isal import isal_zlib
 
 PIECE = 64 << 10
-ZSTD_PIECE = 256
+ZSTD_PIECE = 128
 MEMBERS_MAX = 4096
 CODINGS_MAX = 4
 """More codings in a row than this are an attack, not an encoding: the body is taken as it came."""
@@ -91,16 +91,17 @@ def _inflate(decoder: Any, body: bytes, at: int) -> Generator[bytes, None, int]:
 
 def _brotli(body: bytes) -> Iterator[bytes]:
     decoder = brotli.Decompressor()
-    yield decoder.process(body, output_buffer_limit=PIECE)
-    while not decoder.is_finished():
-        if decoder.can_accept_more_data():
-            raise EOFError("stream ended early")
-        yield decoder.process(b"", output_buffer_limit=PIECE)
+    piece = decoder.process(body, output_buffer_limit=PIECE)
+    while piece:  # also when it is finished: output may be left
+        yield piece
+        piece = decoder.process(b"", output_buffer_limit=PIECE)
+    if not decoder.is_finished():
+        raise EOFError("stream ended early")
 
 
 def _zstd(body: bytes) -> Iterator[bytes]:
     """Frames one after another. The library bounds its output only where it hides an early end, so the input comes in
-    small pieces instead: one cannot unpack to more than 8 MiB (a block is 4 bytes and 128 KiB at the extreme)."""
+    small pieces instead: one cannot unpack to more than 4 MiB (a block is 4 bytes and 128 KiB at the extreme)."""
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
     decoder = context.decompressobj()
     fresh = True
