@@ -16,6 +16,8 @@ help:
 
 demo: venv
 	$(BIN)/python -m tools.sampleweb demo
+	@echo
+	@echo "(the command irlcrawl is $(BIN)/irlcrawl; '. $(BIN)/activate' puts it on your path)"
 
 test: venv
 	$(BIN)/python -m pytest

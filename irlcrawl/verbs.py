@@ -10,12 +10,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from irlcrawl.config import Config, ConfigError, check_resume, check_start, load, to_toml, validate
 from irlcrawl.job import ExitCode, JobDir, JobError
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
 from irlcrawl.watch.control import ask
+
+if TYPE_CHECKING:
+    from irlcrawl.seeds import Seed
 
 WATCH_SECONDS = 1.0
 STOP_WAIT_SECONDS = 30.0
@@ -70,13 +74,13 @@ def _configuration(
     return config
 
 
-def _seeds(args: argparse.Namespace) -> list[object]:
+def _seeds(args: argparse.Namespace) -> list[Seed]:
     if not args.seeds and not args.urls:
         return []
     from irlcrawl.seeds import SeedsError, read_seeds
 
     try:
-        return list(read_seeds(args.seeds, args.urls))
+        return read_seeds(args.seeds, args.urls)
     except SeedsError as error:
         raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
 

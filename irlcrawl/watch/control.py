@@ -24,6 +24,7 @@ ANSWER_BYTES_MAX = 16 << 20
 PATH_BYTES_MAX = 100
 """A socket's address holds 107 bytes on Linux; longer paths go through /proc/self/fd."""
 
+
 class ControlError(Exception):
     """The crawl answered with an error, or not in time; the message is for a person."""
 

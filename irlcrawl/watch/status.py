@@ -75,7 +75,9 @@ def read_status(job: JobDir) -> dict[str, Any]:
     values = complete({"state": "new", **_committed(job), "source": "committed"})
     if locked:
         values["state"] = "busy"
-    elif values["state"] in ALIVE:
+        return values
+    values["pid"] = None
+    if values["state"] in ALIVE:
         values["state"] = "killed"
     return values
 
@@ -147,7 +149,6 @@ def _waiting(values: Mapping[str, Any]) -> str:
 
 
 def _links(values: Mapping[str, Any]) -> str:
-    return (
-        f"{words.plural(values['discovered_urls'] or 0, 'URL')} found, {words.count(values['duplicate_urls'] or 0)} "
-        f"links to known ones, {words.count(values['out_of_scope_urls'] or 0)} out of scope"
-    )
+    found = words.plural(values["discovered_urls"] or 0, "URL")
+    repeated = words.count(values["duplicate_urls"] or 0)
+    return f"{found} found; {repeated} more led to these, {words.count(values['out_of_scope_urls'] or 0)} out of scope"

@@ -30,9 +30,11 @@ def size(number: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Two units at most: 1.4 s, 59 s, 3 min 20 s, 5 h 01 min, 12 d 3 h."""
+    """Two units at most: 23 ms, 1.4 s, 59 s, 3 min 20 s, 5 h 01 min, 12 d 3 h."""
     if seconds is None:
         return "-"
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     whole = round(seconds)

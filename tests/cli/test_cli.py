@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -46,6 +49,7 @@ class FakeCrawl:
     def run_crawl(self, at: JobDir, with_config: config.Config, seeds: Iterable[Any], *, progress: Any) -> int:
         assert at.lock_fd is not None and at.is_locked(), "the lock is held while a crawl runs"
         assert at.exists(), "and its configuration is written"
+        Catalog.open(at.state).close()
         progress.tick(dict)
         self.calls.append((with_config, [seed.url for seed in seeds]))
         if self.error is not None:
@@ -386,3 +390,31 @@ def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
         assert program.stdout.readline()
         program.stdout.close()
         assert program.stderr.read() == ""
+
+
+# -- the documents ----------------------------------------------------------------------------------------------------
+
+
+def readme_commands() -> list[list[str]]:
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (REPOSITORY / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    lines = "\n".join(text for kind, text in blocks if not kind).replace("\\\n", " ").splitlines()
+    return [shlex.split(line.partition(" > ")[0], comments=True) for line in lines if line.startswith("irlcrawl ")]
+
+
+def test_the_readmes_commands_are_commands(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crawl.toml").write_text("[limits]\npages = 5\n")
+    Path("seeds.txt.gz").write_bytes(gzip.compress(b"a.example\n"))
+    commands = readme_commands()
+    assert {command[1] for command in commands} == set(cli.VERBS)
+    for command in commands:
+        code, _, err = run(*command[1:])
+        assert code == (ExitCode.FAILED if command[1] == "get" else ExitCode.DONE), (command, err)
+    assert crawl.calls[-1][0].scope.exclude == ["\\?", "\\.pdf$"]
+
+
+def test_the_readme_knows_every_exit_code() -> None:
+    table = re.findall(r"^\| (\d+) \|", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+    assert sorted(map(int, table)) == sorted(ExitCode)

@@ -67,7 +67,8 @@ def test_the_last_commit_answers_for_a_crawl_that_does_not_run(job: JobDir) -> N
     record = status.read_status(job)
     assert record["state"] == "interrupted" and record["fetched"] == 12345 and record["extra"] == 1
     commit(job, RECORD)
-    assert status.read_status(job)["state"] == "killed", "it said it ran, and does not"
+    killed = status.read_status(job)
+    assert (killed["state"], killed["pid"]) == ("killed", None), "it said it ran, and does not"
     with job:
         assert status.read_status(job)["state"] == "busy"
 
@@ -89,7 +90,7 @@ def test_lines_say_what_the_record_says() -> None:
     text = "\n".join(status.lines(status.complete(RECORD)))
     for told in ("running, after 1 h 02 min", "12,345 URLs, 3.4 GB (45/s)", "ok 12,000, redirect 300, http error 45",
                  "dns 2, timeout 1", "robots 299", "37,352 URLs, 1,200 hosts (32 ready), at most 900 URLs a host",
-                 "host gap 900, address 268", "1,000,000 links to known ones", "9 retries", "12 requests"):  # fmt: skip
+                 "host gap 900, address 268", "1,000,000 more led to these", "9 retries", "12 requests"):  # fmt: skip
         assert told in text, text
     assert "truncated" not in text, "what is zero is left out"
     line = status.line(status.complete(RECORD))
@@ -113,8 +114,8 @@ def test_sizes_rates_and_durations_stay_short_and_true(number: float) -> None:
 
 
 def test_numbers_for_people() -> None:
-    assert [words.duration(s) for s in (0, 1.44, 59.4, 60, 3599.9, 86_399, 90_000, None)] == [
-        "0.0 s", "1.4 s", "59 s", "1 min 00 s", "1 h 00 min", "23 h 59 min", "1 d 1 h", "-",
+    assert [words.duration(s) for s in (0, 0.0231, 0.25, 1.44, 59.4, 60, 3599.9, 86_399, 90_000, None)] == [
+        "0 ms", "23 ms", "0.2 s", "1.4 s", "59 s", "1 min 00 s", "1 h 00 min", "23 h 59 min", "1 d 1 h", "-",
     ]  # fmt: skip
     sizes = ["0 bytes", "999 bytes", "1.0 kB", "99.9 kB", "1.0 MB"]
     assert [words.size(n) for n in (0, 999, 1000, 99_940, 999_600)] == sizes
