@@ -1,0 +1,121 @@
+"""What a seen-check costs in bytes of disk traffic: the paper's model, and a model of what this library does.
+
+The paper (Lee, Leonard, Wang, Loguinov, IRLbot, ACM TWEB 3(3), 2009) counts omega = alpha(n, R)·b·n bytes for checking
+n URLs of b bytes each with R bytes of RAM, where keys take H bytes, pointers P, U keys are stored before, and a URL is
+new with probability p. Its formulas here are re-derived (each batch of K URLs reads and writes the store once; K grows
+with R for a batch in RAM and with R² for buckets on disk); they reproduce a remembered table, no copy of the text.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from drum.store import to_rewrite
+
+KEY_BYTES = 8
+BLOCK_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The paper's symbols; defaults are those of its table (R fitted to it)."""
+
+    b: float = 110  # bytes of a URL in a queue
+    H: float = 8  # bytes of a key
+    P: float = 4  # bytes of a pointer
+    U: float = 100e6  # keys stored before
+    p: float = 1 / 9  # share of new URLs
+    R: float = 1e9  # bytes of RAM
+    M: float = 256 * 1024  # bytes of a write buffer
+    D: float = math.inf  # bytes of disk for buckets
+
+    def mercator_b(self, n: float) -> float:
+        """alpha of batches in RAM merged with a sorted file (Mercator-B); RAM holds two batches' keys and pointers."""
+        return 2 * self._store(n) * (self.H + self.P) / (self.b * self.R) + 2 + self.p
+
+    def polybot(self, n: float) -> float:
+        """alpha of a search tree of whole URLs in RAM merged with a file of URLs (Polybot)."""
+        return 2 * (2 * self.U * self.b + self.p * self.b * n) * (self.b + 4 * self.P) / (self.b * self.R) + self.p
+
+    def drum(self, n: float) -> float:
+        """alpha of DRUM: the merge interval grows with R² until the buckets fill the disk."""
+        if self.lambda_() > self.R**2:
+            passes = 8 * self.M * (self.H + self.P) * self._store(n) / (self.b * self.R**2)
+        else:
+            passes = (self.H + self.b) * self._store(n) / (self.b * self.D)
+        return passes + 2 + self.p + 2 * self.H / self.b
+
+    def lambda_(self) -> float:
+        """R² beyond which disk, not RAM, bounds the merge interval; sqrt(lambda_) is exactly enough RAM for D."""
+        return 8 * self.M * self.D * (self.H + self.P) / (self.H + self.b)
+
+    def pages_per_s(self, alpha: float, disk_bytes_per_s: float, links_per_page: float) -> float:
+        """The rate that a disk of so many bytes a second sustains."""
+        return disk_bytes_per_s / (alpha * self.b * links_per_page)
+
+    def _store(self, n: float) -> float:
+        """Bytes of the store read and written by one merge a URL, summed over n."""
+        return 2 * self.U * self.H + self.p * self.H * n
+
+
+@dataclass
+class Traffic:
+    """Bytes through the file system."""
+
+    read: float = 0.0
+    written: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.read + other.read, self.written + other.written)
+
+
+@dataclass
+class Seen:
+    """Traffic of a set-only check+update by this library: feed it merges, it tells their bytes.
+
+    slices: rows of the store's slices, oldest first. aux_bytes: stored bytes of a row beside its key. Rows that stay in
+    RAM until their merge cost nothing before it; rows that were spilled are written once, and read twice: the keys,
+    then whole blocks for those that are new. Not counted: the catalogue, directories (about 200 bytes a section, 20 a
+    block, 25 a chunk), and reading pending keys again when a merge splits a bucket.
+    """
+
+    slices: list[int]
+    aux_bytes: float = 0.0
+
+    def merge(self, rows: int, new: int, spilled: bool, distinct: int | None = None) -> Traffic:
+        """rows: pending; distinct: different keys among them, where known; new: keys the store does not have."""
+        traffic = Traffic()
+        if spilled:
+            whole = KEY_BYTES + self.aux_bytes
+            traffic += Traffic(rows * (KEY_BYTES + whole), rows * whole)
+        return traffic + self._look_up(distinct if distinct is not None else rows, new) + self._write(new)
+
+    def _look_up(self, keys: int, new: int) -> Traffic:
+        """Every slice is read where a key still looked for may be: largest first, each finding its share."""
+        total = sum(self.slices)
+        read = 0.0
+        left = float(keys)
+        for size in sorted(self.slices, reverse=True):
+            blocks = max(size / BLOCK_ROWS, 1.0)
+            read += size * KEY_BYTES * -math.expm1(-left / blocks)
+            left -= (keys - new) * size / total
+        return Traffic(read=read)
+
+    def _write(self, new: int) -> Traffic:
+        if not new:
+            return Traffic()
+        count = to_rewrite([*self.slices, new])
+        old = self.slices[len(self.slices) - (count - 1) :]
+        self.slices[len(self.slices) - (count - 1) :] = [sum(old) + new]
+        return Traffic(sum(old) * KEY_BYTES, (sum(old) + new) * KEY_BYTES)
+
+
+def store_bytes(keys: int, value_bytes: int = 0) -> int:
+    """Disk a store of so many keys takes; while a slice is rewritten, up to twice that."""
+    return keys * (KEY_BYTES + value_bytes)
+
+
+def falsely_seen(keys: float) -> float:
+    """Expected URLs lost because another has the same 64-bit key."""
+    return keys * keys / 2**65
