@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from drum import Batch, Catalog, Edits, Repository, SegmentPool, SegmentWriter
-from drum.repository import PART_SHIFT
+from drum.bucket import PART_SHIFT
 from drum.store import TIER, to_rewrite
 
 PREFIX = "budgets/deferred/"
@@ -92,7 +93,7 @@ class Deferred:
         edits.set(_key(serial), asdict(part))
 
 
-def partition(sites: np.typing.NDArray[np.uint64]) -> np.typing.NDArray[np.uint8]:
+def partition(sites: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
     """The labels by which a drum finds the rows of a bucket."""
     return (sites >> np.uint64(PART_SHIFT)).astype(np.uint8)
 

@@ -103,13 +103,11 @@ class Sites:
                     self._merge(writer, edits, exclude)
         self._merge(writer, edits, exclude)
 
-    def rotate(
-        self, writer: SegmentWriter, edits: Edits, rows_wanted: int, emit: Sink, exclude: Sink
-    ) -> Rotation:
+    def rotate(self, writer: SegmentWriter, edits: Edits, rows_wanted: int, emit: Sink, exclude: Sink) -> Rotation:
         """Drain queues in order until `rows_wanted` rows came out, whole queues only; fewer when there are no more.
 
-        emit(batch) gets them in bounded batches, a site's in order. Where a cycle ends, QF is read again: a merge, in
-        which pending URLs are placed as well.
+        emit(batch) gets them in bounded batches, a site's in order. Where a cycle ends with URLs in QF, what is pending
+        is merged and QF read again; exclude(batch) gets rows over their site's quota, as in `merge`.
         """
         done = Rotation()
         while done.rows < rows_wanted and (self._queues.rows or self._deferred.rows):
@@ -123,6 +121,7 @@ class Sites:
                 done.rows += batch.rows
                 self.drained += batch.rows
             if end is not None and through is None:
+                self._merge(writer, edits, exclude)  # or what is pending would enter QF ahead of what has waited there
                 before = self.rereads
                 self._deferred.give_back(edits, self._sites, end, REREAD)
                 self._merge(writer, edits, exclude, reread=True)
@@ -152,6 +151,11 @@ class Sites:
     def ram_rows(self) -> int:
         """Rows that only memory holds: `merge` or `spill` before a commit."""
         return self._sites.ram_rows
+
+    @property
+    def pending_pairs(self) -> int:
+        """Links between sites not merged yet."""
+        return self._pairs.pending_rows
 
     @property
     def discovered(self) -> int:

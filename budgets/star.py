@@ -12,14 +12,13 @@ or recounted. One histogram serves all buckets, since only the sum is ever read 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-Curve = Literal["log", "linear", "rank"]
 CURVES = ("log", "linear", "rank")
 
 EXACT = 32
@@ -38,7 +37,7 @@ class BudgetParams:
     base: int = 10
     top_sites: int = 10_000
     top_budget: int = 10_000
-    curve: Curve = "log"
+    curve: str = "log"
 
     def __post_init__(self) -> None:
         if self.base < 1 or self.top_sites < 1 or self.top_budget < 1:

@@ -124,10 +124,13 @@ class Model:
         return out
 
     def end_cycles(self) -> None:
-        self.refreeze()
-        again = [(site, url) for site, url in self.qf if self.bucket(site).cycle_end == self.current]
-        if again and self.splits:
-            self.follow(self.splits.pop(0))
+        again = [row for row in self.qf if self.bucket(row[0]).cycle_end == self.current]
+        for going in (again and self.pending, again):  # one merge of what is pending, one of what is read again
+            if going:
+                self.follow(self.splits.pop(0))
+                self.refreeze()
+                self.place_pending()
+        again = [row for row in self.qf if self.bucket(row[0]).cycle_end == self.current]
         ending = [bucket for bucket in self.buckets if bucket.cycle_end == self.current]
         self.qf = [row for row in self.qf if row not in again]
         for bucket in ending:
@@ -142,5 +145,3 @@ class Model:
             if not self.place(self.records[site], site, url):
                 self.records[site].deferred += 1
                 self.qf.append((site, url))
-        if again:  # there was a merge, and it took what was pending along
-            self.place_pending()
