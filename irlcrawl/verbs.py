@@ -25,6 +25,10 @@ WATCH_SECONDS = 1.0
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
 
+LOG_BYTES_MAX = 10_000_000
+LOGS_KEPT = 3
+"""logs/irlcrawl.log, and how many older ones beside it."""
+
 OUTCOMES = ("fetched", "failed", "excluded", "retry")
 
 
@@ -48,8 +52,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
         job.write_config(
             f"# The configuration this crawl last ran with; a resumed one starts from it.\n\n{to_toml(config)}"
         )
-        _log_to(job.logs / "irlcrawl.log")
         progress = progress_for(quiet=args.quiet)
+        _log_to(job.logs / "irlcrawl.log", progress.note)
         try:
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
         finally:
@@ -92,19 +96,25 @@ def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
     return ExitCode.DONE
 
 
-def _log_to(file: Path) -> None:
-    """The program's own log: what happened goes to `file` (bounded), what a person should know also to stderr."""
+def _log_to(file: Path, note: Callable[[str], None]) -> None:
+    """The program's own log: what happened goes to `file` (bounded), what a person should know also to `note`."""
     import logging
     from logging.handlers import RotatingFileHandler
 
-    to_file = RotatingFileHandler(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8", delay=True)
+    class ToPerson(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            note(self.format(record))
+
+    to_file = RotatingFileHandler(file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True)
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    to_person = logging._StderrHandler(logging.WARNING)  # type: ignore[attr-defined]  # follows a redirected sys.stderr
+    to_person = ToPerson(logging.WARNING)
     to_person.setFormatter(logging.Formatter("irlcrawl: %(message)s"))
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     root.addHandler(to_file)
     root.addHandler(to_person)
+    # On a full disk the log is the least of what cannot be written: no traceback per line of it.
+    logging.raiseExceptions = False
 
 
 def _tell_end(job: JobDir, code: ExitCode, name: str) -> None:

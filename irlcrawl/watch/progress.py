@@ -5,6 +5,7 @@ The crawl calls `tick` as often as it likes; the record is asked for only when i
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -23,14 +24,14 @@ Record = Callable[[], Mapping[str, Any]]
 
 
 class Progress:
-    """Shows nothing: for --quiet, and the base of the others."""
+    """Shows no record, only what is noted: for --quiet, and the base of the others."""
 
-    seconds = float("inf")
+    seconds = math.inf
 
     def __init__(self, stream: IO[str] | None = None, clock: Clock | None = None) -> None:
         self._stream = stream or sys.stderr
         self._clock = clock or SystemClock()
-        self._due = self._clock.now()
+        self._due = self._clock.now() if math.isfinite(self.seconds) else math.inf
 
     def tick(self, record: Record) -> None:
         """Show the record if it is time."""
@@ -44,6 +45,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Say something once, without disturbing what is on the screen."""
+        print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -59,7 +61,7 @@ class LineProgress(Progress):
 
     def note(self, text: str) -> None:
         at = time.strftime("%H:%M:%S", time.localtime(self._clock.now()))
-        print(f"{at} {text}", file=self._stream, flush=True)
+        super().note(f"{at} {text}")
 
 
 class TerminalProgress(Progress):

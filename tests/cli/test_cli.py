@@ -61,7 +61,7 @@ class FakeCrawl:
 def crawl(monkeypatch: pytest.MonkeyPatch) -> FakeCrawl:
     fake = FakeCrawl()
     monkeypatch.setitem(sys.modules, "irlcrawl.crawl", types.SimpleNamespace(run_crawl=fake.run_crawl))
-    monkeypatch.setattr(verbs, "_log_to", lambda file: None)  # the log's handlers would outlive the test
+    monkeypatch.setattr(verbs, "_log_to", lambda file, note: None)  # the log's handlers would outlive the test
     monkeypatch.setattr(job, "LOCK_WAIT_SECONDS", 0.0)
     return fake
 

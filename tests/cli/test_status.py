@@ -155,11 +155,13 @@ def test_a_terminal_gets_a_table_in_place() -> None:
     assert "12,345" in out.getvalue() and "a worker ended" in out.getvalue()
 
 
-def test_quiet_asks_nothing() -> None:
-    progress = progress_for(io.StringIO(), quiet=True)
+def test_quiet_shows_only_what_is_noted() -> None:
+    out = io.StringIO()
+    progress = progress_for(out, quiet=True)
     assert type(progress) is Progress
-    progress.tick(lambda: RECORD)
-    progress.tick(lambda: pytest.fail("asked a second time"))
+    progress.tick(lambda: pytest.fail("asked"))
+    progress.note("a worker ended")
+    assert out.getvalue() == "a worker ended\n"
 
 
 def test_inspect_says_what_is_in_job(job: JobDir) -> None:
