@@ -193,6 +193,14 @@ class Worker:
                 {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages}
             )
 
+    async def drop(self) -> None:
+        """The end without a word: nobody listens any more, so nothing more is archived."""
+        for task in self._visits:
+            task.cancel()
+        if self._visits:
+            await asyncio.wait(self._visits)
+        await self.fetcher.close()
+
     def _sync_archive(self) -> None:
         self._warc.sync()
         self._synced_at = self.clock.now()
@@ -271,7 +279,7 @@ async def serve(sock: socket.socket, job: Path, stream: int, files: Files) -> No
         await over
     finally:
         if worker is not None:
-            await worker.fetcher.close()
+            await worker.drop()
 
 
 def _entries(texts: Sequence[str]) -> list[bytes]:

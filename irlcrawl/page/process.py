@@ -151,12 +151,13 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
 
 def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, Source]], depth: int, hop: int) -> None:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
-    own_site = context.names(unit.url)[0]
     names, seed, rows = context.names, context.seed, found.links
+    own_site = names(unit.url)[0]
+    priorities = {source: priority_of(depth, source) for source in {source for _, source in links}}
     others: set[int] = set()
     for url, source in links:
         site, host = names(url)
         if site != own_site:
             others.add(site)
-        rows.append((url_key(url, seed), site, host, depth, hop, source, priority_of(depth, source), 0, url))
+        rows.append((url_key(url, seed), site, host, depth, hop, source, priorities[source], 0, url))
     found.pairs += [(pair_key(own_site, site), site) for site in sorted(others)]

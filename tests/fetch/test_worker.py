@@ -363,12 +363,14 @@ def test_a_stop_ends_visits_that_wait(tmp_path: Path) -> None:
         assert sorted(worker.end()["reached"] for _ in range(2)) == [0, 1]
 
 
-def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
-    with Loopback({"/never": _never}) as server, Driver(tmp_path, crawl_config()) as worker:
-        worker.visit(origin(server), ["/never"])
-        _wait_until_asked(server, 1)
+def test_a_worker_whose_pipe_closes_ends_and_archives_nothing_more(tmp_path: Path) -> None:
+    with Loopback({"/": PAGE, "/never": _never}) as server, Driver(tmp_path, crawl_config()) as worker:
+        worker.visit(origin(server), ["/", "/never", "/"])
+        worker.visit(origin(server, "b.test"), ["/", "/"], gap=4.0)
+        _wait_until_asked(server, 3)
         worker.sock.close()
         assert worker.process.wait(10) == 0
+    assert [unit.row for unit, _, _ in archived(tmp_path)] in ([0, 3], [3, 0])
 
 
 def test_a_worker_leaves_signals_to_the_frontier(tmp_path: Path) -> None:
