@@ -68,6 +68,12 @@ class Fifo:
     def sections(self) -> int:
         return len(self._parts)
 
+    @property
+    def first(self) -> int | None:
+        """The smallest label of a row not taken; None when the queue is empty. Cheap."""
+        with self._lock:
+            return min((int(part.labels[0]) for part in self._parts), default=None)
+
     def counts(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """(labels ascending, rows not taken of each)."""
         with self._lock:
@@ -109,7 +115,8 @@ class Fifo:
 
     def take_through(self, edits: Edits, label: int) -> Iterator[Batch]:
         """Every row with a label up to `label`, taken when the edits are committed. In memory the rows count as taken
-        at once, even if the iterator is not run to its end."""
+        at once, even if the iterator is not run to its end; run it before the files that lost their last row are
+        deleted."""
         with self._lock:
             before = [(part, part.taken) for part in self._parts if len(part.labels) and part.labels[0] <= label]
             for part, _ in before:

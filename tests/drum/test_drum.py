@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +13,8 @@ from drum_support import FullDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, CheckUpdate, Drum, Ragged, Update, keys_of
+import drum as drum_package
+from drum import Batch, CheckUpdate, Drum, Files, Ragged, Update, keys_of
 from drum.bucket import RecentKeys
 
 
@@ -59,7 +63,7 @@ def test_every_key_is_new_once(
     assert drum.rows == len(model)
 
 
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
+def test_urls_in_new_urls_out(tmp_path: Path) -> None:
     new: list[bytes] = []
     with Drum(tmp_path / "seen", emit=lambda batch: new.extend(batch["url"].tolist())) as drum:
         urls = [b"http://a/", b"http://b/", b"http://a/"]
@@ -123,6 +127,85 @@ def test_an_error_in_the_consumer_commits_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="consumer"):
         drum.merge()
     assert (drum.rows, drum.waiting_rows) == (0, 2)
+
+
+class Recording(Files):
+    """The order of what matters for a power cut."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.names: dict[int, str] = {}
+
+    def create(self, path: Path | str) -> int:
+        handle = super().create(path)
+        self.names[handle] = "segment"
+        return handle
+
+    def write(self, handle: int, data: bytes) -> None:
+        self.calls.append(f"write {self.names.get(handle, 'log')}")
+        super().write(handle, data)
+
+    def fsync(self, handle: int) -> None:
+        self.calls.append(f"fsync {self.names.get(handle, 'log')}")
+        super().fsync(handle)
+
+    def rename(self, old: Path | str, new: Path | str) -> None:
+        self.calls.append("rename")
+        super().rename(old, new)
+
+    def fsync_dir(self, path: Path | str) -> None:
+        self.calls.append("fsync directory")
+        super().fsync_dir(path)
+
+    def unlink(self, path: Path | str, missing_ok: bool = False) -> None:
+        self.calls.append("unlink")
+        super().unlink(path, missing_ok)
+
+
+def test_a_file_is_durable_before_it_is_named_and_named_before_another_goes(tmp_path: Path) -> None:
+    files = Recording()
+    drum = Drum(tmp_path, emit=lambda batch: None, files=files)
+    drum.add(spread([1, 2, 3]))
+    drum.spill()
+    files.calls.clear()
+    drum.merge()
+    deduplicated = [call for call, before in zip(files.calls, [None, *files.calls]) if call != before]
+    assert deduplicated == [
+        "write segment", "fsync segment", "rename", "fsync directory", "write log", "fsync log", "unlink",
+    ]  # fmt: skip
+    drum.close()
+
+
+def test_the_examples_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    readme = Path(inspect.getfile(Drum)).with_name("README.md").read_text()
+    example, account, parts = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    exec(example, {})
+    exec(example, {})
+    assert capsys.readouterr().out.count("http://a.example/") == 1
+    names: dict[str, Any] = {"np": np, **vars(drum_package)}
+    exec(account, names)
+    balances: list[int] = []
+    with Drum(
+        "bank",
+        kernel=names["Account"](),
+        values={"balance": "i8"},
+        emit=lambda b: balances.extend(b["balance"].tolist()),
+    ) as bank:
+        key = spread([7])
+        for op, amount in ((0, 5), (0, 6), (1, 0)):
+            bank._repository.pend_batch(Batch({"key": key, "amount": np.array([amount])}), op)
+        bank.merge()
+    assert balances == [11]
+    (tmp_path / "root").mkdir()
+    batch = Batch({"key": spread([1, 1, 2]), "due": np.zeros(3, np.uint8)})
+    names |= {"root": str(tmp_path / "root"), "files": Files(), "batch": batch}
+    before, after = parts.split("writer =")
+    exec(before, names)
+    names["queue"] = drum_package.Fifo("queue", names["catalog"], names["pool"], "due")
+    exec("writer =" + after, names)
+    assert names["queue"].rows == 2
+    assert names["seen"].rows == 2
 
 
 @settings(max_examples=200)

@@ -56,6 +56,7 @@ def test_a_queue_is_a_list_taken_by_label(
                 fifo.tier(turn.writer, turn.edits)
         labels = [row[1] for row in model]
         assert fifo.rows == len(model)
+        assert fifo.first == (min(labels) if labels else None)
         counted = dict(zip(*(part.tolist() for part in fifo.counts())))
         assert counted == {label: labels.count(label) for label in labels}
         assert sorted(row for batch in fifo.scan() for row in rows_of(batch)) == sorted(model)

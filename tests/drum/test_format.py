@@ -1,0 +1,99 @@
+"""FORMAT.md is enough to read the files: a reader made from it alone, with nothing of the library."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import xxhash
+import zstandard
+from drum_support import Desk, rows_of
+
+from drum import BYTES, Batch, Ragged
+
+
+def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:
+    """section -> blocks -> column -> values."""
+    assert data[:16] == b"drumseg\n" + struct.pack("<II", 1, 0)
+    assert data[-8:] == b"drumend\n"
+    start, length, sections, version, checksum = struct.unpack("<QQIIQ", data[-40:-8])
+    assert version == 1
+    assert start + length == len(data) - 40
+    directory = data[start : start + length]
+    assert xxhash.xxh3_64_intdigest(directory + data[-40:-16]) == checksum
+    out: dict[str, list[dict[str, list[object]]]] = {}
+    at, covered = 0, 16
+    for _ in range(sections):
+        (size,) = struct.unpack_from("<I", directory, at)
+        head = json.loads(directory[at + 4 : at + 4 + size])
+        at += 4 + size
+        blocks = [struct.unpack_from("<IQQ", directory, at + 20 * i) for i in range(head["blocks"])]
+        at += 20 * len(blocks)
+        out[head["name"]] = []
+        for rows, _, _ in blocks:
+            columns = {}
+            for name, kind in head["schema"]:
+                offset, stored, raw, checksum, encoding = struct.unpack_from("<QIIQB", directory, at)
+                at += 25
+                chunk = data[offset : offset + stored]
+                covered += stored
+                assert xxhash.xxh3_64_intdigest(chunk) == checksum
+                if encoding == 1:
+                    chunk = zstandard.ZstdDecompressor().decompress(chunk)
+                assert len(chunk) == raw
+                columns[name] = values(chunk, kind, rows)
+            out[head["name"]].append(columns)
+        at += 16 * head["labels"]
+        assert head["rows"] == sum(rows for rows, _, _ in blocks)
+    assert at == len(directory)
+    assert covered == start, "chunks fill the file, nothing lies between them"
+    return out
+
+
+def values(chunk: bytes, kind: str, rows: int) -> list[object]:
+    if kind != "bytes":
+        return np.frombuffer(chunk, "<" + kind, rows).tolist()  # type: ignore[no-any-return]
+    lengths, at, out = struct.unpack_from(f"<{rows}I", chunk), 4 * rows, []
+    for length in lengths:
+        out.append(chunk[at : at + length])
+        at += length
+    return out
+
+
+def test_a_segment_is_read_by_the_book(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    rng = np.random.default_rng(1)
+    urls = Ragged.from_list([b"http://x/%d" % i for i in range(3000)])
+    labels = rng.integers(0, 9, 3000).astype("u1")
+    batch = Batch({"key": rng.integers(0, 2**64, 3000, dtype=np.uint64), "label": labels, "url": urls})
+    with desk.turn(keep=True) as turn:
+        turn.writer.section("a", {"key": "u8", "label": "u1", "url": BYTES}).append(batch, labels=labels)
+        turn.writer.section("empty", {"key": "u8"})
+        turn.writer.section("b", {"key": "u8"}).append(batch.select(["key"]))
+    read = read_segment((tmp_path / turn.writer.name).read_bytes())
+    order = np.argsort(labels, kind="stable")
+    rows = [row for block in read["a"] for row in zip(*block.values())]
+    assert rows == rows_of(batch.take(order))
+    assert [key for block in read["b"] for key in block["key"]] == batch["key"].tolist()
+    assert read["empty"] == []
+
+
+def test_a_catalogue_is_read_by_the_book(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    for number in range(3):
+        with desk.turn() as turn:
+            turn.edits.set(f"k{number}", {"n": number})
+            turn.edits.remove("k0")
+    state: dict[str, object] = {}
+    lines = (tmp_path / "catalog-000000.log").read_bytes().splitlines()
+    for number, line in enumerate(lines):
+        digest, text = line.split(b" ", 1)
+        assert int(digest, 16) == xxhash.xxh3_64_intdigest(text)
+        record = json.loads(text)
+        assert record["n"] == number
+        for key in record["drop"]:
+            state.pop(key, None)
+        state.update(record["put"])
+    assert state == {"k1": {"n": 1}, "k2": {"n": 2}}
