@@ -38,6 +38,7 @@ class Clocks:
         self._idle: dict[Gate, None] = {}  # gates without users, oldest first
         self._swept = 0  # idle gates left by the last sweep
         self._unsaved: list[Gate] = []
+        self._news: list[Gate] = []
         self._coarse: np.ndarray | None = None  # f8[3, 2^COARSE_BITS], unix seconds
 
     def __len__(self) -> int:
@@ -98,10 +99,25 @@ class Clocks:
     # ---- what survives
 
     def moved(self, gate: Gate) -> None:
-        """Note that the gate changed, for the next delta."""
+        """Note that the gate changed, for the next delta and news."""
+        if not gate.news:
+            gate.news = True
+            self._news.append(gate)
         if not gate.unsaved:
             gate.unsaved = True
             self._unsaved.append(gate)
+
+    def news(self, now: float) -> list[Promise]:
+        """The clocks moved since the last call (or delta), for `LeaseLog.append` once per tick: what a visit taught (a
+        slow answer, Retry-After, back-off) then outlives a kill as its lease does, without a look into the archive."""
+        promises = [_wait_left(gate, now) for gate in self._news]
+        self._forget_news()
+        return promises
+
+    def _forget_news(self) -> None:
+        for gate in self._news:
+            gate.news = False
+        self._news.clear()
 
     def delta(self, now: float) -> Batch:
         """Rows (CLOCK) of the clocks moved since the last call that still promise something, for one commit.
@@ -109,6 +125,7 @@ class Clocks:
         The lead writes them into the turn's segment, commits, then calls `LeaseLog.roll(clocks.unsaved(...))`. A commit
         that fails ends the process, so nothing is given twice.
         """
+        self._forget_news()
         rows = []
         for gate in self._unsaved:
             gate.unsaved = False
@@ -121,7 +138,7 @@ class Clocks:
 
     def unsaved(self, now: float) -> list[Promise]:
         """What no delta covers yet: the clocks moved since the last one. (Leased ones: `Politeness.promises_out`.)"""
-        moved = [Promise(gate.kind, gate.key, max(gate.gap, gate.backoff, gate.next - now)) for gate in self._unsaved]
+        moved = [_wait_left(gate, now) for gate in self._unsaved]
         return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
     def load(self, batches: Iterable[Batch], now: float, wait_max: float = float("inf")) -> None:
@@ -149,6 +166,10 @@ class Clocks:
             self.let_go(gate, now)
         if rebooted:
             self.opened = now
+
+
+def _wait_left(gate: Gate, now: float) -> Promise:
+    return Promise(gate.kind, gate.key, max(gate.gap, gate.backoff, gate.next - now))
 
 
 def _batch(rows: list[tuple[int, int, float, float, float]]) -> Batch:

@@ -177,7 +177,7 @@ class Frontier:
         dues = [now + TICK_S]
         if self._stop_code is None:
             due = self.politeness.next_due()
-            if due is not None and self.fleet.capacity:
+            if due is not None and self.fleet.capacity and self._allowance() > 0:
                 dues.append(due)
             calendar = self.state.calendar.next_due() if self._turn is None else None
             if calendar is not None:
@@ -338,7 +338,8 @@ class Frontier:
                 self.hosts.ended(link, message)
             case "harvest":
                 link.asked = False
-                link.unharvested = 0
+                # A visit may have ended while a file was written: only an empty answer says that nothing is left.
+                link.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:
                     if not self._inbox:
                         self._inbox_since = self.clock.now()

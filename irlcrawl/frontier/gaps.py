@@ -61,12 +61,15 @@ class Gaps:
             _back_off_host(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
         elif gate.kind == Kind.ADDRESS and not gate.lenient:
             _back_off_address(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-        waits = [(gate.gap, Delay.HOST_GAP), (gate.backoff, Delay.BACKOFF)]
+        wait, why = gate.gap, Delay.HOST_GAP
+        if gate.backoff > wait:
+            wait, why = gate.backoff, Delay.BACKOFF
         if gate.kind == Kind.HOST:
-            waits.append((entry.crawl_delay, Delay.CRAWL_DELAY))
-            if retry_after is not None:
-                waits.append((min(retry_after, params.retry_after_max_seconds), Delay.RETRY_AFTER))
-        wait, why = max(waits, key=lambda pair: pair[0])
+            if entry.crawl_delay > wait:
+                wait, why = entry.crawl_delay, Delay.CRAWL_DELAY
+            believed = 0.0 if retry_after is None else min(retry_after, params.retry_after_max_seconds)
+            if believed > wait:
+                wait, why = believed, Delay.RETRY_AFTER
         if ended + wait > gate.next:
             gate.next = ended + wait
             gate.why = why

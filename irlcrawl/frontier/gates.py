@@ -40,7 +40,7 @@ class Gate:
 
     __slots__ = (  # noqa: RUF023 - in order of meaning
         "kind", "key", "next", "gap", "backoff", "why", "lenient", "held", "users", "waiting", "first", "rest",
-        "armed", "reserved", "unsaved", "stored",
+        "armed", "reserved", "news", "unsaved", "stored",
     )  # fmt: skip
 
     def __init__(self, kind: int, key: int, due: float = 0.0, gap: float = 0.0, backoff: float = 0.0) -> None:
@@ -58,10 +58,11 @@ class Gate:
         self.rest: list[tuple[int, HostEntry]] | None = None  # heap of (ticket, host), some of them gone
         self.armed = False  # in the heap of Politeness
         self.reserved: HostEntry | None = None  # kept free for a host that has been turned away too often
-        self.unsaved = False  # moved since the last delta
+        self.news = False  # moved since the last Clocks.news
+        self.unsaved = False  # moved since the last Clocks.delta
         self.stored = False  # a back-off of it is on disk
 
-    def __lt__(self, other: Gate) -> bool:
+    def __lt__(self, other: Gate) -> bool:  # the last resort of the heap's order
         return self.key < other.key
 
     def __repr__(self) -> str:

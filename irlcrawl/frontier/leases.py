@@ -9,6 +9,7 @@ hold everything back for one gap. Each commit starts a new log.
     clocks.load(sections, now); clocks.open(now, found.promises, found.rebooted)
     log = LeaseLog(files, path); log.roll(clocks.unsaved(now))          # also for a new crawl
     log.append(polite.promises(entry))                        # before the lease is sent
+    log.append(clocks.news(now))                              # once per tick: what ended visits taught
     rows = clocks.delta(now); …commit…; log.roll(clocks.unsaved(now) + polite.promises_out())
 
 Bytes: header `irlLEAS1`, boot id (36 ASCII bytes), u4 check; then per clock u4 check, u1 kind, 3 zero bytes, u8 key,

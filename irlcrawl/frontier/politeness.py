@@ -242,7 +242,11 @@ class Politeness:
 
     def due(self, entry: HostEntry) -> float:
         """When all clocks of an active entry, held ones as if free now, are due (unix seconds, may lie in the past)."""
-        return max((gate.next for gate in entry.gates), default=0.0)
+        due = 0.0
+        for gate in entry.gates:
+            if gate.next > due:
+                due = gate.next
+        return due
 
     def gap_for(self, entry: HostEntry) -> float:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""

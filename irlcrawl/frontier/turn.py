@@ -163,7 +163,7 @@ class Turn:
         if state.seen.pending_rows and state.pace.may("seen", task.urgent):
             with state.pace.measure("seen"):
                 self._check_seen()
-        if state.sites.pending_rows and state.pace.may("sites", task.urgent):
+        if (state.sites.pending_rows or state.sites.pending_pairs) and state.pace.may("sites", task.urgent):
             with state.pace.measure("sites"):
                 state.sites.merge(self.writer(), self.edits, lambda rows: self._over_quota(rows, task))
             self.result.moved = True
@@ -255,4 +255,5 @@ class Turn:
             state.runs.opened(number)
         state.log.append(self._lines)
         state.ledger.check(state.live())
+        state.sites.check()
         state.save(edits)

@@ -6,7 +6,8 @@ clocks is not due, the host moves to that clock's queue and the gate goes to its
 before it can matter, and a thousand hosts on one address cost one heap entry.
 
 Nobody starves: waiters are served in the order in which they began to wait, which they keep when they move; a gate that
-is due comes before those that come due later; and a host that was turned away too often gets its gates reserved.
+is due comes before those that come due later, and of two that come due together (two hosts with two clocks in common)
+the one with the older waiter; and a host that was turned away too often gets its gates reserved.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Workbench:
 
     def __init__(self) -> None:
         self.counts = [0] * len(Delay)
-        self._heap: list[tuple[float, Gate]] = []
+        self._heap: list[tuple[float, int, Gate]] = []  # due, ticket of the first waiter, gate
         self._ticket = 0
 
     def ticket(self, entry: HostEntry) -> None:
@@ -71,19 +72,21 @@ class Workbench:
         first = gate.first
         if first is None or gate.held or gate.armed:
             return
-        if gate.reserved is not None and gate.reserved.ticket < first.ticket:
+        if _promised(gate.reserved, first):
             return
         gate.armed = True
-        heappush(self._heap, (gate.next if gate.next > now else now, gate))
+        heappush(self._heap, (gate.next if gate.next > now else now, first.ticket, gate))
 
     def obstacle(self, entry: HostEntry, now: float) -> Gate | None:
-        """The clock to wait for: one that is held, else the one due last; None if all are due and free."""
+        """The clock to wait for: one that is held, else the one due last, else one that an older host waits for or has
+        reserved (it is in the heap, and comes to this host as soon as the older one cannot use it). None: none."""
         found: Gate | None = None
         for gate in entry.gates:
             if gate.held:
                 return gate
-            taken = gate.reserved is not None and gate.reserved.ticket < entry.ticket
-            if (taken or gate.next > now) and (found is None or gate.next > found.next):
+            if gate.next <= now and not _promised(gate.first, entry) and not _promised(gate.reserved, entry):
+                continue
+            if found is None or gate.next > found.next:
                 found = gate
         return found
 
@@ -94,7 +97,7 @@ class Workbench:
         """
         heap = self._heap
         while heap and heap[0][0] <= now:
-            gate = heappop(heap)[1]
+            gate = heappop(heap)[2]
             gate.armed = False
             if gate.held or gate.first is None:
                 continue  # it comes back when it is freed, or with a waiter
@@ -109,7 +112,7 @@ class Workbench:
     def _first_of(self, gate: Gate, now: float) -> HostEntry | None:
         """The oldest waiter of a due, free gate that nothing else keeps; those before it go where they must wait."""
         while (entry := gate.first) is not None:
-            if gate.reserved is not None and gate.reserved.ticket < entry.ticket:
+            if _promised(gate.reserved, entry):
                 return None
             self.withdraw(entry)
             other = self.obstacle(entry, now)
@@ -125,7 +128,7 @@ class Workbench:
         """When the next gate with a waiter comes due: later than now if `take` just returned None."""
         heap = self._heap
         while heap:
-            due, gate = heap[0]
+            due, _, gate = heap[0]
             if gate.first is not None and not gate.held and gate.next <= due:
                 return due
             heappop(heap)
@@ -141,8 +144,12 @@ class Workbench:
             index = stack.pop()
             if index >= len(heap) or heap[index][0] > by:
                 continue
-            gate = heap[index][1]
+            gate = heap[index][2]
             if gate.first is not None and not gate.held and gate.next <= by:
                 yield gate
             stack.append(2 * index + 1)
             stack.append(2 * index + 2)
+
+
+def _promised(older: HostEntry | None, entry: HostEntry) -> bool:
+    return older is not None and older.ticket < entry.ticket
