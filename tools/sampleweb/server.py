@@ -131,22 +131,35 @@ class Server:
         origin = self.origins.get(ask.host)
         known = origin is not None and origin.address == address
         reply = await self.handler(ask) if known else Reply(421, b"no such host here\n", "text/plain")
-        size = 0
+        sent = Sent()
         try:
-            size = await _send(writer, reply, ask.method == "HEAD")
+            await _send(writer, reply, ask.method == "HEAD", sent)
         finally:
-            self._write_log(ask, reply.status, start, address, port, size)
+            self._write_log(ask, reply.status, start, address, port, sent)
         return ask.headers.get("connection", "").lower() != "close"
 
-    def _write_log(self, ask: Ask, status: int, start: float, address: str, port: int, size: int) -> None:
-        end = time.time()
+    def _write_log(self, ask: Ask, status: int, start: float, address: str, port: int, sent: Sent) -> None:
         row = {
-            "end": end, "seconds": end - start, "scheme": ask.scheme, "host": ask.host, "port": port,
-            "address": address, "status": status, "method": ask.method, "uri": ask.target, "bytes": size,
+            "end": sent.last, "seconds": sent.last - start, "scheme": ask.scheme, "host": ask.host, "port": port,
+            "address": address, "status": status, "method": ask.method, "uri": ask.target, "bytes": sent.size,
             "agent": ask.headers.get("user-agent", ""),
         }  # fmt: skip
         if self._log is not None:
             self._log.write(json.dumps(row) + "\n")
+
+
+@dataclass
+class Sent:
+    """What went out of an answer. `last` is the moment before its last piece was written, not after: by the time the
+    write returns, the client may long have had the piece and counted its gap from there."""
+
+    size: int = 0
+    last: float = field(default_factory=time.time)
+
+    def piece(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        self.last = time.time()
+        writer.write(data)
+        self.size += len(data)
 
 
 def _parse(head: bytes, scheme: str) -> Ask:
@@ -157,8 +170,7 @@ def _parse(head: bytes, scheme: str) -> Ask:
     return Ask(scheme, host.lower(), method, target, headers)
 
 
-async def _send(writer: asyncio.StreamWriter, reply: Reply, head_only: bool) -> int:
-    """Writes the answer; returns the bytes sent."""
+async def _send(writer: asyncio.StreamWriter, reply: Reply, head_only: bool, sent: Sent) -> None:
     phrase = HTTPStatus(reply.status).phrase if reply.status in HTTPStatus._value2member_map_ else "Unknown"
     headers = [("Content-Type", reply.type), ("Server", "sampleweb"), *reply.headers]
     body = reply.body
@@ -166,23 +178,19 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply, head_only: bool) -> 
         headers.append(("Content-Length", str(len(body))))
     else:
         headers.append(("Transfer-Encoding", "chunked"))
-    head = f"HTTP/1.1 {reply.status} {phrase}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers) + "\r\n"
-    data = head.encode("latin-1")
-    sent = len(data)
-    writer.write(data)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    head = f"HTTP/1.1 {reply.status} {phrase}\r\n{lines}\r\n".encode("latin-1")
     if head_only:
-        pass
+        sent.piece(writer, head)
     elif isinstance(body, bytes):
-        writer.write(body)
-        sent += len(body)
+        sent.piece(writer, head + body)
     else:
+        sent.piece(writer, head)
         async for piece in body:
-            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-            sent += len(piece)
+            sent.piece(writer, b"%x\r\n%s\r\n" % (len(piece), piece))
             await writer.drain()
-        writer.write(b"0\r\n\r\n")
+        sent.piece(writer, b"0\r\n\r\n")
     await writer.drain()
-    return sent
 
 
 def _bind(addresses: set[str]) -> tuple[int, dict[str, socket.socket]]:
