@@ -8,6 +8,7 @@ key each and their text once; a link costs a few dictionary look-ups.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,8 @@ import re2
 from irlcrawl import config
 from irlcrawl.rows import name_key
 from irlcrawl.url import SiteOf, host_of
+
+_ENTRY = re.compile(rb"any|(?:host|site) [^\s/]+|prefix [^\s/]+/(?:\S*/)?").fullmatch
 
 RECENT_MAX = 4096
 """Entries kept in a set before they are sorted into the array."""
@@ -106,11 +109,12 @@ class Scope:
     def add(self, entries: Iterable[bytes]) -> int:
         """Adds entries; returns how many were new."""
         entries = list(entries)
+        for entry in entries:
+            if not _ENTRY(entry):
+                raise ValueError(f"not a scope entry: {entry!r}")
         new = [e for e, is_new in zip(entries, self._keys.add(map(name_key, entries)), strict=True) if is_new]
         for entry in new:
             kind, _, name = entry.partition(b" ")
-            if kind not in (b"host", b"site", b"prefix", b"any") or b"\n" in entry:
-                raise ValueError(f"not a scope entry: {entry!r}")
             self._any = self._any or kind == b"any"
             if kind == b"prefix":
                 self._slashes = max(self._slashes, name.count(b"/"))

@@ -142,14 +142,14 @@ _MANY_ATTRIBUTES = re.compile(rf"<[a-zA-Z][^\s/>]*+(?:[\s/]*+{_ATTRIBUTE}){{{ATT
 _ONE_ATTRIBUTE = re.compile(r"""([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s>"'][^\s>]*+))?+)?+""")
 # Every alternative consumes all it looks at (possessive, or to the end), so the scan is linear.
 _TOKEN = re.compile(
-    rf"<(?:!--(?:-?>|.*?(?:--!?>|\Z))|([a-zA-Z][^\s/>]*+)((?:[\s/]*+{_ATTRIBUTE})*+)[\s/]*+(?:>|\Z)|[!?/][^>]*+)",
+    rf"<(?:!--(?:-?>|.*?(?:--!?>|\Z))|([a-zA-Z][^\s/>]*+)((?:[\s/]*+{_ATTRIBUTE})*+)[\s/]*+(?:(>)|\Z)|[!?/][^>]*+)",
     re.DOTALL,
 )
 _RAW_TEXT = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 }
-_REFERENCE = re.compile(r"&(?:#\d{1,9};?|#[xX][\da-fA-F]{1,8};?|[a-zA-Z][a-zA-Z\d]*+(?:;|(?!=)))")
+_REFERENCE = re.compile(r"&(?:#\d++;?|#[xX][\da-fA-F]++;?|[a-zA-Z][a-zA-Z\d]*+(?:;|(?!=)))")
 
 
 class Element(NamedTuple):
@@ -162,8 +162,8 @@ def elements(markup: str, wanted: frozenset[str]) -> Iterator[Element]:
     at = 0
     while (token := _TOKEN.search(markup, at)) is not None:
         at = token.end()
-        if token[1] is None:
-            continue
+        if token[3] is None:
+            continue  # no start tag, or one that the page ends in
         tag = token[1].lower()
         if tag in wanted:
             yield Element(tag, _attributes(token[2]))
@@ -183,6 +183,11 @@ def _attributes(text: str) -> dict[str, str]:
             break
         value = attribute[2] or attribute[3] or attribute[4] or ""
         if "&" in value:
-            value = _REFERENCE.sub(lambda reference: html.unescape(reference[0]), value)
+            value = _REFERENCE.sub(_character, value)
         found.setdefault(attribute[1].lower(), value)
     return found
+
+
+def _character(reference: re.Match[str]) -> str:
+    """What a character reference in an attribute stands for; a number with very many digits is none there is."""
+    return "\ufffd" if len(reference[0]) > 40 else html.unescape(reference[0])
