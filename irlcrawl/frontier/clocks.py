@@ -18,8 +18,9 @@ import numpy as np
 from drum.ragged import Batch
 from irlcrawl.frontier.gates import BACKOFF_MEMORY, REBOOT, Gate, Kind, Promise
 
-CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "gap": "f8", "backoff": "f8"}
-"""A row of a clock section: Kind, name_key of the host name, address or site; unix seconds; seconds; seconds."""
+CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8"}
+"""A row of a clock section: Kind; name_key of the host name, address or site; Gate.next in unix seconds; the others in
+seconds."""
 
 COARSE_BITS = 17
 
@@ -131,7 +132,7 @@ class Clocks:
             gate.unsaved = False
             remembers = gate.promises(now)
             if remembers or gate.stored:
-                rows.append((gate.kind, gate.key, gate.next, gate.gap, gate.backoff))
+                rows.append((gate.kind, gate.key, gate.next, gate.wait, gate.gap, gate.backoff))
             gate.stored = remembers and gate.backoff > 0
         self._unsaved.clear()
         return _batch(rows)
@@ -141,16 +142,15 @@ class Clocks:
         moved = [_wait_left(gate, now) for gate in self._unsaved]
         return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
-    def load(self, batches: Iterable[Batch], now: float, wait_max: float = float("inf")) -> None:
-        """Take back the sections of earlier deltas, oldest first. `wait_max`: the longest wait a clock can have been
-        given beyond its gap (politeness.retry_after_max_seconds): a wall clock that was set back must not close a host
-        for years."""
+    def load(self, batches: Iterable[Batch], now: float, wait_max: float = 0.0) -> None:
+        """Take back the sections of earlier deltas, oldest first. None is due later than the wait it was given (or
+        `wait_max` seconds, if that is longer) from now: a wall clock that was set back closes no host for years."""
         folded = fold(batches, now)
-        kinds, keys, due, gaps, backoffs = (folded[name].tolist() for name in CLOCK)
-        for kind, key, at, gap, backoff in zip(kinds, keys, due, gaps, backoffs, strict=True):
+        columns = (folded[name].tolist() for name in CLOCK)
+        for kind, key, due, wait, gap, backoff in zip(*columns, strict=True):
             gate = self.gate(kind, key)
-            gate.next = max(gate.next, min(at, now + max(wait_max, gap, backoff)))
-            gate.gap, gate.backoff, gate.stored = gap, backoff, backoff > 0
+            gate.next = max(gate.next, min(due, now + max(wait, wait_max)))
+            gate.wait, gate.gap, gate.backoff, gate.stored = wait, gap, backoff, backoff > 0
             self.let_go(gate, now)
 
     def open(self, now: float, leases: Iterable[Promise], rebooted: bool) -> None:
@@ -161,7 +161,8 @@ class Clocks:
                 self.opened = max(self.opened, gap)
                 continue
             gate = self.gate(kind, key)
-            gate.next = max(gate.next, now + gap)
+            if now + gap > gate.next:
+                gate.next, gate.wait = now + gap, gap
             self.moved(gate)
             self.let_go(gate, now)
         if rebooted:
@@ -172,7 +173,7 @@ def _wait_left(gate: Gate, now: float) -> Promise:
     return Promise(gate.kind, gate.key, max(gate.gap, gate.backoff, gate.next - now))
 
 
-def _batch(rows: list[tuple[int, int, float, float, float]]) -> Batch:
+def _batch(rows: list[tuple[int, int, float, float, float, float]]) -> Batch:
     if not rows:
         return Batch.empty(CLOCK)
     columns = zip(CLOCK.items(), zip(*rows, strict=True), strict=True)

@@ -71,7 +71,7 @@ class Gaps:
             if believed > wait:
                 wait, why = believed, Delay.RETRY_AFTER
         if ended + wait > gate.next:
-            gate.next = ended + wait
+            gate.next, gate.wait = ended + wait, wait
             gate.why = why
 
 

@@ -39,7 +39,7 @@ class Gate:
     """
 
     __slots__ = (  # noqa: RUF023 - in order of meaning
-        "kind", "key", "next", "gap", "backoff", "why", "lenient", "held", "users", "waiting", "first", "rest",
+        "kind", "key", "next", "wait", "gap", "backoff", "why", "lenient", "held", "users", "waiting", "first", "rest",
         "armed", "reserved", "news", "unsaved", "stored",
     )  # fmt: skip
 
@@ -47,6 +47,7 @@ class Gate:
         self.kind = kind
         self.key = key
         self.next = due  # unix seconds; never goes back
+        self.wait = 0.0  # seconds from the end of an exchange to `next`, whatever the reason
         self.gap = gap  # seconds from the end of an exchange to the next start, back-off and Crawl-delay not counted
         self.backoff = backoff  # seconds; 0 none
         self.why = 0  # Delay: what set `next`
