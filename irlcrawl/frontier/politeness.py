@@ -324,19 +324,20 @@ class Politeness:
         Stops counting at `limit`, and looking after 16 times as many clocks: too few then, when most are of one
         address. Cheap enough for every tick with a limit of some hundreds.
         """
-        horizon = self._clock.now() + within_s
+        now = self._clock.now()
+        horizon = now + within_s
         pairs: set[tuple[int, int]] = set()
         starts: dict[Gate, int] = {}  # address -> visits it can still start
         sites: set[int] = set()
         for gate in islice(self._bench.due(horizon), 16 * limit):
-            for entry in gate.some(_starts(gate, within_s)):
+            for entry in gate.some(_starts(gate, now, horizon)):
                 address = entry.gates[-1]
                 if address.kind != Kind.ADDRESS:
                     if entry.site not in self._sites_nameless:
                         sites.add(entry.site)
                 elif not address.held and address.next <= horizon and (address.key, entry.site) not in pairs:
                     left = starts.get(address)
-                    left = _starts(address, within_s) if left is None else left
+                    left = _starts(address, now, horizon) if left is None else left
                     if left:
                         starts[address] = left - 1
                         pairs.add((address.key, entry.site))
@@ -471,6 +472,6 @@ class Politeness:
             self._unuse(last, entry, now)
 
 
-def _starts(gate: Gate, within_s: float) -> int:
-    """Visits that a clock allows within the next seconds, once due."""
-    return 1 + int(within_s / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))
+def _starts(gate: Gate, now: float, horizon: float) -> int:
+    """Visits that a clock due before the horizon allows until then."""
+    return 1 + int((horizon - max(now, gate.next)) / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))
