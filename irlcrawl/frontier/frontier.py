@@ -39,6 +39,7 @@ NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
 REST_FACTOR = 10.0  # a turn starts no sooner than this many times the last one's duration after it,
 REST_S, REST_DRY_S = 2.0, 0.2  # and than this; unless nothing is ready: then at once
 INBOX_AGE_MAX_S = 10.0
+ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless nothing is ready
 ROWS_WANTED_MIN = 1000
 RATE_SECONDS = 30.0
 RULES_CACHE_BYTES = 16 << 20
@@ -77,6 +78,7 @@ class Frontier:
         self._inbox_since = 0.0
         self._turn: asyncio.Future[Result] | None = None
         self._turn_done_at = 0.0
+        self._asked_at = 0.0  # when harvests were asked for that are still to come; 0 none
         self.turn_seconds = 0.0
         self._progressed = True  # the last turn moved something: another may too
         self._lost: list[Link] = []  # dead workers whose harvests are in the inbox
@@ -160,11 +162,11 @@ class Frontier:
             if self._stop_code is None:
                 self.hosts.resolve_ahead()
                 self.hosts.dispatch(self._allowance())
+            self._ask_for_harvests(now)
             if self._turn is None and self._should_turn(now):
                 self._begin_turn(now)
             if self._turn is None and self._over():
                 return await self._end()
-            self._ask_for_harvests(now)
             self.on_tick()
             await self._sleep(now)
             if self._turn is not None and self._turn.done():
@@ -233,7 +235,7 @@ class Frontier:
         if self._stop_code is not None:
             return self._handed_in
         starving = self._starving
-        if not starving and not self._rested(now):
+        if not starving and (not self._rested(now) or now < self._asked_at + ANSWER_S):
             return False
         state = self.state
         calendar = state.calendar.next_due()
@@ -311,6 +313,11 @@ class Frontier:
             entries = [entry.decode("ascii") for entry in result.scope_entries]
             self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
         self._unfolded = max(0, self._unfolded - result.folded)
+        _log.info(
+            "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
+            len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
+            self.state.runs.rows, self.hosts.visits_out,
+        )  # fmt: skip
         self._progressed = result.moved
 
     def _commit(self, result: Result) -> None:
@@ -338,6 +345,8 @@ class Frontier:
                 self.hosts.ended(link, message)
             case "harvest":
                 link.asked = False
+                if not any(other.asked for other in self.fleet.links):
+                    self._asked_at = 0.0
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 link.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:
@@ -361,6 +370,7 @@ class Frontier:
         for link in self.fleet.links:
             if link.unharvested and not link.asked:
                 link.asked = True
+                self._asked_at = now
                 link.send({"t": "harvest"})
 
     def _on_lost(self, link: Link) -> None:
