@@ -199,9 +199,9 @@ class Visit:
             due = self._ended + max(self._gap, grown)
         if due > self.lease.not_after or due - now > politeness.visit_seconds:
             return False
-        while due > (now := self._clock.now()):  # timers may fire a little early
+        while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
             try:
-                async with asyncio.timeout(due - now):
+                async with asyncio.timeout(max(due - now, 0.001)):
                     await self._services.stopping.wait()
             except TimeoutError:
                 continue
