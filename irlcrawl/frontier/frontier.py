@@ -32,6 +32,7 @@ from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode
 from irlcrawl.url import host_of
+from irlcrawl.watch.status import ENDED
 from irlcrawl.wire import Message, clock_anchor
 
 TICK_S = 0.5
@@ -85,9 +86,10 @@ class Frontier:
         self._turn_lost: list[Link] = []  # ... and in the turn that runs
         self._turn_harvests: list[str] = []
         self._stop_code: ExitCode | None = None
-        self._stop_asked = False
+        self._ended = False
         self._aborting = False
-        self._started = clock.now()
+        self.started = clock.now()
+        self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
         self._unfolded = 0  # URLs reached that no turn has folded
         self._rate: deque[tuple[float, int]] = deque()
         self.on_tick: Callable[[], None] = lambda: None
@@ -128,10 +130,6 @@ class Frontier:
     def ending(self) -> ExitCode | None:
         """The code the crawl is stopping with."""
         return self._stop_code
-
-    @property
-    def elapsed_s(self) -> float:
-        return self.clock.now() - self._started
 
     def _close_streams(self, result: Result) -> None:
         """Streams of workers that are gone need no entry once all they left is ingested."""
@@ -324,6 +322,8 @@ class Frontier:
         """One line; then what lost its name is deleted and the clocks' log starts anew."""
         now = self.clock.now()
         state = self.state
+        state.counters["elapsed_s"] = self.elapsed_before + self.clock.now() - self.started
+        result.edits.set("counters", state.counters)
         result.edits.set("status", self.status())
         state.catalog.commit(result.edits)
         self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
@@ -415,7 +415,7 @@ class Frontier:
         over_bytes = limits.bytes and state.counters.get("bytes", 0) >= limits.bytes
         if over_bytes or (limits.pages and state.ledger.fetched >= limits.pages):
             self.stop(ExitCode.SIZE_LIMIT)
-        elif limits.seconds and now - self._started >= limits.seconds:
+        elif limits.seconds and now - self.started >= limits.seconds:
             self.stop(ExitCode.TIME_LIMIT)
         elif self._disk_free() < self.config.frontier.disk_reserve_bytes:
             _log.warning("only %d MB are free on the disk of %s: stopping", self._disk_free() >> 20, state.job.path)
@@ -455,6 +455,7 @@ class Frontier:
             while self.fleet.links:
                 await self._sleep(self.clock.now())
         result = Turn(self.state).run(self._task([], urgent=False, merge=False))
+        self._ended = True
         self.streams_closed.update(stream for stream in self.state.streams if stream)
         self._close_streams(result)
         self._commit(result)
@@ -464,4 +465,7 @@ class Frontier:
         return self._stop_code
 
     def status(self) -> dict[str, Any]:
-        return gauges.status(self)
+        """The record of irlcrawl.watch.status."""
+        code = self._stop_code
+        state = "running" if code is None else ENDED[code] if self._ended else "stopping"
+        return gauges.status(self, state)

@@ -13,18 +13,18 @@ LARGEST_SHOWN = 5
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def status(frontier: Frontier) -> dict[str, Any]:
+def status(frontier: Frontier, state_name: str) -> dict[str, Any]:
     """The record; cheap enough for twice a second."""
     state, hosts, politeness = frontier.state, frontier.hosts, frontier.politeness
     ledger, counters = state.ledger, state.counters
     ready = politeness.ready_pairs(0.0)
     stat = os.statvfs(state.job.path)
     return {
-        "state": "running" if frontier.ending is None else "stopping",
+        "state": state_name,
         "pid": os.getpid(),
-        "started": frontier.clock.now() - frontier.elapsed_s,
+        "started": frontier.started,
         "updated": frontier.clock.now(),
-        "elapsed_s": frontier.elapsed_s + counters.get("elapsed_before_s", 0.0),
+        "elapsed_s": frontier.elapsed_before + frontier.clock.now() - frontier.started,
         "fetched": ledger.fetched,
         "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
         "failed": ledger.failed,
@@ -47,8 +47,14 @@ def status(frontier: Frontier) -> dict[str, Any]:
         "frontier_latency_s": frontier.turn_seconds,
         "workers": len(frontier.fleet.links),
         "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
+        "warc_bytes": _size_of(str(state.job.warcs)),
         "disk_free_bytes": stat.f_bavail * stat.f_frsize,
     }
+
+
+def _size_of(directory: str) -> int:
+    with os.scandir(directory) as entries:
+        return sum(entry.stat().st_size for entry in entries)
 
 
 def _queue_sizes(frontier: Frontier) -> dict[str, Any]:

@@ -21,9 +21,12 @@ OPEN_MAX = 1 << 16
 def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
     """(url, origin, where) of every URL that is not done; `where` is one of runs, calendar, queues, deferred.
 
-    Constant memory. FileNotFoundError when the job has no state; Damaged.
+    Nothing before the first commit. Constant memory. Damaged, OSError.
     """
-    catalog, pool = _open(job)
+    try:
+        catalog, pool = _open(job)
+    except FileNotFoundError:
+        return  # no catalogue yet
     places: list[tuple[str, Iterator[Batch]]] = [
         ("runs", Runs(catalog, pool).waiting()),
         ("calendar", Fifo("calendar", catalog, pool, label="due").scan()),
