@@ -31,6 +31,8 @@ class Context:
         self.config = config
         self.seed = seed
         self.scope = scope
+        self.everywhere = Scope(config.scope, config.site, [b"any"])
+        """What limits and patterns let through, wherever it is."""
         self.product_token = product_token(config.crawl.user_agent)
         self.site_of = SiteOf(config.scope.private_suffixes)
         self._names: dict[bytes, tuple[int, int]] = {}
@@ -119,7 +121,7 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: Yield) ->
         return
     hop = unit.hop + 1
     scope = context.scope
-    if unit.depth == 0 and hop <= context.config.scope.hops_max and not scope.contains(target, 0, hop):
+    if unit.depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
         found.scope.append(scope.entry_of_seed(target))
     elif not scope.contains(target, unit.depth, hop):
         found.out_of_scope += 1
@@ -139,8 +141,9 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
     links = page.links
     if b"refresh" in values and not (page.nofollow and context.config.page.nofollow):
-        target = canonical(refresh_target(values[b"refresh"].decode("latin-1")) or "", unit.url)
-        if target is not None and all(target != url for url, _ in links):
+        reference = refresh_target(values[b"refresh"].decode("latin-1"))
+        target = canonical(reference, unit.url) if reference else None
+        if target not in (None, unit.url) and all(target != url for url, _ in links):
             links = [*links, (target, Source.LINK)]
     depth = unit.depth + 1
     contains = context.scope.contains
