@@ -50,6 +50,7 @@ def test_every_key_is_new_once(
             drum.spill()
         elif end == "merge":
             drum.merge()
+            assert drum.waiting_rows == 0
         elif end in ("close", "die"):
             if end == "die":
                 drum.spill()  # what is durable must survive the rest being forgotten

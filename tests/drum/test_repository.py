@@ -195,6 +195,29 @@ def test_operations_apply_in_order_and_values_survive(
     assert (values["balance"] if values.columns else np.empty(0)).tolist() == [model[key] for key in sorted(model)]
 
 
+@pytest.mark.parametrize("ram_bytes", [3000, 10**8])
+def test_a_kernel_sees_items_by_key_operation_and_arrival(tmp_path: Path, ram_bytes: int) -> None:
+    engine = Engine(tmp_path, ram_bytes)
+    seen: list[tuple[int, int, int]] = []
+
+    class Looking(CheckUpdate):
+        def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
+            seen.extend(zip(*(items[name].tolist() for name in ("key", "op", "id"))))
+            return Result(stored, ~found, np.zeros(items.rows, bool))
+
+    kernel = Looking()
+    kernel.columns = ("id",)
+    rng = np.random.default_rng(1)
+    with engine.desk.turn() as turn:
+        for number, op in enumerate((1, 0, 2, 0, 1)):
+            how = ("ram", "plain", "parts")[number % 3]
+            engine.pend(turn, rows(rng.integers(0, 20, 100).tolist(), number * 100), how, op)
+        engine.merge(turn, kernel)
+    assert len(seen) == 500
+    assert seen == sorted(seen)
+    assert {op for _, op, _ in seen} == {0, 1, 2}
+
+
 def test_order_is_kept_within_a_bucket(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     engine = Engine(tmp_path, 40_000)
