@@ -80,15 +80,6 @@ def harvest_name(stream: int, number: int) -> str:
     return f"harvest-{stream:04d}-{number:06d}.seg"
 
 
-def parse_name(file: str) -> tuple[int, int] | None:
-    """(stream, number) of a harvest's file name; None for another file."""
-    stem, dot, suffix = file.rpartition(".")
-    parts = stem.split("-")
-    if suffix != "seg" or not dot or len(parts) != 3 or parts[0] != "harvest" or not (parts[1] + parts[2]).isdigit():
-        return None
-    return int(parts[1]), int(parts[2])
-
-
 class RecentKeys:
     """The exact set of *some* recent keys: direct-mapped, so a key may be forgotten but never invented. 8 << bits B.
 
