@@ -5,9 +5,9 @@ in the heap at the time it comes due. `take` takes the first due gate and its ol
 clocks is not due, the host moves to that clock's queue and the gate goes to its next waiter. So nothing is looked at
 before it can matter, and a thousand hosts on one address cost one heap entry.
 
-Nobody starves: waiters are served in the order in which they began to wait, which they keep when they move; a gate that
-is due comes before those that come due later, and of two that come due together (two hosts with two clocks in common)
-the one with the older waiter; and a host that was turned away too often gets its gates reserved.
+Nobody starves: a gate that is due comes before those that come due later; its waiters are served in the order in which
+they began to wait, which they keep when they move; a host that comes from another queue does not pass those older than
+itself; and one that was turned away too often gets its gates reserved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Workbench:
 
     def __init__(self) -> None:
         self.counts = [0] * len(Delay)
-        self._heap: list[tuple[float, int, Gate]] = []  # due, ticket of the first waiter, gate
+        self._heap: list[tuple[float, Gate]] = []
         self._ticket = 0
 
     def ticket(self, entry: HostEntry) -> None:
@@ -75,7 +75,7 @@ class Workbench:
         if _promised(gate.reserved, first):
             return
         gate.armed = True
-        heappush(self._heap, (gate.next if gate.next > now else now, first.ticket, gate))
+        heappush(self._heap, (gate.next if gate.next > now else now, gate))
 
     def obstacle(self, entry: HostEntry, now: float) -> Gate | None:
         """The clock to wait for: one that is held, else the one due last, else one that an older host waits for or has
@@ -97,7 +97,7 @@ class Workbench:
         """
         heap = self._heap
         while heap and heap[0][0] <= now:
-            gate = heappop(heap)[2]
+            gate = heappop(heap)[1]
             gate.armed = False
             if gate.held or gate.first is None:
                 continue  # it comes back when it is freed, or with a waiter
@@ -128,7 +128,7 @@ class Workbench:
         """When the next gate with a waiter comes due: later than now if `take` just returned None."""
         heap = self._heap
         while heap:
-            due, _, gate = heap[0]
+            due, gate = heap[0]
             if gate.first is not None and not gate.held and gate.next <= due:
                 return due
             heappop(heap)
@@ -144,7 +144,7 @@ class Workbench:
             index = stack.pop()
             if index >= len(heap) or heap[index][0] > by:
                 continue
-            gate = heap[index][2]
+            gate = heap[index][1]
             if gate.first is not None and not gate.held and gate.next <= by:
                 yield gate
             stack.append(2 * index + 1)

@@ -167,6 +167,32 @@ def test_sites_have_a_clock_only_with_a_floor() -> None:
         assert free or polite.pop() is second
 
 
+def test_a_clock_never_goes_back() -> None:
+    clock, polite = bench()
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+    visit(clock, polite, entry, outcome="throttled", retry_after=60.0)
+    polite.observe(clock_host=entry.clock_host, address="192.0.2.1", site=entry.site, ended=clock.now() - 5.0)
+    assert polite.due(entry) == clock.now() + 60.0
+    assert polite.delayed() == {"retry-after": 1}
+
+
+def test_who_waits_longer_goes_first_also_after_changing_queues() -> None:
+    clock, polite = bench()
+    holder = host("x.test", "192.0.2.1")
+    polite.activate(holder)
+    older, younger = host("a.test", "192.0.2.1"), host("b.test", "192.0.2.1")
+    polite.observe(clock_host=older.clock_host, address=None, site=older.site, ended=clock.now(), crawl_delay=3.0)
+    assert polite.pop() is holder
+    polite.activate(older)  # its own clock is not due for three seconds
+    polite.activate(younger)
+    clock.advance(3.0)
+    assert polite.pop() is None
+    polite.release(holder, ended=clock.now(), again=False)
+    clock.advance(0.5)
+    assert polite.pop() is older
+
+
 # ---- visits
 
 

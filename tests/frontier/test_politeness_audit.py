@@ -229,12 +229,13 @@ def test_after_a_reboot_nothing_is_due_before_the_opening_and_its_gap() -> None:
     fast = world.host("fast.test", "192.0.2.2")
     assert world.polite.activate(slow) == opened + 30.0
     assert world.polite.activate(fast) == opened + 2.0
+    assert world.polite.activate(world.host("own.test", "192.0.2.4", gap_floor=0.0)) == opened + 0.5  # its address
     world.run(29.0, again=lambda entry: False)
     late = world.host("late.test", "192.0.2.3")
     world.polite.activate(late)
     world.run(2.0, again=lambda entry: False)
     assert [(at - opened, entry.name) for at, entry in world.audit.starts] == [
-        (2.0, "fast.test"), (29.0, "late.test"), (30.0, "slow.test"),
+        (0.5, "own.test"), (2.0, "fast.test"), (29.0, "late.test"), (30.0, "slow.test"),
     ]  # fmt: skip
 
 
@@ -280,6 +281,19 @@ def test_old_hosts_are_not_starved_by_a_stream_of_new_ones() -> None:
         world.run(0.1, lambda entry: Visit(0.1), again=lambda entry: entry in old)
     starts = world.starts_of(lambda entry: entry.name)
     assert min(len(starts[entry.name]) for entry in old) >= 5
+
+
+def test_nobody_passes_an_older_host_in_the_line_for_a_clock_they_share() -> None:
+    """One worker, one address, two sites with a gap: a host whose own clock came due first does not take the site's
+    clock from one that has waited for it longer."""
+    params = config.Politeness(gap_host_seconds=0.0, gap_host_factor=0.0, gap_address_seconds=0.0, gap_site_seconds=2.0)
+    world = World(params, slots=1)
+    for name, site, delay in [("a", 0, 0.0), ("b", 1, 4.0), ("c", 0, 0.0), ("d", 1, 4.0), ("e", 1, 0.0)]:
+        world.polite.activate(world.host(f"{name}.test", "192.0.2.1", f"s{site}", crawl_delay=delay))
+    world.run(20.0, lambda entry: Visit(0.1))
+    world.run(200.0, lambda entry: Visit(1.0))
+    for times in world.starts_of(lambda entry: entry.name).values():
+        assert max(gaps(times)) <= 15.0
 
 
 def test_a_host_that_needs_two_busy_clocks_gets_both_in_the_end() -> None:
