@@ -1,8 +1,9 @@
 """The hosts in memory: from a run on disk to a visit on a worker's pipe, and what a visit's end means for its host.
 
-One `Host` per origin that has URLs in runs. It asks for an address, waits for its clocks in `Politeness`, is leased for
-a visit, and goes when its runs are empty or its next time lies beyond the horizon. What it learnt goes back to the hosts
-drum as a STATE row with the next turn (`take_states`); URLs that cannot stay in runs leave with it (`take_withdrawn`).
+One `Host` per origin that has URLs in runs. It asks for an address, waits for its clocks in `Politeness`, is leased
+for a visit, and goes when its runs are empty or its next time lies beyond the horizon. What it learnt goes back to the
+hosts drum as a STATE row with the next turn (`take_states`); URLs that cannot stay in runs leave with it
+(`take_withdrawn`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from drum import Batch
 from irlcrawl.clock import Clock
@@ -22,52 +22,17 @@ from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.overrides import Overrides
-from irlcrawl.frontier.politeness import HostEntry, Politeness
+from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.release import HostLoad
 from irlcrawl.frontier.runs import ReadyHost, Run, Runs
-from irlcrawl.rows import Reason, Robots, name_key, origin_of
+from irlcrawl.frontier.slots import Slots
+from irlcrawl.frontier.visits import Host, Visit, Withdrawal, visit_message
+from irlcrawl.rows import Reason, Robots
 from irlcrawl.url import split
 from irlcrawl.wire import Message
 
-LATEST_START_S = 30.0
-"""A visit starts no request later than this after its lease."""
 NAME_GONE_S = 3600.0
 """How long a name that does not exist is believed not to."""
-
-
-class Host(HostEntry):
-    """A host in memory. `rows`: its URLs in runs that are not out or done."""
-
-    __slots__ = ("dns_failures", "record", "rows", "runs", "worker")
-
-    def __init__(self, *, record: HostRecord, **known: Any) -> None:
-        super().__init__(**known)
-        self.record = record
-        self.runs: deque[Run] = deque()
-        self.rows = 0
-        self.worker = -1
-        self.dns_failures = 0
-
-
-@dataclass(slots=True)
-class Visit:
-    """A lease that is out: rows [run.at, run.at + rows) of the host's first run."""
-
-    number: int
-    host: Host
-    run: Run
-    rows: int
-    leased_at: float
-
-
-@dataclass(slots=True)
-class Withdrawal:
-    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
-
-    runs: list[Run]
-    reason: Reason
-    due: float = 0.0
-    gap: float = 0.0
 
 
 @dataclass
@@ -117,7 +82,7 @@ class Dispatcher:
         self._dirty: dict[int, HostRecord] = {}
         self._withdrawn: list[Withdrawal] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._slots: dict[tuple[int, int], tuple[Link, Host]] = {}
+        self.slots = Slots(politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()))
 
     # -- what the turn takes and brings ----------------------------------------------------------------------------
 
@@ -232,7 +197,7 @@ class Dispatcher:
     def _unresolved(self, host: Host, error: ResolveError) -> None:
         host.dns_failures += 1
         if host.errand is not None:
-            self._refuse(host, error.reason)
+            self.slots.refuse(host, error.reason)
         elif error.permanent:
             host.record.dead, host.record.dead_until = error.reason, self._clock.now() + NAME_GONE_S
             self._retire(host, error.reason)
@@ -252,7 +217,7 @@ class Dispatcher:
                 break
             assert isinstance(entry, Host)
             if entry.errand is not None:
-                self._grant(entry)
+                self.slots.grant(entry)
                 continue
             link = self._fleet.choose(entry.worker)
             assert link is not None  # there was capacity
@@ -265,7 +230,7 @@ class Dispatcher:
         rows = min(self.politeness.visit_size(host), run.rows, rows_max)
         batch = self._runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
-        visit = Visit(self._visit, host, run, rows, now)
+        visit = Visit(self._visit, host, run, rows)
         self.leases.append(self.politeness.promises(host))
         link.visits[visit.number] = visit
         link.urls_out += rows
@@ -275,37 +240,8 @@ class Dispatcher:
         host.rows -= rows
         self._count_address(host, -rows)
         host.worker = link.stream
-        link.send(self._visit_message(visit, batch, now))
+        link.send(visit_message(visit, batch, now, self.politeness.gap_for(host), self.scope_version))
         return rows
-
-    def _visit_message(self, visit: Visit, batch: Batch, now: float) -> Message:
-        host, record = visit.host, visit.host.record
-        rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
-        columns = (batch[name].tolist() for name in ("key", "url", "depth", "hop", "source", "priority", "attempt"))
-        urls = [
-            [visit.run.segment, visit.run.at + at, key, url.decode("ascii"), depth, hop, source, priority, attempt]
-            for at, (key, url, depth, hop, source, priority, attempt) in enumerate(zip(*columns, strict=True))
-        ]  # a loop per URL, because here each one goes on the wire
-        return {
-            "t": "visit",
-            "visit": visit.number,
-            "host": host.name,
-            "scheme": host.scheme,
-            "port": host.port,
-            "address": host.address,
-            "host_key": host.key,
-            "gap": self.politeness.gap_for(host),
-            "robots": {
-                "state": int(record.robots_at(now)),
-                "until": record.robots_until,
-                "rules": rules,
-                "crawl_delay": record.crawl_delay,
-            },
-            "scope": self.scope_version,
-            "failures": record.failures,
-            "urls": urls,
-            "not_after": now + LATEST_START_S,
-        }
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -332,6 +268,7 @@ class Dispatcher:
             crawl_delay=crawl_delay,
             again=bool(host.runs),
         )
+        self.slots.visit_ended(link)
         self._settle(host, due, now, Reason(message["reason"]), silent)
 
     def _account(self, link: Link, visit: Visit, reached: int) -> None:
@@ -412,8 +349,7 @@ class Dispatcher:
     def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> None:
         """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done."""
         now = self._clock.now()
-        for key in [key for key in self._slots if key[0] == link.stream]:
-            self._slots.pop(key)
+        self.slots.worker_died(link)
         visits, link.visits = list(link.visits.values()), {}
         for visit in visits:
             host = visit.host
@@ -424,45 +360,6 @@ class Dispatcher:
             self._count_address(host, host.rows)
             due = self.politeness.release(host, ended=now, outcome="ok", again=bool(host.runs))
             self._settle(host, due, now, Reason.LOST, silent=False)
-
-    # -- slots: a robots.txt that redirects to another authority -----------------------------------------------------
-
-    def slot_wanted(self, link: Link, message: Message) -> None:
-        """A visit needs one request elsewhere; it waits for that host's clocks like everybody."""
-        visit = link.visits.get(message["visit"])
-        if visit is None:
-            link.send({"t": "slot", "id": message["id"], "address": None, "reason": int(Reason.LOST)})
-            return
-        origin = origin_of(message["url"].encode("ascii"))
-        host = self._new_host(name_key(origin), 0, origin, HostRecord())
-        self._slots[link.stream, message["id"]] = (link, host)
-        due = self.politeness.request_slot(host, visit.host, (link.stream, message["id"]))
-        if due > self._clock.now() + LATEST_START_S:
-            self._refuse(host, Reason.TIMEOUT)
-
-    def _grant(self, host: Host) -> None:
-        token = self._token(host)
-        link, _ = self._slots[token]
-        self.leases.append(self.politeness.promises(host))
-        link.send({"t": "slot", "id": token[1], "address": host.address, "reason": None})
-
-    def _refuse(self, host: Host, reason: Reason) -> None:
-        token = self._token(host)
-        link, _ = self._slots.pop(token)
-        link.send({"t": "slot", "id": token[1], "address": None, "reason": int(reason)})
-        self.politeness.deactivate(host)
-
-    @staticmethod
-    def _token(host: Host) -> tuple[int, int]:
-        """(stream, the worker's number) of the slot an errand is for."""
-        assert host.errand is not None and isinstance(host.errand.token, tuple)
-        return host.errand.token
-
-    def slot_ended(self, link: Link, message: Message) -> None:
-        found = self._slots.pop((link.stream, message["id"]), None)
-        if found is not None:
-            _, host = found
-            self.politeness.release(host, ended=message["ended"], fetch_s=message["fetch_s"], again=False)
 
     def close(self) -> None:
         for task in self._tasks:

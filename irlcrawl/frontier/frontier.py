@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -27,6 +26,7 @@ from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.release import Policy
+from irlcrawl.frontier.schedule import Schedule
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.harvest import RulesLog
@@ -36,13 +36,6 @@ from irlcrawl.watch.status import ENDED
 from irlcrawl.wire import Message, clock_anchor
 
 TICK_S = 0.5
-NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
-REST_FACTOR = 10.0  # a turn starts no sooner than this many times the last one's duration after it,
-REST_S, REST_DRY_S = 2.0, 0.2  # and than this; unless nothing is ready: then at once
-INBOX_AGE_MAX_S = 10.0
-ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless nothing is ready
-ROWS_WANTED_MIN = 1000
-RATE_SECONDS = 30.0
 RULES_CACHE_BYTES = 16 << 20
 
 _log = logging.getLogger("irlcrawl.frontier")
@@ -75,13 +68,9 @@ class Frontier:
         )  # fmt: skip
         self._token = product_token(config.crawl.user_agent)
         self._rules = RulesCache(RULES_CACHE_BYTES)
-        self._inbox: list[str] = []
-        self._inbox_since = 0.0
+        self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
+        self._inbox: list[str] = []  # harvests no turn has taken
         self._turn: asyncio.Future[Result] | None = None
-        self._turn_done_at = 0.0
-        self._asked_at = 0.0  # when harvests were asked for that are still to come; 0 none
-        self.turn_seconds = 0.0
-        self._progressed = True  # the last turn moved something: another may too
         self._lost: list[Link] = []  # dead workers whose harvests are in the inbox
         self._turn_lost: list[Link] = []  # ... and in the turn that runs
         self._turn_harvests: list[str] = []
@@ -91,7 +80,6 @@ class Frontier:
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
         self._unfolded = 0  # URLs reached that no turn has folded
-        self._rate: deque[tuple[float, int]] = deque()
         self.on_tick: Callable[[], None] = lambda: None
         self.streams_closed: set[int] = set()
         self._mourned = 0  # dead workers whose remains are being read
@@ -192,68 +180,15 @@ class Frontier:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def _ready(self) -> int:
-        """Visits that are out or could start soon."""
-        within = max(NEAR_S, 2 * self.turn_seconds)
-        return self.hosts.visits_out + self.politeness.ready_pairs(within, self.fleet.slots)
-
-    @property
-    def _low(self) -> bool:
-        """Low water: fewer visits than the workers could carry."""
-        return self._ready() < max(self.fleet.slots, 1)
-
-    @property
-    def _starving(self) -> bool:
-        """Nothing can be leased before a turn brings it."""
-        return self.hosts.visits_out == 0 and self.politeness.ready_pairs(NEAR_S, 1) == 0
-
-    @property
-    def _rows_high(self) -> int:
-        """High water: no rotation with more URLs than this in runs."""
-        return max(16 * ROWS_WANTED_MIN, int(self.pages_per_s * self.config.politeness.horizon_seconds))
-
-    @property
-    def pages_per_s(self) -> float:
-        if len(self._rate) < 2:
-            return 0.0
-        (first, before), (last, after) = self._rate[0], self._rate[-1]
-        return (after - before) / max(last - first, 1.0)
-
     @property
     def _handed_in(self) -> bool:
         """Something waits in memory that only a turn can put away."""
         return bool(self._inbox or self._lost or self.hosts.something_to_hand_over)
 
-    def _rested(self, now: float) -> bool:
-        """A turn soon after the last one must be worth it: some host ran dry, or some time has passed."""
-        rest = REST_DRY_S if self.hosts.ran_dry else REST_S
-        return now >= self._turn_done_at + max(rest, REST_FACTOR * self.turn_seconds)
-
     def _should_turn(self, now: float) -> bool:
-        if self._stop_code is not None:
+        if self._stop_code is not None or self._lost:
             return self._handed_in
-        starving = self._starving
-        if not starving and (not self._rested(now) or now < self._asked_at + ANSWER_S):
-            return False
-        state = self.state
-        calendar = state.calendar.next_due()
-        due = calendar is not None and calendar <= now
-        old = bool(self._inbox) and now - self._inbox_since > INBOX_AGE_MAX_S
-        if due or old or self._lost:
-            return True
-        waiting = self._progressed and state.waiting > state.runs.rows and self._room_for_runs()
-        return (self._handed_in or waiting) and (starving or self._low)
-
-    def _room_for_runs(self) -> bool:
-        return self.state.runs.rows < self._rows_high and len(self.hosts.hosts) < self.config.frontier.hosts_active_max
-
-    def _rows_wanted(self) -> int:
-        """Enough to last until the turn after this one may end, and never past high water."""
-        if not self._room_for_runs():
-            return 0
-        until_next = 2 * (REST_FACTOR + 2) * self.turn_seconds + 2 * NEAR_S
-        enough = max(ROWS_WANTED_MIN, int(self.pages_per_s * until_next))
-        return min(enough, self._rows_high - self.state.runs.rows)
+        return self.schedule.should_turn(now, self._handed_in, bool(self._inbox))
 
     def _task(self, harvests: list[str], *, states: Any = None, urgent: bool, merge: bool = True) -> Task:
         now = self.clock.now()
@@ -269,7 +204,7 @@ class Frontier:
         return Task(
             now=now,
             harvests=harvests,
-            rows_wanted=self._rows_wanted() if self._stop_code is None else 0,
+            rows_wanted=self.schedule.rows_wanted() if self._stop_code is None else 0,
             policy=policy,
             states=states if states is not None else self.hosts.take_states(),
             withdrawn=self.hosts.take_withdrawn(),
@@ -294,7 +229,7 @@ class Frontier:
         self._turn_harvests = harvests
         self._turn_lost, self._lost = self._lost, []
         self.hosts.ran_dry = False
-        task = self._task(harvests, urgent=self._starving, merge=self._stop_code is None)
+        task = self._task(harvests, urgent=self.schedule.starving, merge=self._stop_code is None)
         turn = Turn(self.state)
         self._turn = asyncio.get_running_loop().run_in_executor(self._thread, turn.run, task)
         self._turn.add_done_callback(lambda _: self._wakeup.set())
@@ -316,7 +251,6 @@ class Frontier:
             len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
             self.state.runs.rows, self.hosts.visits_out,
         )  # fmt: skip
-        self._progressed = result.moved
 
     def _commit(self, result: Result) -> None:
         """One line; then what lost its name is deleted and the clocks' log starts anew."""
@@ -328,12 +262,8 @@ class Frontier:
         state.catalog.commit(result.edits)
         self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
         state.delete_unnamed([*result.harvests, *result.written])
-        self.turn_seconds, self._turn_done_at = result.seconds, now
+        self.schedule.turned(result)
         self.hosts.scope_version = state.scope.version
-        fetched = state.ledger.fetched
-        self._rate.append((now, fetched))
-        while len(self._rate) > 2 and self._rate[0][0] < now - RATE_SECONDS:
-            self._rate.popleft()
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
@@ -341,36 +271,33 @@ class Frontier:
         match message["t"]:
             case "end":
                 self._unfolded += message["reached"]
-                self._progressed = True
+                self.schedule.moved = True
                 self.hosts.ended(link, message)
             case "harvest":
                 link.asked = False
-                if not any(other.asked for other in self.fleet.links):
-                    self._asked_at = 0.0
+                self.schedule.answered()
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 link.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:
                     if not self._inbox:
-                        self._inbox_since = self.clock.now()
+                        self.schedule.inbox_filled()
                     self._inbox.append(message["file"])
             case "slot":
-                self.hosts.slot_wanted(link, message)
+                self.hosts.slots.wanted(link, link.visits.get(message["visit"]), message)
             case "slot_end":
-                self.hosts.slot_ended(link, message)
+                self.hosts.slots.ended(link, message)
             case "bye":
                 link.said_bye = True
         self._wakeup.set()
 
     def _ask_for_harvests(self, now: float) -> None:
         """When hungry, take what the workers have; when idle, too, so that the end is seen."""
-        if self._stop_code is not None or self._inbox or self._turn is not None:
-            return
-        if not self._starving and not (self._rested(now) and self._low):
+        if self._stop_code is not None or self._inbox or self._turn is not None or not self.schedule.should_ask(now):
             return
         for link in self.fleet.links:
             if link.unharvested and not link.asked:
                 link.asked = True
-                self._asked_at = now
+                self.schedule.asked()
                 link.send({"t": "harvest"})
 
     def _on_lost(self, link: Link) -> None:
@@ -391,7 +318,7 @@ class Frontier:
         )
         known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
         self._inbox += [name for name in left.harvests if name not in known]
-        self._inbox_since = self.clock.now()
+        self.schedule.inbox_filled()
         self.streams_closed.add(link.stream)
         self._lost.append(link)
         if self._stop_code is None:

@@ -1,5 +1,6 @@
 """What is known of a host: one fixed-size record in the `hosts` drum, which is the robots cache, the address book and
-the memory of failures in one. URLs pass it on their way from the queues to the runs and come out with their host's record.
+the memory of failures in one. URLs pass it on their way from the queues to the runs and come out with their host's
+record.
 
 The frontier's loop owns the truth about the hosts it has in memory and writes whole records (op STATE); the drum's own
 column `released` counts the URLs let through, for the quota. Texts (robots rules) rest in append-only logs that the

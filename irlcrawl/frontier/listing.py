@@ -1,7 +1,7 @@
 """What waits in a crawl, URL by URL, read from disk beside a crawl that may be running (or not).
 
-Reads the catalogue as of now and opens every file it names before the first URL is told: a running crawl may delete them
-meanwhile, but what is open stays readable, so the listing is one consistent moment of the crawl.
+Reads the catalogue as of now and opens every file it names before the first URL is told: a running crawl may delete
+them meanwhile, but what is open stays readable, so the listing is one consistent moment of the crawl.
 """
 
 from __future__ import annotations

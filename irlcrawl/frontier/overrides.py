@@ -1,4 +1,5 @@
-"""`[site."x"]` of the configuration, asked by host name: the entry of the name itself or of the nearest one above it."""
+"""`[site."x"]` of the configuration, asked by host name: the entry of the name itself or of the nearest one above
+it."""
 
 from __future__ import annotations
 

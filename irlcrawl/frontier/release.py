@@ -1,8 +1,8 @@
 """From drained URLs with their hosts' records to runs: what may go, what waits in the calendar, what leaves for good.
 
-Pure: rows in, rows out. URLs of one host come out best first (priority byte, then arrival); a host gets at most as many
-as it can use within the horizon, the rest go to the calendar behind what is already waiting; where fresh rules, a block,
-a quota or a dead host decide, a URL leaves here without a request.
+Pure: rows in, rows out. URLs of one host come out best first (priority byte, then arrival); a host gets at most as
+many as it can use within the horizon, the rest go to the calendar behind what is already waiting; where fresh rules, a
+block, a quota or a dead host decide, a URL leaves here without a request.
 """
 
 from __future__ import annotations

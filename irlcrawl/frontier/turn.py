@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter
-from irlcrawl.frontier.dispatch import Withdrawal
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
 from irlcrawl.frontier.release import Policy, Verdicts, release
 from irlcrawl.frontier.runs import ReadyHost, ready_hosts
 from irlcrawl.frontier.state import State
+from irlcrawl.frontier.visits import Withdrawal
 from irlcrawl.rows import LINK, NO_SEGMENT, Class, Reason
 
 TURN_BYTES = 64 << 20

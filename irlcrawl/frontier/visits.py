@@ -1,0 +1,83 @@
+"""What is in memory of a host, of a visit that is out, and of URLs on their way out of the runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from drum import Batch
+from irlcrawl.frontier.hosts import HostRecord
+from irlcrawl.frontier.politeness import HostEntry
+from irlcrawl.frontier.runs import Run
+from irlcrawl.rows import Reason
+from irlcrawl.wire import Message
+
+LATEST_START_S = 30.0
+"""A visit starts no request later than this after its lease."""
+
+
+class Host(HostEntry):
+    """A host in memory. `rows`: its URLs in runs that are not out or done."""
+
+    __slots__ = ("dns_failures", "record", "rows", "runs", "worker")
+
+    def __init__(self, *, record: HostRecord, **known: Any) -> None:
+        super().__init__(**known)
+        self.record = record
+        self.runs: deque[Run] = deque()
+        self.rows = 0
+        self.worker = -1  # stream of the worker that had its last visit
+        self.dns_failures = 0
+
+
+@dataclass(slots=True)
+class Visit:
+    """A lease that is out: rows [run.at, run.at + rows) of the host's first run."""
+
+    number: int
+    host: Host
+    run: Run
+    rows: int
+
+
+@dataclass(slots=True)
+class Withdrawal:
+    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
+
+    runs: list[Run]
+    reason: Reason
+    due: float = 0.0
+    gap: float = 0.0
+
+
+def visit_message(visit: Visit, batch: Batch, now: float, gap: float, scope_version: int) -> Message:
+    """The lease as it goes to the worker (shape: irlcrawl.wire); `batch` holds the visit's LINK rows."""
+    host, record = visit.host, visit.host.record
+    rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
+    columns = (batch[name].tolist() for name in ("key", "url", "depth", "hop", "source", "priority", "attempt"))
+    urls = [
+        [visit.run.segment, visit.run.at + at, key, url.decode("ascii"), depth, hop, source, priority, attempt]
+        for at, (key, url, depth, hop, source, priority, attempt) in enumerate(zip(*columns, strict=True))
+    ]  # a loop per URL, because here each one goes on the wire
+    robots = {
+        "state": int(record.robots_at(now)),
+        "until": record.robots_until,
+        "rules": rules,
+        "crawl_delay": record.crawl_delay,
+    }
+    return {
+        "t": "visit",
+        "visit": visit.number,
+        "host": host.name,
+        "scheme": host.scheme,
+        "port": host.port,
+        "address": host.address,
+        "host_key": host.key,
+        "gap": gap,
+        "robots": robots,
+        "scope": scope_version,
+        "failures": record.failures,
+        "urls": urls,
+        "not_after": now + LATEST_START_S,
+    }
