@@ -5,9 +5,11 @@ from drum.drum import Drum, keys_of
 from drum.fifo import Fifo
 from drum.files import Damaged, Files
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
+from drum.pending import Bucket
 from drum.ragged import BYTES, Batch, Ragged, Schema
-from drum.repository import Bucket, MergeStats, Repository
-from drum.segment import Section, SectionWriter, Segment, SegmentPool, SegmentWriter
+from drum.repository import MergeStats, Repository
+from drum.segment import Section, Segment, SegmentPool
+from drum.writer import SectionWriter, SegmentWriter
 
 __all__ = [
     "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Damaged", "Drum", "Edits", "Fifo", "Files",

@@ -13,7 +13,8 @@ import numpy as np
 
 from drum.kernels import Keys, Mask
 from drum.ragged import Batch
-from drum.segment import Section, SegmentWriter
+from drum.segment import Section
+from drum.writer import SegmentWriter
 
 PART_SHIFT = 56  # partition of a key: its top 8 bits
 _CHUNK = 16_384  # keys looked up at once: repeats within a chunk are not noticed, a smaller one costs more calls

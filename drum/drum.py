@@ -21,7 +21,8 @@ from drum.files import Files, Path
 from drum.kernels import CheckUpdate, Kernel, Keys, Mask
 from drum.ragged import Batch, Column, Schema
 from drum.repository import MergeStats, Repository
-from drum.segment import SegmentPool, SegmentWriter
+from drum.segment import SegmentPool
+from drum.writer import SegmentWriter
 
 MERGE_ROWS_MIN = 1 << 20
 MERGE_SHARE = 4  # merge when a quarter of the store's rows wait

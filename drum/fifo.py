@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from drum.catalog import Catalog, Edits
 from drum.ragged import Batch
-from drum.segment import SegmentPool, SegmentWriter
+from drum.segment import SegmentPool
 from drum.store import TIER, to_rewrite
+from drum.writer import SegmentWriter
 
 
 @dataclass

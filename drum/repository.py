@@ -12,98 +12,24 @@ own. It changes nothing at all when it raises. Until the caller commits the edit
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from drum.bucket import PART_SHIFT, write_parts
 from drum.catalog import Catalog, Edits
+from drum.codec import BLOCK_ROWS
 from drum.kernels import Index, Kernel, Keys, Mask, Result, group_starts, sort_keys
+from drum.pending import Bucket, Outbox, Pending, joins, wanted_blocks
 from drum.ragged import Array, Batch, Column, Schema
-from drum.segment import BLOCK_ROWS, SegmentPool, SegmentWriter
+from drum.segment import SegmentPool
 from drum.store import KEY_MAX, Slice, look_up, merged, pieces, range_of, rows_below, schema_of, to_rewrite, write_slice
+from drum.writer import SegmentWriter
 
-EMIT_ROWS = 65_536
-EMIT_BYTES = 4 << 20
 _ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
 _RAM_LEAST = 4 << 20
-
-
-@dataclass
-class Bucket:
-    """A range of the key space, lo and hi inclusive, with its own cursor: pending rows up to it have been merged."""
-
-    lo: int = 0
-    hi: int = KEY_MAX
-    cursor: int = 0
-    slices: list[Slice] = field(default_factory=list)  # oldest first
-    extra: dict[str, Any] = field(default_factory=dict)  # the kernel's, JSON; copied to both halves by a split
-
-    def copy(self) -> Bucket:
-        return Bucket(self.lo, self.hi, self.cursor, list(self.slices), dict(self.extra))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "lo": self.lo, "hi": self.hi, "cursor": self.cursor, "extra": self.extra,
-            "slices": [[part.file, part.section, part.rows] for part in self.slices],
-            "files": sorted({part.file for part in self.slices}),
-        }  # fmt: skip
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Bucket:
-        slices = [Slice(*part) for part in value["slices"]]
-        return cls(value["lo"], value["hi"], value["cursor"], slices, dict(value["extra"]))
-
-
-@dataclass
-class Pending:
-    """Rows waiting to be merged: a named section, or a batch in RAM. `serial` is their place in the arrival order."""
-
-    serial: int
-    number: int
-    op: int
-    rows: int
-    file: str = ""
-    section: str = ""
-    batch: Batch | None = None
-    merged: int = 0  # rows that merges of some buckets have done
-    edges: tuple[list[int], list[int]] | None = None  # of a batch arranged by bucket: least keys, first rows
-
-    def blocks(self, pool: SegmentPool, bucket: Bucket, columns: Iterable[str]) -> Iterator[Batch]:
-        """Rows of the bucket, block by block; the same blocks whatever the columns."""
-        if self.batch is not None:
-            yield self.inside(bucket, columns)
-        else:
-            section = pool.section(self.file, self.section)
-            for batch in section.between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT, columns):
-                yield _inside(batch, bucket)
-
-    def arrange(self, buckets: Sequence[Bucket]) -> None:
-        """Group a batch in RAM by bucket, once, so that each of them need not look at all of it."""
-        if self.batch is None:
-            return
-        least = np.array([bucket.lo for bucket in buckets], np.uint64)
-        home = np.searchsorted(least, self.batch["key"], side="right") - 1
-        kind = np.uint8 if len(least) <= 256 else np.uint16 if len(least) <= 65_536 else np.int64
-        order = np.argsort(home.astype(kind), kind="stable")  # of up to 16 bits: a radix sort
-        starts = np.searchsorted(home[order], np.arange(len(least) + 1))
-        self.batch = self.batch.take(order)
-        self.edges = least.tolist(), starts.tolist()
-
-    def inside(self, bucket: Bucket, columns: Iterable[str] | None = None) -> Batch:
-        """A batch's rows of the bucket."""
-        assert self.batch is not None
-        batch = self.batch if columns is None else self.batch.select(columns)
-        if self.edges is not None:
-            least, starts = self.edges
-            batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
-        return _inside(batch, bucket)
-
-    def names(self, pool: SegmentPool) -> Iterable[str]:
-        return self.batch.columns if self.batch is not None else pool.section(self.file, self.section).schema
 
 
 @dataclass
@@ -198,7 +124,7 @@ class Repository:
         cursors = {bucket.cursor for bucket in self.buckets}
         groups: list[list[Pending]] = []
         for part in ram:
-            if groups and _joins(groups[-1][-1], part, cursors):
+            if groups and joins(groups[-1][-1], part, cursors):
                 groups[-1].append(part)
             else:
                 groups.append([part])
@@ -401,13 +327,13 @@ class Repository:
         for name, column in result.columns.items():
             columns[name] = np.empty_like(column)
             columns[name][order] = column
-        out = _Outbox(lambda batch: emit(bucket, batch))
+        out = Outbox(lambda batch: emit(bucket, batch))
         for part in sorted(waiting, key=lambda part: part.serial):
             at = items.bases[part.serial]
             counts = items.counts[part.serial]
             if not chosen[at : at + sum(counts)].any():
                 continue  # not even its keys are read again
-            for rows, batch in _wanted_blocks(part, self.pool, bucket, counts, chosen, at):
+            for rows, batch in wanted_blocks(part, self.pool, bucket, counts, chosen, at):
                 mask = chosen[rows]
                 picked = batch if mask.all() else batch.filter(mask)
                 out.add(picked.with_(**{name: column[rows][mask] for name, column in columns.items()}))
@@ -463,60 +389,6 @@ class Repository:
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
 
 
-class _Outbox:
-    """Joins small batches into bounded ones."""
-
-    def __init__(self, emit: Callable[[Batch], None]) -> None:
-        self.emit = emit
-        self.rows = 0
-        self._held: list[Batch] = []
-        self._held_rows = self._held_bytes = 0
-
-    def add(self, batch: Batch) -> None:
-        if self._held and batch.schema != self._held[0].schema:
-            self.flush()
-        self._held.append(batch)
-        self._held_rows += batch.rows
-        self._held_bytes += batch.nbytes
-        if self._held_rows >= EMIT_ROWS or self._held_bytes >= EMIT_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._held_rows:
-            self.rows += self._held_rows
-            self.emit(Batch.concat(self._held))
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
-
-
-def _wanted_blocks(
-    part: Pending, pool: SegmentPool, bucket: Bucket, counts: list[int], chosen: Mask, at: int
-) -> Iterator[tuple[slice, Batch]]:
-    """Of the blocks that hold a chosen row, the rows inside the bucket and their places in `chosen`; other blocks are
-    not read. counts: rows inside the bucket of each block that meets it; at: place of the section's first row."""
-    if part.batch is not None:
-        inside = part.inside(bucket)
-        for start in range(0, inside.rows, EMIT_ROWS):
-            piece = inside.slice(start, start + EMIT_ROWS)
-            yield slice(at + start, at + start + piece.rows), piece
-        return
-    section = pool.section(part.file, part.section)
-    numbers = section.blocks_between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT).tolist()
-    for number, count in zip(numbers, counts):
-        rows = slice(at, at + count)
-        at += count
-        if chosen[rows].any():
-            yield rows, _inside(section.read(number), bucket)
-
-
-def _inside(batch: Batch, bucket: Bucket) -> Batch:
-    """The rows whose keys are in the bucket."""
-    if bucket.lo == 0 and bucket.hi == KEY_MAX:
-        return batch
-    keys = batch["key"]
-    mask = (keys >= np.uint64(bucket.lo)) & (keys <= np.uint64(bucket.hi))
-    return batch if mask.all() else batch.filter(mask)
-
-
 def _spread(name: str, parts: list[tuple[int, int, Array]], rows: int) -> Array:
     """A column of all rows from those sections that have it; zero elsewhere."""
     if not parts:
@@ -525,16 +397,3 @@ def _spread(name: str, parts: list[tuple[int, int, Array]], rows: int) -> Array:
     for start, stop, values in parts:
         column[start:stop] = values
     return column
-
-
-def _joins(before: Pending, after: Pending, cursors: set[int]) -> bool:
-    """Whether two pending batches may become one section: same operation and columns, neighbours in arrival, and no
-    bucket has merged the one without the other."""
-    return (
-        before.batch is not None
-        and after.batch is not None
-        and before.op == after.op
-        and before.serial + 1 == after.serial
-        and before.serial not in cursors
-        and before.batch.schema == after.batch.schema
-    )

@@ -14,7 +14,8 @@ import numpy as np
 
 from drum.kernels import Keys, Mask, match
 from drum.ragged import Array, Batch, Schema
-from drum.segment import Section, SectionWriter, SegmentPool
+from drum.segment import Section, SegmentPool
+from drum.writer import SectionWriter
 
 TIER = 8  # slices of one size that become one
 TIER_ROWS_LEAST = 4096  # slices smaller than TIER times this are of one size

@@ -27,7 +27,7 @@ from drum import (
     Result,
     Update,
 )
-from drum.repository import PART_SHIFT
+from drum.bucket import PART_SHIFT
 
 GOLDEN = 0x9E3779B97F4A7C15
 URL = {"key": "u8", "id": "u4", "url": BYTES}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import BYTES, Batch, Damaged, Files, Ragged, Segment, SegmentPool, SegmentWriter
-from drum.segment import BLOCK_BYTES, BLOCK_ROWS, HEADER
+from drum.codec import BLOCK_BYTES, BLOCK_ROWS, HEADER
 
 FILES = Files()
 LINK = {"key": "u8", "label": "u1", "url": BYTES}
