@@ -141,7 +141,7 @@ class State(IntEnum):
 class HostEntry:
     """An active host (origin). The frontier subclasses it to add what it needs: `class Host(HostEntry): __slots__ = …`.
 
-    key: name_key(origin); name: bare host name; clock_host: name_key(name); site: name_key(registrable domain).
+    key: name_key(origin); name: bare host name; clock_host: name_key(name); site: name_key(registrable domain), 0 none.
     address/address_until: as resolved, or known from the hosts drum; None or past: it will come out of `unresolved`.
     crawl_delay: seconds, from robots.txt; gap_floor: [site."x"].gap_host_seconds, None for the general one.
     """

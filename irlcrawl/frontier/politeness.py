@@ -22,20 +22,17 @@ of ten, BUbiNG's workbench of hosts inside addresses.
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
 
 from irlcrawl import config
 from irlcrawl.clock import Clock
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.errands import Errands
 from irlcrawl.frontier.gaps import Gaps, Outcome
 from irlcrawl.frontier.gates import DELAY_NAMES, Delay, Errand, Gate, HostEntry, Kind, Promise, State
 from irlcrawl.frontier.workbench import Workbench
 from irlcrawl.rows import name_key
 
 __all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "State"]
-
-_VISIT_SECONDS_LEAST = 0.1
-"""ready_pairs: how long a visit is counted to keep a clock that has no gap."""
 
 
 class Politeness:
@@ -48,7 +45,7 @@ class Politeness:
         self._unresolved: deque[HostEntry] = deque()  # some of them gone
         self._sites_nameless: dict[int, int] = {}  # site -> hosts in state UNRESOLVED or RESOLVING
         self._out: set[HostEntry] = set()
-        self._errands: dict[HostEntry, HostEntry] = {}  # parent -> its errand, waiting or leased
+        self._errands = Errands(self._gaps)
         self._nameless = 0  # hosts in state UNRESOLVED or RESOLVING
         self._resolving = 0  # ... of these, RESOLVING
 
@@ -61,7 +58,7 @@ class Politeness:
         now = self._clock.now()
         host = self._use(Kind.HOST, entry.clock_host, self._gaps.floor(entry))
         entry.gates = (host,)
-        if self._gaps.site > 0:
+        if self._gaps.site > 0 and entry.site:
             entry.gates = (host, self._use(Kind.SITE, entry.site, self._gaps.site))
         host.next = max(host.next, self.clocks.opened + self.gap_for(entry))
         self._queue(entry, now)
@@ -94,9 +91,8 @@ class Politeness:
         """A slot of `request_slot` that may be used now, its clocks held until `release`. Ask for it also when no
         worker has room for a visit: the visit that waits for the slot has it."""
         now = self._clock.now()
-        for entry in self._errands.values():  # at most one per visit that is out
-            due = self._errand_due(entry)
-            if due is not None and due <= now:
+        for due, entry in self._errands.dues():
+            if due <= now:
                 self._hold(entry)
                 return entry
         return None
@@ -137,7 +133,7 @@ class Politeness:
                 self._gaps.move(gate, entry, ended, fetch_s, outcome, retry_after)
                 self.clocks.moved(gate)
         self._out.discard(entry)
-        errand = self._errands.pop(entry, None)
+        errand = self._errands.take_from(entry)
         if errand is not None and errand.state == State.LEASED:
             self.release(errand, ended=now, again=False)
         elif errand is not None:
@@ -209,34 +205,9 @@ class Politeness:
             raise ValueError(f"request_slot: {parent!r} is not leased, or has an errand already")
         entry.errand = Errand(parent, token, self._clock.now())
         self.activate(entry)
-        self._errands[parent] = entry
-        self._pause(entry, entry.gates, fetch_s)
+        self._errands.add(entry, parent)
+        self._errands.pause(entry, entry.gates, self._clock.now(), fetch_s)
         return max(self.due(entry), entry.errand.not_before)
-
-    def _pause(self, entry: HostEntry, gates: tuple[Gate, ...], fetch_s: float = 0.0) -> None:
-        """Of clocks that an errand shares with its parent, the gap runs from now: the parent's request just ended."""
-        errand = entry.errand
-        if errand is None:
-            return
-        for gate in gates:
-            if gate.held and gate in errand.parent.gates:
-                gap = max(gate.gap, gate.backoff)
-                if gate.kind == Kind.HOST:
-                    gap = max(gap, entry.crawl_delay, errand.parent.crawl_delay, self._gaps.stretch(fetch_s))
-                errand.not_before = max(errand.not_before, self._clock.now() + gap)
-
-    def _errand_due(self, entry: HostEntry) -> float | None:
-        """When a waiting errand may start; None while it needs its address or a clock that another visit holds."""
-        errand = entry.errand
-        if errand is None or entry.state != State.WAITING:
-            return None
-        due = errand.not_before
-        for gate in entry.gates:
-            if not gate.held:
-                due = max(due, gate.next)
-            elif gate not in errand.parent.gates:
-                return None
-        return due
 
     # ---- questions
 
@@ -261,7 +232,7 @@ class Politeness:
 
     def visit_size(self, entry: HostEntry) -> int:
         """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap."""
-        if any(gate.users > 1 and gate.gap > 0 for gate in entry.gates[1:]):
+        if any(gate.users > 1 and (gate.gap > 0 or gate.backoff > 0) for gate in entry.gates[1:]):
             return 1
         gap = self.gap_for(entry)
         if gap <= 0:
@@ -274,7 +245,6 @@ class Politeness:
         return [
             Promise(gate.kind, gate.key, gap if gate.kind == Kind.HOST else max(gate.gap, gate.backoff))
             for gate in entry.gates
-            if gate.key
         ]
 
     def promises_out(self) -> list[Promise]:
@@ -284,9 +254,9 @@ class Politeness:
     def next_due(self) -> float | None:
         """When the next clock with a waiter comes due: later than now if pop() just returned None. None: nothing waits
         for a clock (but hosts may be leased, or wait for their address)."""
-        errands = [due for entry in self._errands.values() if (due := self._errand_due(entry)) is not None]
         due = self._bench.next_due(self._clock.now())
-        return min(errands if due is None else [due, *errands], default=None)
+        errands = (due for due, _ in self._errands.dues())
+        return min(errands if due is None else (due, *errands), default=None)
 
     @property
     def leased(self) -> int:
@@ -324,26 +294,9 @@ class Politeness:
         Stops counting at `limit`, and looking after 16 times as many clocks: too few then, when most are of one
         address. Cheap enough for every tick with a limit of some hundreds.
         """
-        now = self._clock.now()
-        horizon = now + within_s
-        pairs: set[tuple[int, int]] = set()
-        starts: dict[Gate, int] = {}  # address -> visits it can still start
-        sites: set[int] = set()
-        for gate in islice(self._bench.due(horizon), 16 * limit):
-            for entry in gate.some(_starts(gate, now, horizon)):
-                address = entry.gates[-1]
-                if address.kind != Kind.ADDRESS:
-                    if entry.site not in self._sites_nameless:
-                        sites.add(entry.site)
-                elif not address.held and address.next <= horizon and (address.key, entry.site) not in pairs:
-                    left = starts.get(address)
-                    left = _starts(address, now, horizon) if left is None else left
-                    if left:
-                        starts[address] = left - 1
-                        pairs.add((address.key, entry.site))
-            if len(pairs) + len(sites) >= limit:
-                break
-        return min(limit, len(pairs) + len(sites) + len(self._sites_nameless))
+        pairs, sites = self._bench.startable(self._clock.now(), within_s, limit)
+        unresolved = sum(site not in self._sites_nameless for site in sites)
+        return min(limit, pairs + unresolved + len(self._sites_nameless))
 
     def observe(
         self,
@@ -362,7 +315,7 @@ class Politeness:
         gates = [self._use(Kind.HOST, clock_host, self._gaps.floor(entry))]
         if address:
             gates.append(self._use_address(address))
-        if self._gaps.site > 0:
+        if self._gaps.site > 0 and site:
             gates.append(self._use(Kind.SITE, site, self._gaps.site))
         entry.gates = tuple(gates)
         for gate in gates:
@@ -444,8 +397,7 @@ class Politeness:
         """The entry uses its gates no more."""
         entry.state = State.IDLE
         gates, entry.gates = entry.gates, ()
-        if entry.errand is not None and self._errands.get(entry.errand.parent) is entry:
-            del self._errands[entry.errand.parent]
+        self._errands.end(entry)
         for gate in gates:
             self._unuse(gate, entry, now)
 
@@ -463,15 +415,10 @@ class Politeness:
         self._leave_address(entry, now)
         gate = self._use_address(entry.address)
         entry.gates = (*entry.gates, gate)
-        self._pause(entry, (gate,))
+        self._errands.pause(entry, (gate,), now)
 
     def _leave_address(self, entry: HostEntry, now: float) -> None:
         last = entry.gates[-1]
         if last.kind == Kind.ADDRESS:
             entry.gates = entry.gates[:-1]
             self._unuse(last, entry, now)
-
-
-def _starts(gate: Gate, now: float, horizon: float) -> int:
-    """Visits that a clock due before the horizon allows until then."""
-    return 1 + int((horizon - max(now, gate.next)) / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 
 from irlcrawl.frontier.gates import Delay, Gate, HostEntry, Kind, State
 
 TURNED_AWAY_MAX = 8
 """A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
 one reserved. Only hosts that share both of two clocks (an address and a site with a gap) with others ever need it."""
+
+_VISIT_SECONDS_LEAST = 0.1
+"""startable: how long a visit is counted to keep a clock that has no gap."""
 
 _DELAY = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
 
@@ -150,6 +154,33 @@ class Workbench:
             stack.append(2 * index + 1)
             stack.append(2 * index + 2)
 
+    def startable(self, now: float, within_s: float, limit: int) -> tuple[int, set[int]]:
+        """What could start within the next seconds: the number of distinct (address, site) pairs, an address counted at
+        most as often as its gap lets it start; and the sites of hosts that have no address yet. Stops at `limit` of
+        them, and after 16 times as many gates."""
+        horizon = now + within_s
+        pairs: set[tuple[int, int]] = set()
+        starts: dict[Gate, int] = {}  # address -> visits it can still start
+        sites: set[int] = set()
+        for gate in islice(self.due(horizon), 16 * limit):
+            for entry in gate.some(_starts(gate, now, horizon)):
+                address = entry.gates[-1]
+                if address.kind != Kind.ADDRESS:
+                    sites.add(entry.site)
+                elif not address.held and address.next <= horizon and (address.key, entry.site) not in pairs:
+                    left = starts[address] if address in starts else _starts(address, now, horizon)
+                    starts[address] = max(0, left - 1)
+                    if left:
+                        pairs.add((address.key, entry.site))
+            if len(pairs) + len(sites) >= limit:
+                break
+        return len(pairs), sites
+
 
 def _promised(older: HostEntry | None, entry: HostEntry) -> bool:
     return older is not None and older.ticket < entry.ticket
+
+
+def _starts(gate: Gate, now: float, horizon: float) -> int:
+    """Visits that a clock due before the horizon allows until then."""
+    return 1 + int((horizon - max(now, gate.next)) / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))

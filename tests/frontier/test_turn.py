@@ -1,5 +1,5 @@
-"""Turns over a made-up web, with workers played by hand: every URL once, the ledger at every commit, and exactly the same
-after any number of kills between any two steps (I1, I2)."""
+"""Turns over a made-up web, with workers played by hand: every URL once, the ledger at every commit, and exactly the
+same after any number of kills between any two steps (I1, I2)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class Player:
         self.state = State.open(self.job, self.config, self.clock)
         self.context = Context(self.config, self.state.seed, self.state.scope)
         self.inbox = [
-            name for n in sorted(self.state.streams) for name in recovery.recover_stream(self.state, self.config, n).harvests
+            name for n in sorted(self.state.streams) for name in recovery.recover_stream(self.state, self.config,
+            n).harvests
         ]
         self.turn(ready=False)
         self.ready = [host.run for host in self.state.runs.hosts()]
