@@ -9,6 +9,7 @@ How the frontier uses it:
         leases.append(polite.promises(entry))         # before the lease goes to a worker
         send(entry.address, urls=polite.visit_size(entry), gap=polite.gap_for(entry))
     due = polite.release(entry, ended=…, outcome="ok", again=more_urls)     # the worker said the visit is over
+    leases.append(polite.clocks.news(now))            # once per tick: what ended visits taught survives a kill too
     if due > now + horizon: polite.deactivate(entry)  # … and into the calendar
     while resolver.room and (entry := polite.unresolved()):                 # names, just ahead of need
         … polite.resolved(entry, address, expires) or polite.unresolvable(entry)
