@@ -146,14 +146,12 @@ def test_no_request_starts_before_its_gap_is_over(
     answers: list[tuple[float, str]], targets: list[str], gap: float, robots: Robots, delay: float, factor: float
 ) -> None:
     web, end = visit(answers, targets, gap, robots, delay, factor)
-    learnt = robots is Robots.RULES
-    lease_at = START
-    for (began, over, request, _), (start, _, following, _) in zip(web.log, web.log[1:], strict=False):
-        learnt = learnt or (end["robots"] is not None and not request.target.startswith(("/robots", "/elsewhere")))
-        page = following.url in {u.url for u in web.units if u.segment != NO_SEGMENT}
-        promised = max(gap, min(factor * (over - began), 300.0), delay if learnt and page else 0.0)
+    rules = robots is Robots.RULES or (end["robots"] or {}).get("state") == Robots.RULES
+    pages = {unit.url for unit in web.units if unit.segment != NO_SEGMENT}
+    for (began, over, *_), (start, _, following, _) in zip(web.log, web.log[1:], strict=False):
+        promised = max(gap, min(factor * (over - began), 300.0), delay if rules and following.url in pages else 0.0)
         assert start >= over + promised - 1e-6
-    assert all(start <= lease_at + 30.0 for start, *_ in web.log)
+    assert all(start <= START + 30.0 for start, *_ in web.log)
     _check_report(web, end, targets)
 
 

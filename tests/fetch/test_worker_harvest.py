@@ -137,7 +137,7 @@ def test_the_robots_log_goes_on_where_it_was_and_shows_damage(tmp_path: Path) ->
         RulesLog.read(Files(), str(tmp_path), pointers[2])
 
 
-def test_the_robots_log_is_on_the_disk_before_a_HNs_it(tmp_path: Path) -> None:
+def test_the_robots_log_is_on_the_disk_before_a_harvest_names_it(tmp_path: Path) -> None:
     done: list[str] = []
 
     class Watched(Files):
