@@ -132,7 +132,10 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         memory, seconds, cpu_s = _crawl(web, directory / "job", options)
         requests = audit.read(web.access_log)
         report = audit.report(requests, expected, oracle.disallowed(web))
-    pages = [r for r in requests if r.uri != "/robots.txt"]
+    for fault in ("missing", "unexpected", "repeated", "disallowed"):
+        for url in report[fault]:
+            print(f"bench crawl: {fault}: {url}", file=sys.stderr)
+    pages = [r for r in requests if r.uri != "/robots.txt" and (r.host, r.status) != audit.NOBODY]
     return {
         "bench": "crawl",
         "pages": len({r.url for r in pages}),

@@ -139,7 +139,8 @@ def test_a_link_between_hosts_of_the_web_is_not_overlooked(tmp_path: Path) -> No
         reach(tmp_path, [parse("http://a.test/")], None, ["b.test"])
 
 
-def test_an_encoded_name_finds_its_file(tmp_path: Path) -> None:
+def test_encoded_names(tmp_path: Path) -> None:
     (tmp_path / "ü b.html").write_text("")
     assert answer(tmp_path, parse("http://h.test/%C3%BC%20b.html"))[0] == 200
     assert answer(tmp_path, parse("http://h.test/%C3%BC%20b.html/"))[0] == 404
+    assert answer(tmp_path, parse("http://h.test/%C3%BC%2.html"))[0] == 400

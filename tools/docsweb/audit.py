@@ -23,6 +23,9 @@ RESOLUTION_S = 0.002
 
 _COPIED = ("host", "port", "address", "status", "method", "uri")
 
+NOBODY = ("_", 400)
+"""Host and status of a request that nginx could not parse: it never got to the Host header."""
+
 NAMED_MAX = 20
 """Examples that a report names of each fault."""
 
@@ -58,7 +61,7 @@ def read(path: Path) -> list[Request]:
 
 def report(requests: Iterable[Request], expected: set[str], disallowed: set[str]) -> dict[str, Any]:
     """Compares what was requested (robots.txt aside) with what had to be; each fault is a list of examples."""
-    pages = Counter(r.url for r in requests if r.uri != "/robots.txt")
+    pages = Counter(r.url for r in requests if r.uri != "/robots.txt" and (r.host, r.status) != NOBODY)
     missing = expected - pages.keys()
     forbidden = disallowed & pages.keys()
     return {

@@ -97,7 +97,7 @@ def answer(root: Path, url: Url) -> tuple[int, Path | None, Url | None]:
     """What nginx answers from the files: (status, the file sent if 200, the redirect's target if 301)."""
     path, mark, query = url.target.partition("?")
     plain = re.sub(rb"/{2,}", b"/", unquote_to_bytes(path))
-    if b"\0" in plain:
+    if b"\0" in plain or re.search("%(?![0-9a-fA-F]{2})", path):
         return 400, None, None
     file = os.fsencode(root) + plain
     if plain.endswith(b"/"):
