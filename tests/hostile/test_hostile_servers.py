@@ -4,19 +4,21 @@ leaves the worker as fit as before."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drum import Files
 from irlcrawl.archive import redo
 from irlcrawl.config import Config
-from irlcrawl.rows import Class, Reason
-from tests.fetch.driver import Driver, Harvested, crawl_config
+from irlcrawl.rows import Class, Reason, name_key
+from tests.fetch.driver import Driver, crawl_config
 from tests.fetch.loopback import Asked, Handler, Loopback, response
 
 Writer = asyncio.StreamWriter
@@ -29,24 +31,41 @@ def impatient(**fetch: float) -> Config:
     config.fetch.read_seconds = 0.3
     config.fetch.total_seconds = 1.0
     config.fetch.body_bytes_max = 100_000
+    config.fetch.decoded_bytes_max = 1 << 20
     for name, value in fetch.items():
         setattr(config.fetch, name, value)
     return config
 
 
-@contextlib.contextmanager
-def crawled(tmp_path: Path, page: bytes | Handler, config: Config | None = None) -> Iterator[tuple[Harvested, dict]]:
-    """The bad page is asked for, and then a good one by the same worker."""
+@dataclass
+class Crawled:
+    """What one worker made of many bad pages, asked for side by side, each of a host of its own."""
+
+    outcomes: dict[str, dict[str, Any]]  # by page
+    links: dict[str, int]
+    retries: list[dict[str, Any]]
+    archived: int
+    after: dict[str, Any]  # outcome of a good page, asked for when all was over
+
+
+def crawl(job: Path, pages: Mapping[str, bytes | Handler], config: Config) -> Crawled:
     good = response(b'<a href="/fine">')
-    with Loopback({"/bad": page, "/good": good}) as server, Driver(tmp_path, config or impatient()) as worker:
-        _, harvest = worker.crawl(f"http://a.test:{server.port}", ["/bad"])
-        _, after = worker.crawl(f"http://b.test:{server.port}", ["/good"])
-        assert after.outcomes[0]["cls"] == Class.FETCHED and len(after.links) == 1
-        (outcome,) = harvest.outcomes
-        yield harvest, outcome
+    served = {f"/{name}": page for name, page in pages.items()}
+    with Loopback({**served, "/good": good}) as server, Driver(job, config) as worker:
+        for name in pages:
+            worker.visit(f"http://{name}.test:{server.port}", [f"/{name}"])
+        for _ in pages:
+            worker.end()
+        harvest = worker.harvest()
+        _, after = worker.crawl(f"http://good.test:{server.port}", ["/good"])
         assert worker.stop() == 0
-    redo.recover(Files(), str(tmp_path / "warcs"), 0)
-    assert len(list(redo.units(Files(), str(tmp_path / "warcs"), 0))) == 2
+    redo.recover(Files(), str(job / "warcs"), 0)
+    names = {name_key(f"http://{name}.test:{server.port}".encode()): name for name in pages}
+    links = Counter(names[link["host"]] for link in harvest.links)
+    return Crawled(
+        {names[outcome["host"]]: outcome for outcome in harvest.outcomes}, links, harvest.retries,
+        len(list(redo.units(Files(), str(job / "warcs"), 0))), after.outcomes[0],
+    )  # fmt: skip
 
 
 async def silent(asked: Asked, writer: Writer) -> None:
@@ -132,72 +151,104 @@ async def closes_in_chunk(asked: Asked, writer: Writer) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize(
-    ("page", "reason"),
-    [
-        (silent, Reason.TIMEOUT), (header_drip, Reason.TIMEOUT), (endless_continue, Reason.TIMEOUT),
-        (endless_header_line, Reason.PROTOCOL), (endless_header_lines, Reason.PROTOCOL),
-        (endless_status, Reason.PROTOCOL),
-        (closes_at_once, Reason.LOST), (resets, Reason.LOST), (closes_in_header, Reason.LOST),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", Reason.PROTOCOL), (b"\x00\x01\x02\x03" * 100, Reason.PROTOCOL),
-        (b"HTTP/1.1 abc OK\r\n\r\n", Reason.PROTOCOL), (b"HTTP/1.1 200 OK\r\n: no name\r\n\r\n", Reason.PROTOCOL),
-        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Reason.PROTOCOL),
-        (OK_HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", Reason.PROTOCOL),
-        (OK_HEAD + b"Content-Length: -1\r\n\r\n", Reason.PROTOCOL),
-    ],
-)  # fmt: skip
-def test_no_response_has_a_reason_and_an_end(tmp_path: Path, page: bytes | Handler, reason: Reason) -> None:
-    with crawled(tmp_path, page) as (_, outcome):
-        assert (outcome["cls"], outcome["reason"]) == (Class.FAILED, reason)
-        assert outcome["status"] < 0
+NO_RESPONSE: dict[str, tuple[bytes | Handler, Reason]] = {
+    "silent": (silent, Reason.TIMEOUT),
+    "header-drip": (header_drip, Reason.TIMEOUT),
+    "endless-continue": (endless_continue, Reason.TIMEOUT),
+    "endless-header-line": (endless_header_line, Reason.PROTOCOL),
+    "endless-header-lines": (endless_header_lines, Reason.PROTOCOL),
+    "endless-status": (endless_status, Reason.PROTOCOL),
+    "closes-at-once": (closes_at_once, Reason.LOST),
+    "resets": (resets, Reason.LOST),
+    "closes-in-header": (closes_in_header, Reason.LOST),
+    "ssh": (b"SSH-2.0-OpenSSH_9.2\r\n", Reason.PROTOCOL),
+    "binary": (b"\x00\x01\x02\x03" * 100, Reason.PROTOCOL),
+    "status-no-number": (b"HTTP/1.1 abc OK\r\n\r\n", Reason.PROTOCOL),
+    "no-name": (b"HTTP/1.1 200 OK\r\n: no name\r\n\r\n", Reason.PROTOCOL),
+    "switching": (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Reason.PROTOCOL,
+    ),
+    "two-lengths": (OK_HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", Reason.PROTOCOL),
+    "negative-length": (OK_HEAD + b"Content-Length: -1\r\n\r\n", Reason.PROTOCOL),
+}  # fmt: skip
+
+BROKEN_BODY: dict[str, bytes | Handler] = {
+    "body-drip": body_drip, "body-stall": body_stall, "closes-in-body": closes_in_body,
+    "closes-in-chunk": closes_in_chunk,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("page", [body_drip, body_stall, closes_in_body, closes_in_chunk])
-def test_a_body_that_breaks_off_is_kept_as_far_as_it_came_and_marked(tmp_path: Path, page: Handler) -> None:
-    with crawled(tmp_path, page) as (harvest, outcome):
-        assert (outcome["cls"], outcome["reason"], outcome["status"]) == (Class.FETCHED, Reason.TRUNCATED, 200)
-        assert b",truncated=" in outcome["line"] and len(harvest.links) == 1
+def bomb(depth: int) -> bytes:
+    data = b'<a href="/inside">' + bytes(50 << 20)
+    for _ in range(depth):
+        data = gzip.compress(data, 6)
+    return response(data, "Content-Encoding: " + ", ".join(["gzip"] * depth))
 
 
-@pytest.mark.parametrize("page", [body_stall, closes_in_body])
-def test_a_body_that_breaks_off_is_asked_for_again_first(tmp_path: Path, page: Handler) -> None:
+NONSENSE: dict[str, bytes | Handler] = {
+    "not-gzip": response(b"not gzip", "Content-Encoding: gzip"),
+    "no-coding": response(b"<a href='http://[::1'>", "Content-Encoding: x, y"),
+    "no-charset": response(b"\xff\xfe<\x00a\x00", kind="text/html; charset=no-such-charset"),
+    "no-type": response(b"", kind=""),
+    "bad-html": response(b"<a href='/\x00'><base href='javascript:x'><a href='\xf0\x9f'>" + b"<div>" * 5000),
+    "bad-location": response(b"", "Location: http://[bad", status="301 Moved"),
+    "empty-location": response(b"", "Location: ", status="302 Found"),
+    "high-location": response(b"", "Location: \xff\xfe/x", status="302 Found"),
+    "odd-status": response(b"x", status="999 Odd"),
+    "odd-headers": response(b"x", "X-Robots-Tag: ,:,,none:", "Refresh: 0;;url"),
+}
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+    pages: dict[str, bytes | Handler] = {name: page for name, (page, _) in NO_RESPONSE.items()}
+    pages |= {**BROKEN_BODY, **NONSENSE, "endless-body": endless_body, "bomb": bomb(1), "bomb-in-bomb": bomb(3)}
+    return crawl(tmp_path_factory.mktemp("hostile"), pages, impatient())
+
+
+def test_the_worker_is_as_fit_as_before_and_archived_every_outcome(crawled: Crawled) -> None:
+    assert crawled.after["cls"] == Class.FETCHED
+    assert crawled.archived == len(crawled.outcomes) + 1
+
+
+@pytest.mark.parametrize("name", NO_RESPONSE)
+def test_no_response_has_a_reason_and_an_end(crawled: Crawled, name: str) -> None:
+    outcome = crawled.outcomes[name]
+    assert (outcome["cls"], outcome["reason"]) == (Class.FAILED, NO_RESPONSE[name][1])
+    assert outcome["status"] < 0 and b",detail=" in outcome["line"]
+
+
+@pytest.mark.parametrize("name", BROKEN_BODY)
+def test_a_body_that_breaks_off_is_kept_as_far_as_it_came_and_marked(crawled: Crawled, name: str) -> None:
+    outcome = crawled.outcomes[name]
+    assert (outcome["cls"], outcome["reason"], outcome["status"]) == (Class.FETCHED, Reason.TRUNCATED, 200)
+    assert b",truncated=" in outcome["line"] and crawled.links[name] == 1
+
+
+def test_a_body_that_breaks_off_is_asked_for_again_first(tmp_path: Path) -> None:
+    """But for one still coming when its time is up: a repeat would bring no more of it."""
     config = impatient()
     config.politeness.retries_max = 1
-    with crawled(tmp_path, page, config) as (harvest, outcome):
-        assert outcome["cls"] == Class.RETRY and len(harvest.retries) == 1 and harvest.links == []
+    crawled = crawl(tmp_path, BROKEN_BODY, config)
+    assert {name for name, outcome in crawled.outcomes.items() if outcome["cls"] == Class.FETCHED} == {"body-drip"}
+    assert len(crawled.retries) == 3 and set(crawled.links) == {"body-drip"}
 
 
-def test_an_endless_body_costs_its_bound(tmp_path: Path) -> None:
-    with crawled(tmp_path, endless_body) as (_, outcome):
-        assert (outcome["cls"], outcome["reason"]) == (Class.FETCHED, Reason.TRUNCATED)
-        assert outcome["bytes"] <= 100_000 + 1000
+def test_an_endless_body_costs_its_bound(crawled: Crawled) -> None:
+    outcome = crawled.outcomes["endless-body"]
+    assert (outcome["cls"], outcome["reason"]) == (Class.FETCHED, Reason.TRUNCATED)
+    assert outcome["bytes"] <= 100_000 + 1000
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_a_decompression_bomb_costs_its_bound(tmp_path: Path, depth: int) -> None:
-    bomb = b'<a href="/inside">' + bytes(50 << 20)
-    for _ in range(depth):
-        bomb = gzip.compress(bomb, 6)
-    page = response(bomb, "Content-Encoding: " + ", ".join(["gzip"] * depth))
-    with crawled(tmp_path, page, impatient(decoded_bytes_max=1 << 20)) as (harvest, outcome):
-        assert outcome["cls"] == Class.FETCHED and outcome["bytes"] < 100_000
-        assert len(harvest.links) == 1
+@pytest.mark.parametrize("name", ["bomb", "bomb-in-bomb"])
+def test_a_decompression_bomb_costs_its_bound(crawled: Crawled, name: str) -> None:
+    assert crawled.outcomes[name]["cls"] == Class.FETCHED and crawled.outcomes[name]["bytes"] < 100_000
+    assert crawled.links[name] == 1
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        response(b"not gzip", "Content-Encoding: gzip"), response(b"<a href='http://[::1'>", "Content-Encoding: x, y"),
-        response(b"\xff\xfe<\x00a\x00", kind="text/html; charset=no-such-charset"), response(b"", kind=""),
-        response(b"<a href='/\x00'><base href='javascript:x'><a href='\xf0\x9f'>" + b"<div>" * 5000),
-        response(b"", "Location: http://[bad", status="301 Moved"), response(b"", "Location: ", status="302 Found"),
-        response(b"", "Location: \xff\xfe/x".encode("latin-1").decode("latin-1"), status="302 Found"),
-        response(b"x", status="999 Odd"), response(b"x", "X-Robots-Tag: ,:,,none:", "Refresh: 0;;url"),
-    ],
-)  # fmt: skip
-def test_nonsense_in_a_response_is_a_response(tmp_path: Path, page: bytes) -> None:
-    with crawled(tmp_path, page) as (_, outcome):
-        assert outcome["cls"] == Class.FETCHED
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_in_a_response_is_a_response(crawled: Crawled, name: str) -> None:
+    assert crawled.outcomes[name]["cls"] == Class.FETCHED
 
 
 def test_a_hundred_slow_servers_do_not_hold_up_a_fast_one(tmp_path: Path) -> None:
