@@ -16,7 +16,6 @@ from tools.docsweb.serve import ServedSet, Web
 from tools.docsweb.sets import cache_dir
 from tools.docsweb.urls import Url
 
-
 UNPARSED = 400
 """nginx refuses a malformed percent-encoding before it reads the Host header, so its log cannot tell whose URL it was:
 audit leaves those requests out, and so must what is expected."""
