@@ -1,6 +1,6 @@
 """The links of a page: which URLs it names, in stored form, each with the way it names them.
 
-Lexbor builds the tree a browser would; pages built to make that costly are read by `page.scan` instead. Taken are
+Lexbor builds the tree a browser would, of pages too small to make that costly; `page.scan` reads the others. Taken are
 `<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, `<meta http-equiv=refresh>`, and by option
 link-like strings in scripts, all resolved against the first `<base>`. References are cut at the fragment and made
 distinct before they are resolved: that is more than half of them, and resolving is the dear part.
@@ -34,7 +34,6 @@ SCRIPT_TYPES = frozenset({
 })  # fmt: skip
 
 _WANTED = "a[href],area[href],link[href],iframe[src],frame[src],meta[content],base[href]"
-_WANTED_TAGS = frozenset({"a", "area", "link", "iframe", "frame", "meta", "base"})
 _LINK_RELS = {"canonical": Source.CANONICAL, "alternate": Source.LINK, "next": Source.LINK}
 
 Get = Callable[[str], str | None]
@@ -119,8 +118,8 @@ _LOOKS_LIKE_HTML = re.compile(
 
 
 def _elements(markup: bytes) -> Iterable[Element]:
-    if scan.costly(markup):
-        return scan.elements(markup.decode("utf-8", "replace"), _WANTED_TAGS)
+    if not scan.for_tree(markup):
+        return scan.elements(markup.decode("utf-8", "replace"))
     elements: Sequence[Element] = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS).css(_WANTED)
     return elements
 
