@@ -24,8 +24,7 @@ from irlcrawl.job import JobDir
 from tools.sampleweb.server import Ask, Reply
 
 AGENT = "irlcrawl-test/1.0 (+https://crawl.test/; crawl@crawl.test)"
-WARCIO = "import sys; sys.modules['brotli'] = None; from warcio.cli import main; main()"
-"""warcio fails on `br` payloads when the module brotli is Google's (webrecorder/warcio#73); without it, it leaves them be."""
+WARCIO = "from warcio.cli import main; main()"
 NO_GAPS = {
     "politeness.gap_host_seconds": 0,
     "politeness.gap_host_factor": 0,
