@@ -18,7 +18,7 @@ from irlcrawl.job import ExitCode, JobError
 from irlcrawl.watch.control import ControlError
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotli", "faust-cchardet", "google-re2", "isal", "numpy", "protego", "publicsuffixlist",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "isal", "numpy", "protego", "publicsuffixlist",
     "rich", "selectolax", "url-py", "uvloop", "xxhash", "zstandard",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-import brotli
+import brotlicffi
 import zstandard
 from isal import isal_zlib
 
@@ -24,7 +24,7 @@ CODINGS_MAX = 4
 ZSTD_WINDOW_MAX = 8 << 20
 """RFC 9659: what a zstd content coding may ask for."""
 
-_ERRORS = (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError, EOFError)
+_ERRORS = (zlib.error, isal_zlib.error, brotlicffi.error, zstandard.ZstdError, EOFError)
 
 
 def decode(body: bytes, content_encoding: str | None, limit: int) -> tuple[bytes, bool]:
@@ -90,7 +90,7 @@ def _inflate(decoder: Any, body: bytes, at: int) -> Generator[bytes, None, int]:
 
 
 def _brotli(body: bytes) -> Iterator[bytes]:
-    decoder = brotli.Decompressor()
+    decoder = brotlicffi.Decompressor()
     piece = decoder.process(body, output_buffer_limit=PIECE)
     while piece:  # also when it is finished: output may be left
         yield piece

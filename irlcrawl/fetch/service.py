@@ -249,7 +249,7 @@ class Worker:
             self._failed.set_exception(error)
 
 
-async def serve(sock: socket.socket, job: Path, stream: int, files: Files) -> None:
+async def serve(sock: socket.socket, job: Path, files: Files) -> None:
     """A worker on `sock` until the wire closes. Raises what made it impossible to go on."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     worker: Worker | None = None
@@ -259,13 +259,13 @@ async def serve(sock: socket.socket, job: Path, stream: int, files: Files) -> No
         try:
             if worker is not None:
                 worker.on_message(message)
-            elif message["t"] == "hello" and message["stream"] == stream:
+            elif message["t"] == "hello":
                 worker = Worker(message, job, wire, files)
                 running = asyncio.ensure_future(worker.run())
                 running.add_done_callback(lambda task: None if task.cancelled() else close(task.exception()))
-                wire.send({"t": "ready", "stream": stream, "pid": os.getpid()})
+                wire.send({"t": "ready", "stream": message["stream"], "pid": os.getpid()})
             else:
-                raise WireError(f"the first message is a hello for stream {stream}, not {message['t']!r}")
+                raise WireError(f"the first message is a hello, not {message['t']!r}")
         except Exception as error:  # into the future that ends the process
             close(error)
 
@@ -286,6 +286,6 @@ def _entries(texts: Sequence[str]) -> list[bytes]:
     return [text.encode("ascii") for text in texts]
 
 
-def run(sock: socket.socket, job: Path, stream: int) -> None:
+def run(sock: socket.socket, job: Path) -> None:
     """serve() on uvloop and the real file system."""
-    uvloop.run(serve(sock, job, stream, Files()))
+    uvloop.run(serve(sock, job, Files()))

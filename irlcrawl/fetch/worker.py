@@ -1,4 +1,4 @@
-"""A fetch worker's process: `python -m irlcrawl.fetch.worker --fd N --stream S --job PATH`, started by the frontier.
+"""A fetch worker's process: `python -m irlcrawl.fetch.worker --fd N --job PATH`, started by the frontier.
 
 It takes visits from its pipe (irlcrawl.wire) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL
 when its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
@@ -64,15 +64,14 @@ def _prepare_process() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="irlcrawl.fetch.worker", description="A fetch worker; irlcrawl starts it.")
     parser.add_argument("--fd", type=int, required=True, help="inherited end of a socket pair")
-    parser.add_argument("--stream", type=int, required=True, help="number of the worker's archive and harvests")
     parser.add_argument("--job", type=Path, required=True, help="directory of the crawl")
     arguments = parser.parse_args(argv)
     _prepare_process()
-    logging.basicConfig(stream=sys.stderr, format=f"worker {arguments.stream}: %(message)s")
+    logging.basicConfig(stream=sys.stderr, format=f"worker {os.getpid()}: %(message)s")
     service = _import_service()
     gc.freeze()  # what was imported stays: no collection need look at it again
     try:
-        service.run(socket.socket(fileno=arguments.fd), arguments.job, arguments.stream)
+        service.run(socket.socket(fileno=arguments.fd), arguments.job)
     except OSError as error:
         _log.exception("cannot go on")
         return EXIT_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1

@@ -42,8 +42,8 @@ class Calendar:
 
     def next_due(self) -> float | None:
         """When the first row is due; None when there is none."""
-        labels, _ = self._fifo.counts()
-        return float(labels[0]) if len(labels) else None
+        first = self._fifo.first
+        return None if first is None else float(first)
 
     def tidy(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
         """Join small sections when many have gathered."""

@@ -210,15 +210,15 @@ class Dispatcher:
 
     def dispatch(self, allowance: int) -> int:
         """Lease whatever may be leased now, at most `allowance` URLs. Returns how many were."""
+        while errand := self.politeness.pop_errand():  # also when the workers are full: their visits wait for it
+            assert isinstance(errand, Host)
+            self.slots.grant(errand)
         leased = 0
         while leased < allowance and self._fleet.capacity:
             entry = self.politeness.pop()
             if entry is None:
                 break
             assert isinstance(entry, Host)
-            if entry.errand is not None:
-                self.slots.grant(entry)
-                continue
             link = self._fleet.choose(entry.worker)
             assert link is not None  # there was capacity
             leased += self._lease(entry, link, allowance - leased)
@@ -289,6 +289,8 @@ class Dispatcher:
             host.record.learn_robots(robots["state"], robots["until"], rules, robots["crawl_delay"])
         if silent:
             host.record.failed(now)
+            self._resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
+            host.address_until = 0.0
             self.counts.visits_failed += 1
         elif message["requests"]:
             host.record.answered(now)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,31 +43,17 @@ class Fleet:
 
     def __init__(
         self,
-        job: str,
-        lock_fd: int,
         visits_max: int,
         on_message: Callable[[Link, Message], None],
         on_lost: Callable[[Link], None],
     ) -> None:
-        self._job = job
-        self._lock_fd = lock_fd
         self._visits_max = visits_max
         self._on_message = on_message
         self._on_lost = on_lost
         self.links: list[Link] = []
 
-    def spawn(self, stream: int) -> tuple[Link, socket.socket]:
-        """Start a worker process; `connect` makes the pipe live. Two steps: processes start while the state opens."""
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno())]
-        command += ["--stream", str(stream), "--job", self._job]
-        process = subprocess.Popen(
-            command, pass_fds=(theirs.fileno(), self._lock_fd), close_fds=True, stdin=subprocess.DEVNULL
-        )
-        theirs.close()
-        return Link(stream, process), ours
-
     async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
+        """Take in a worker that was started (fetch/process.py)."""
         link.wire = await open_wire(
             sock, lambda message: self._on_message(link, message), lambda error: self._closed(link, error)
         )

@@ -56,11 +56,7 @@ class Frontier:
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.politeness = Politeness(clock, config.politeness, self.clocks)
         self._resolver = Resolver(config.network, clock)
-        lock_fd = state.job.lock_fd
-        assert lock_fd is not None  # whoever opened the state holds the job
-        self.fleet = Fleet(
-            str(state.job.path), lock_fd, config.fetch.visits_per_worker, self._on_message, self._on_lost
-        )
+        self.fleet = Fleet(config.fetch.visits_per_worker, self._on_message, self._on_lost)
         self._leases_path = os.path.join(state.dir, "leases.log")
         self.hosts = Dispatcher(
             config, clock, self.clocks, self.politeness, self._resolver, state.runs, self.fleet,
@@ -93,7 +89,7 @@ class Frontier:
         bring every host with URLs in runs into memory."""
         state, now = self.state, self.clock.now()
         found = LeaseLog.read(state.files, self._leases_path)
-        self.clocks.load(state.clock_log.sections(), now, self.config.politeness.retry_after_max_seconds)
+        self.clocks.load(state.clock_log.sections(), now)
         self.clocks.open(now, found.promises, found.rebooted and state.catalog.number > 1)
         harvests: list[str] = []
         for stream in sorted(streams):
@@ -145,6 +141,8 @@ class Frontier:
         while True:
             now = self.clock.now()
             self._check_limits(now)
+            if news := self.clocks.news(now):
+                self.hosts.leases.append(news)
             if self._stop_code is None:
                 self.hosts.resolve_ahead()
                 self.hosts.dispatch(self._allowance())

@@ -17,7 +17,7 @@ def status(frontier: Frontier, state_name: str) -> dict[str, Any]:
     """The record; cheap enough for twice a second."""
     state, hosts, politeness = frontier.state, frontier.hosts, frontier.politeness
     ledger, counters = state.ledger, state.counters
-    ready = politeness.ready_pairs(0.0)
+    ready = politeness.ready
     stat = os.statvfs(state.job.path)
     return {
         "state": state_name,

@@ -239,10 +239,7 @@ class State:
 
     def delete_unnamed(self, files: Iterable[str]) -> None:
         """After a commit: delete what lost its name with it, and those of `files` that it did not name."""
-        gone = [file for file in files if not self.catalog.names(file)]
-        for file in gone:
-            self.files.unlink(os.path.join(self.dir, file), missing_ok=True)
-        self.pool.forget([*gone, *self.catalog.collect()])
+        self.pool.forget(self.catalog.collect(written=files))
 
     def close(self) -> None:
         self.log.close()

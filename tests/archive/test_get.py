@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-import brotli
+import brotlicffi as brotli
 import pytest
 import zstandard
 

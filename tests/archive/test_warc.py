@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import brotli
+import brotlicffi as brotli
 import pytest
 import zstandard
 from hypothesis import example, given, settings

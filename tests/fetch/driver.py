@@ -48,8 +48,7 @@ class Driver:
         self._inbox: list[Message] = []
         self.sock, theirs = socket.socketpair()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno()), "--stream", str(stream),
-             "--job", str(job)],
+            [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno()), "--job", str(job)],
             pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()},
         )  # fmt: skip
         theirs.close()

@@ -8,7 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable
 
-import brotli
+import brotlicffi as brotli
 import pytest
 import zstandard
 from hypothesis import given

@@ -94,7 +94,7 @@ def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, error: Exception | None, code: int) -> None:
     class Service:
         @staticmethod
-        def run(sock: socket.socket, job: Path, stream: int) -> None:
+        def run(sock: socket.socket, job: Path) -> None:
             sock.close()
             if error is not None:
                 raise error

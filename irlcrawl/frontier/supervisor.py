@@ -1,0 +1,171 @@
+"""A run of a crawl: opens JOB's state, starts the workers, answers signals and the control socket, ends with a code.
+
+The process that runs it is the frontier; workers are its children and die with it. Whatever happens, what was
+committed is whole: the next start recovers the rest (frontier/recovery.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from drum import Edits
+from irlcrawl.clock import SystemClock
+from irlcrawl.config import Config
+from irlcrawl.fetch.process import Started, start_worker
+from irlcrawl.frontier.fleet import Link
+from irlcrawl.frontier.frontier import Frontier
+from irlcrawl.frontier.seeding import write_seeds
+from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.harvest import harvest_name
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.watch.control import serve
+
+if TYPE_CHECKING:
+    from irlcrawl.seeds import Seed
+    from irlcrawl.watch.progress import Progress
+
+STOP_SECONDS = 8.0
+"""A clean stop that takes longer drops what is in flight: both kinds are over, and committed, within 10 s."""
+
+_log = logging.getLogger("irlcrawl.crawl")
+
+
+class Supervisor:
+    """One run of a crawl; `run` is called once."""
+
+    def __init__(self, job: JobDir, config: Config, progress: Progress) -> None:
+        self.job, self.config, self.progress = job, config, progress
+        self.clock = SystemClock()
+        self.frontier: Frontier | None = None
+        self._stops = 0
+        self._started: list[Started] = []
+        self._idle: list[Started] = []  # of them, without a stream yet
+
+    def run(self, seeds: Sequence[Seed], first: Started) -> ExitCode:
+        """Crawl with `first` and as many more workers as the configuration says. OSError (the disk), Damaged."""
+        self._started, self._idle = [first], [first]
+        try:
+            return uvloop.run(self._run(seeds))
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                _log.error("no room left on the disk of %s; what was committed is safe", self.job.path)
+                return ExitCode.DISK_FULL
+            raise
+        finally:
+            self._end_processes()
+
+    async def _run(self, seeds: Sequence[Seed]) -> ExitCode:
+        self._listen_to_signals()
+        state = State.open(self.job, self.config, self.clock)
+        try:
+            frontier = self.frontier = Frontier(state, self.config, self.clock)
+            control = await serve(self.job.socket, {"status": self._on_status, "stop": self._on_stop})
+            try:
+                return await self._crawl(frontier, state, seeds)
+            finally:
+                await control.close()
+        finally:
+            state.close()
+
+    async def _crawl(self, frontier: Frontier, state: State, seeds: Sequence[Seed]) -> ExitCode:
+        old = list(state.streams)
+        streams = self._new_streams(state, self.config.crawl.workers or os.cpu_count() or 1)
+        await frontier.open(self._seed(state, seeds), old)
+        for stream in streams:
+            await self._add_worker(frontier, stream)
+        frontier.replace = self._replace
+        frontier.on_tick = lambda: self.progress.tick(frontier.status)
+        if self._stops:
+            frontier.stop(ExitCode.INTERRUPTED)
+        return await frontier.run()
+
+    async def _add_worker(self, frontier: Frontier, stream: int) -> None:
+        """Give a worker its stream; the first one was started before."""
+        if self._idle:
+            started = self._idle.pop()
+        else:
+            assert self.job.lock_fd is not None
+            started = start_worker(self.job.path, self.job.lock_fd)
+            self._started.append(started)
+        await frontier.fleet.connect(Link(stream, started.process), started.sock, frontier.hello(stream))
+
+    def _new_streams(self, state: State, count: int) -> list[int]:
+        """Stream numbers for new workers, committed before they write anything under them."""
+        first: int = state.catalog.get("stream-next")
+        streams = list(range(first, first + count))
+        edits = Edits()
+        edits.set("stream-next", first + count)
+        for stream in streams:
+            state.streams[stream] = {"next": 0, "warc": [0, 0]}
+            edits.set(f"streams/{stream}", state.streams[stream])
+        state.catalog.commit(edits)
+        return streams
+
+    def _seed(self, state: State, seeds: Sequence[Seed]) -> str | None:
+        if not seeds:
+            return None
+        number = state.streams[SEEDS_STREAM]["next"]
+        while state.files.exists(os.path.join(state.dir, _seed_name(number))):
+            number += 1
+        return write_seeds(state, self.config, seeds, number)
+
+    async def _replace(self, dead: Link) -> None:
+        """Another worker for one that died."""
+        assert self.frontier is not None
+        (stream,) = self._new_streams(self.frontier.state, 1)
+        await self._add_worker(self.frontier, stream)
+        self.progress.note(f"worker {dead.stream} died; worker {stream} took its place")
+
+    def _end_processes(self) -> None:
+        """Workers end by themselves when their pipe closes; what is left after an error is not waited for long."""
+        for process, sock in self._started:
+            sock.close()  # nothing where the loop owned it
+            if process.poll() is None and (self.frontier is None or self.frontier.ending is None):
+                process.kill()
+        for process, _ in self._started:
+            process.wait()
+
+    # -- being told to stop ----------------------------------------------------------------------------------------
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+
+    def _on_signal(self) -> None:
+        self._stops += 1
+        frontier = self.frontier
+        if frontier is None:
+            return
+        if self._stops == 1:
+            self.progress.note("stopping: waiting for what is in flight (a second signal drops it)")
+            self._stop()
+        else:
+            frontier.abort(ExitCode.FORCED)
+
+    def _stop(self) -> None:
+        assert self.frontier is not None
+        self.frontier.stop(ExitCode.INTERRUPTED)
+        asyncio.get_running_loop().call_later(STOP_SECONDS, self.frontier.abort, None)
+
+    def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:
+        del request
+        assert self.frontier is not None
+        return self.frontier.status()
+
+    def _on_stop(self, request: dict[str, Any]) -> str:
+        del request
+        self._stop()
+        return "stopping"
+
+
+def _seed_name(number: int) -> str:
+    return harvest_name(SEEDS_STREAM, number)
