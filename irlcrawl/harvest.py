@@ -14,8 +14,8 @@ and on `outcomes` the meta
 where `warc` is the end of the last unit it covers. Numbers of a stream count up from 0 without a gap; a harvest covers
 the units between its predecessor's `warc` and its own. COUNTERS: `pages` (responses, robots.txt not counted), `bytes`
 (received, robots.txt counted), `links` (in scope, those in `links` and those dropped), `duplicates` (in scope, dropped:
-an earlier link of this stream has the key), `out_of_scope`, and the ledger's done classes `fetched`, `failed`,
-`excluded` {reason: n}, `retries`.
+an earlier link of this stream has the key), `out_of_scope`, `unparsed` (pages that broke a parser), and the ledger's
+done classes `fetched`, `failed`, `excluded` {reason: n}, `retries`.
 
 The robots log `robots-SSSS.log` is append-only: u32 length, u64 xxh3 of the text, the text. Facts, leases and host
 records point to a text by [log, offset, length]. It is on the disk before a harvest names it; any process may read it.
@@ -74,6 +74,7 @@ class Yield:
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
     out_of_scope: int = 0
+    unparsed: bool = False  # the page broke its parser
 
 
 def harvest_name(stream: int, number: int) -> str:
@@ -165,6 +166,7 @@ class Counters:
     fetched: int = 0
     failed: int = 0
     retries: int = 0
+    unparsed: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
 
     def count(self, cls: int, reason: int, status: int, received: int) -> None:
@@ -265,6 +267,7 @@ class HarvestBuilder:
         self.counters.count(cls, reason, status, received)
         self.counters.links += len(found.links)
         self.counters.out_of_scope += found.out_of_scope
+        self.counters.unparsed += found.unparsed
         self._outcomes.fresh.append(found.outcome)
         self._line_bytes += len(line)
         self._links.fresh += found.links

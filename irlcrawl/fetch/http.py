@@ -5,7 +5,8 @@ The client connects to `Request.address` and to nothing else: the URL it is give
 nothing to resolve, and pooled connections are kept apart by (address, port, TLS, name). Nothing is followed, decoded or
 remembered: no redirects, no cookies, no proxies from the environment, no content decoding.
 
-Memory is bounded whatever servers send: a header by `fetch.header_bytes_max`; a body by BODY_FREE_BYTES, past which it
+Memory is bounded whatever servers send: a header by `fetch.header_bytes_max` (a line of it while it arrives, at most
+HEADER_LINES_MAX of them; all of it when it is complete); a body by BODY_FREE_BYTES, past which it
 needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle connections by IDLE_MAX.
 """
 
@@ -33,6 +34,7 @@ BODY_LARGE_MAX = 8
 IDLE_MAX = 256
 IDLE_SECONDS = 15.0
 HEADER_LINES_MAX = 256
+DETAIL_CHARS_MAX = 200
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 
 _log = logging.getLogger(__name__)
@@ -162,7 +164,7 @@ class Fetcher:
                 await self._exchange(request, headers, result, body)
         except Exception as error:  # every kind has its reason; one of no known kind is logged with its traceback
             result.reason = _reason_of(error)
-            result.detail = f"{type(error).__name__}: {error}"
+            result.detail = f"{type(error).__name__}: {error}"[:DETAIL_CHARS_MAX]
             result.stale = reused and result.exchange is None and isinstance(error, _Dropped)
             if result.exchange is not None:
                 _cut_short(result, error, bool(body))

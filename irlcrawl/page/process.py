@@ -7,6 +7,7 @@ body as received), the location, and the crawl's configuration, seed and committ
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from irlcrawl.archive import crawllog
@@ -22,6 +23,8 @@ from irlcrawl.url import SiteOf, canonical, host_of
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 NAMES_MAX = 65_536
+
+_log = logging.getLogger(__name__)
 
 
 class Context:
@@ -60,7 +63,12 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
     if unit.cls == Class.RETRY:
         found.retry = _retry(unit, context)
     elif unit.cls == Class.FETCHED and exchange is not None:
-        _discover(unit, exchange, context, found)
+        try:
+            _discover(unit, exchange, context, found)
+        except Exception:  # a page that breaks a parser costs its links; replay would meet it again at every start
+            _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
+            found.links, found.pairs, found.scope, found.out_of_scope = [], [], [], 0
+            found.unparsed = True
     return found
 
 

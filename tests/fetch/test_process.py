@@ -138,6 +138,18 @@ def test_a_retry_is_the_same_row_one_request_older() -> None:
     assert (row["key"], row["site"], row["host"]) == (again.key, name_key(b"a.test"), name_key(b"http://a.test"))
 
 
+def test_a_page_that_breaks_a_parser_costs_its_links_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("irlcrawl.page.process.extract", broken)
+    found = process(unit("http://a.test/poison"), exchange(b"<a href=/x>"), LOCATION, context())
+    assert found.unparsed and found.links == [] and found.outcome[4] == Class.FETCHED
+    assert "http://a.test/poison" in caplog.text and "too deep" in caplog.text
+
+
 # Replay
 
 _text = st.text(string.ascii_letters + "/.:?#&=%\"'<> \n\x00é中", max_size=30)
