@@ -3,9 +3,9 @@
 A tree can take time and memory quadratic in the page: nested elements, thousands of attributes, formatting elements
 that every paragraph reopens. One megabyte of `<div>` keeps Lexbor busy for minutes, and closing tags prove nothing,
 for they can hide in comments and attributes. So a tree is built only of pages that cannot hold enough of anything
-(`for_tree`); the others are read by HTML's tokenizer rules alone, which takes no longer and finds the same elements on
-real pages (3,905 of 3,905 in three Debian documentation packages). What it cannot know is what only the tree decides:
-a link inside `<template>` counts as a link.
+(`for_tree`); the others are read by HTML's tokenizer rules alone. That takes 1.1 to 1.6 times as long on ordinary
+pages, and gave the same links on each of 3,905 pages of Debian documentation. What it cannot know is what only the
+tree decides: a link inside `<template>` counts as a link.
 """
 
 from __future__ import annotations
