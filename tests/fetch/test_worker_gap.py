@@ -83,8 +83,8 @@ class Web:
         return Rules(RULES % self.delay, "testbot")
 
     async def slot(self, visit: int, url: bytes) -> Slot:
-        self.slots.append(("asked", len(self.slots)))
         await asyncio.sleep(0.5)
+        self.slots.append(("granted", len(self.slots)))
         return Slot(len(self.slots), "10.0.0.2", None)
 
     def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
@@ -169,7 +169,7 @@ def _check_report(web: Web, end: Message, targets: list[str]) -> None:
     if (end["robots"] or {}).get("state") == Robots.RULES or any(unit.reason == Reason.ROBOTS for unit in leased):
         assert "/no" not in asked, "robots are obeyed"
     for started, ended in zip(web.slots[::2], web.slots[1::2], strict=True):
-        assert (started[0], ended[0]) == ("asked", "ended"), "every slot that was granted is given back"
+        assert (started[0], ended[0]) == ("granted", "ended"), "every slot that was granted is given back"
     assert [request.address for *_, request, _ in web.log if request.host == "a.test"].count("10.0.0.2") == 0
     trouble = [what for *_, what in web.log if what in ("429", "503", "CONNECT", "LOST", "TIMEOUT")]
     if end["outcome"] in ("throttled", "failed") and web.log:
