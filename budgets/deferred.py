@@ -7,7 +7,7 @@ what was written before, for they end their cycle together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -61,6 +61,19 @@ class Deferred:
                 sites.pend(edits, serial, part.file, part.section, op)
                 del self._parts[serial]
                 edits.remove(_key(serial))
+
+    def places(self) -> Iterator[tuple[str, str]]:
+        """Every section it names (drum.vacuum.Holder)."""
+        for part in self._parts.values():
+            yield part.file, part.section
+
+    def moved(self, edits: Edits, to: Mapping[tuple[str, str], tuple[str, str]]) -> None:
+        """Sections are elsewhere now (drum.vacuum.Holder)."""
+        for serial, part in list(self._parts.items()):
+            place = to.get((part.file, part.section))
+            if place is not None:
+                self._parts[serial] = moved = _Part(*place, part.rows, part.cycle_end)
+                edits.set(_key(serial), asdict(moved))
 
     def scan(self) -> Iterator[Batch]:
         """Every row, section by section (for listings)."""

@@ -22,7 +22,19 @@ from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, Plac
 from budgets.deferred import Deferred, partition
 from budgets.ledger import LedgerError
 from budgets.star import BudgetParams, Histogram
-from drum import Batch, Bucket, Catalog, CheckUpdate, Edits, Fifo, Repository, SectionWriter, SegmentPool, SegmentWriter
+from drum import (
+    Batch,
+    Bucket,
+    Catalog,
+    CheckUpdate,
+    Edits,
+    Fifo,
+    Holder,
+    Repository,
+    SectionWriter,
+    SegmentPool,
+    SegmentWriter,
+)  # fmt: skip
 
 Sink: TypeAlias = Callable[[Batch], None]
 
@@ -166,6 +178,11 @@ class Sites:
     def sites(self) -> int:
         """Sites with a record: linked to from another, or with a URL."""
         return self._sites.rows
+
+    @property
+    def holders(self) -> list[Holder]:
+        """Whatever names sections here (drum.vacuum)."""
+        return [self._pairs, self._sites, self._queues, self._deferred]
 
     def check(self) -> None:
         """LedgerError unless every URL merged is queued, deferred, drained or excluded. Cheap: call at each commit."""

@@ -9,10 +9,11 @@ from drum.pending import Bucket
 from drum.ragged import BYTES, Batch, Ragged, Schema
 from drum.repository import MergeStats, Repository
 from drum.segment import Section, Segment, SegmentPool
+from drum.vacuum import Holder, Place, vacuum
 from drum.writer import SectionWriter, SegmentWriter
 
 __all__ = [
     "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Damaged", "Drum", "Edits", "Fifo", "Files",
-    "Kernel", "MergeStats", "Ragged", "Repository", "Result", "Schema", "Section", "SectionWriter", "Segment",
-    "SegmentPool", "SegmentWriter", "Update", "keys_of",
+    "Holder", "Kernel", "MergeStats", "Place", "Ragged", "Repository", "Result", "Schema", "Section", "SectionWriter",
+    "Segment", "SegmentPool", "SegmentWriter", "Update", "keys_of", "vacuum",
 ]  # fmt: skip

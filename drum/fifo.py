@@ -8,7 +8,7 @@ what was taken is one integer a section. Sections wholly taken lose their name; 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from drum.catalog import Catalog, Edits
 from drum.ragged import Batch
 from drum.segment import SegmentPool
 from drum.store import TIER, to_rewrite
+from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
 
@@ -129,6 +130,23 @@ class Fifo:
             else:
                 edits.remove(self._key(part))
         return self._read(before, label)
+
+    def places(self) -> Iterator[Place]:
+        """Every section it names (vacuum.Holder)."""
+        with self._lock:
+            parts = list(self._parts)
+        for part in parts:
+            yield part.file, part.section
+
+    def moved(self, edits: Edits, to: Mapping[Place, Place]) -> None:
+        """Sections are elsewhere now (vacuum.Holder)."""
+        with self._lock:
+            parts = list(self._parts)
+        for part in parts:
+            place = to.get((part.file, part.section))
+            if place is not None:
+                part.file, part.section = place
+                self._name(edits, part)
 
     def scan(self) -> Iterator[Batch]:
         """Every row not taken, section by section; takes nothing."""

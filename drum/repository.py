@@ -12,7 +12,7 @@ own. It changes nothing at all when it raises. Until the caller commits the edit
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ from drum.pending import Bucket, Outbox, Pending, joins, wanted_blocks
 from drum.ragged import Array, Batch, Column, Schema
 from drum.segment import SegmentPool
 from drum.store import KEY_MAX, Slice, look_up, merged, pieces, range_of, rows_below, schema_of, to_rewrite, write_slice
+from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
 _ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
@@ -339,6 +340,30 @@ class Repository:
                 out.add(picked.with_(**{name: column[rows][mask] for name, column in columns.items()}))
         out.flush()
         stats.emitted += out.rows
+
+    # -- where its sections are ---------------------------------------------------------------------------------------
+
+    def places(self) -> Iterator[Place]:
+        """Every section it names (vacuum.Holder)."""
+        for bucket in self.buckets:
+            yield from ((part.file, part.section) for part in bucket.slices)
+        with self._lock:
+            pending = [(part.file, part.section) for part in self._pending if part.batch is None]
+        yield from pending
+
+    def moved(self, edits: Edits, to: Mapping[Place, Place]) -> None:
+        """Sections are elsewhere now (vacuum.Holder)."""
+        for bucket in self.buckets:
+            here = [(part.file, part.section) for part in bucket.slices]
+            if any(place in to for place in here):
+                rows = [part.rows for part in bucket.slices]
+                bucket.slices = [Slice(*to.get(place, place), count) for place, count in zip(here, rows, strict=True)]
+                edits.set(f"{self.prefix}bucket/{bucket.lo:016x}", bucket.to_json())
+        with self._lock:
+            for part in self._pending:
+                if part.batch is None and (part.file, part.section) in to:
+                    part.file, part.section = to[part.file, part.section]
+                    self._name(edits, part)
 
     # -- bookkeeping ------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,12 @@ class SegmentWriter:
         self.sections: dict[str, SectionWriter] = {}
         self.compressor = zstandard.ZstdCompressor(level=1)
         self.state = "open"  # then "finished" or "aborted"
-        self.file = OpenFile(files, files.create(self.path + ".tmp"))
+        try:
+            handle = files.create(self.path + ".tmp")
+        except FileExistsError:  # of a writer that was killed: names are given to one writer at a time
+            files.unlink(self.path + ".tmp")
+            handle = files.create(self.path + ".tmp")
+        self.file = OpenFile(files, handle)
         try:
             files.write(self.file.handle, HEADER)
         except OSError:

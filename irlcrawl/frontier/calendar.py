@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Catalog, Edits, Fifo, SegmentPool, SegmentWriter
+from drum import Batch, Catalog, Edits, Fifo, Holder, SegmentPool, SegmentWriter
 from irlcrawl.rows import LINK
 
 SECOND_MAX = 2**32 - 1
@@ -44,6 +44,11 @@ class Calendar:
         """When the first row is due; None when there is none."""
         first = self._fifo.first
         return None if first is None else float(first)
+
+    @property
+    def holder(self) -> Holder:
+        """What names sections here (drum.vacuum)."""
+        return self._fifo
 
     def tidy(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
         """Join small sections when many have gathered."""

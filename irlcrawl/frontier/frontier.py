@@ -89,7 +89,7 @@ class Frontier:
         bring every host with URLs in runs into memory."""
         state, now = self.state, self.clock.now()
         found = LeaseLog.read(state.files, self._leases_path)
-        self.clocks.load(state.clock_log.sections(), now)
+        self.clocks.load(state.clock_log.list.batches(), now)
         self.clocks.open(now, found.promises, found.rebooted and state.catalog.number > 1)
         harvests: list[str] = []
         for stream in sorted(streams):

@@ -9,14 +9,14 @@ URL. All bitmaps are written into one section at each commit that changed one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Catalog, Edits, Ragged, Section, SegmentPool, SegmentWriter
+from drum import Batch, Catalog, Edits, Place, Ragged, Section, SegmentPool, SegmentWriter
 from irlcrawl.frontier.hosts import STATE
 from irlcrawl.rows import BYTES, LINK
 
@@ -73,7 +73,8 @@ class Runs:
         self._cache: OrderedDict[tuple[int, int], Batch] = OrderedDict()
         self._cache_bytes = 0
         self._cache_bytes_max = cache_bytes_max
-        bits = self._read_progress(catalog.get("progress"))
+        self._progress: dict[str, Any] | None = catalog.get("progress")
+        bits = self._read_progress(self._progress)
         for name, ref in catalog.items("ready/"):
             number = int(name.split("/")[1])
             done = np.zeros(ref["rows"], np.bool_)
@@ -152,10 +153,33 @@ class Runs:
             bits = Ragged.from_list([np.packbits(done).tobytes() for _, done in live])
             numbers = np.array([n for n, _ in live], np.uint32)
             writer().section("progress", PROGRESS).append(Batch({"segment": numbers, "bits": bits}))
-            edits.set("progress", {"file": writer().name, "section": "progress"})
+            self._progress = {"file": writer().name, "section": "progress"}
+            edits.set("progress", self._progress)
         else:
+            self._progress = None
             edits.remove("progress")
         self._dirty = False
+
+    def places(self) -> Iterator[Place]:
+        """Every section it names (drum.vacuum.Holder)."""
+        for ref in self._refs.values():
+            yield ref["file"], ref["section"]
+            yield ref["file"], ref["runs"]
+        if self._progress is not None:
+            yield self._progress["file"], self._progress["section"]
+
+    def moved(self, edits: Edits, to: Mapping[Place, Place]) -> None:
+        """Sections are elsewhere now (drum.vacuum.Holder). Both of a segment are in one file, so they move together."""
+        for number, ref in self._refs.items():
+            rows, runs = to.get((ref["file"], ref["section"])), to.get((ref["file"], ref["runs"]))
+            if rows is not None and runs is not None:
+                self._refs[number] = {**ref, "file": rows[0], "section": rows[1], "runs": runs[1]}
+                edits.set(f"ready/{number}", self._refs[number])
+        if self._progress is not None:
+            place = to.get((self._progress["file"], self._progress["section"]))
+            if place is not None:
+                self._progress = {"file": place[0], "section": place[1]}
+                edits.set("progress", self._progress)
 
     # -- the loop ------------------------------------------------------------------------------------------------
 

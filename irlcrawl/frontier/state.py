@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,21 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgets import BudgetParams, Ledger, Sites
-from drum import Batch, Catalog, Damaged, Edits, Files, Ragged, Repository, SegmentPool, SegmentWriter
+from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
 from irlcrawl.archive.crawllog import decided_line
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.calendar import Calendar
-from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, RECORD
+from irlcrawl.frontier.logs import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.runs import Runs
 from irlcrawl.job import JobDir
-from irlcrawl.rows import CRAWL_LOG_STATUS, SCOPE_ENTRY, Class, Reason
+from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.scope import Scope
 
 SEEDS_STREAM = 0
-CLOCK_SECTIONS_MAX = 8
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
 OPEN_FILES_MAX = 128
 
@@ -52,58 +51,6 @@ class Pace:
         began = time.perf_counter()
         yield
         self._last[name] = (self._clock.now(), time.perf_counter() - began)
-
-
-class CrawlLog:
-    """logs/crawl.log: appended by turns, as long as the catalogue says; what a crash left behind that is cut."""
-
-    def __init__(self, files: Files, path: str, committed: int) -> None:
-        self._files = files
-        self._handle = files.append(path)
-        size = files.size(self._handle)
-        if size < committed:
-            raise Damaged(path, size, f"the crawl log ends before {committed}, up to where it was committed")
-        if size > committed:
-            files.truncate(self._handle, committed)
-        self.bytes = committed
-
-    def append(self, lines: list[bytes]) -> None:
-        """Write lines, durable on return."""
-        if not lines:
-            return
-        data = b"\n".join(lines) + b"\n"
-        self._files.write(self._handle, data)
-        self._files.fsync(self._handle)
-        self.bytes += len(data)
-
-    def close(self) -> None:
-        self._files.close(self._handle)
-
-
-class ClockLog:
-    """The committed clocks: a section per commit that moved one, folded into one when there are several."""
-
-    def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
-        self._pool = pool
-        self._entries = [(int(key.split("/")[1]), ref) for key, ref in catalog.items("clocks/")]
-
-    def sections(self) -> Iterator[Batch]:
-        for _, ref in self._entries:
-            yield from self._pool.section(ref["file"], ref["section"]).scan()
-
-    def add(self, writer: SegmentWriter, edits: Edits, rows: Batch, now: float) -> None:
-        if len(self._entries) >= CLOCK_SECTIONS_MAX:
-            rows = fold([*self.sections(), rows], now)
-            for number, _ in self._entries:
-                edits.remove(f"clocks/{number:09d}")
-            number = self._entries[-1][0] + 1
-            self._entries.clear()
-        else:
-            number = self._entries[-1][0] + 1 if self._entries else 0
-        writer.section("clocks", CLOCK).append(rows)
-        ref = {"file": writer.name, "section": "clocks"}
-        edits.set(f"clocks/{number:09d}", ref)
-        self._entries.append((number, ref))
 
 
 class State:
@@ -134,13 +81,13 @@ class State:
         self.runs = Runs(catalog, self.pool)
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
-        self.scope = Scope(config.scope, config.site, self._scope_entries())
+        self.scope_log = ScopeLog(catalog, self.pool)
+        self.scope = Scope(config.scope, config.site, self.scope_log.entries())
         saved = catalog.get("ledger")
         self.ledger = Ledger.from_json(saved) if saved else Ledger()
         self.counters: dict[str, Any] = dict(catalog.get("counters", {}))
         self.streams: dict[int, dict[str, Any]] = {int(k.split("/")[1]): v for k, v in catalog.items("streams/")}
         self.ingests: int = catalog.get("ingests", 0)
-        self._scope_sections = len(catalog.items("scope/"))
         self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}).get("bytes", 0))
 
     @classmethod
@@ -157,27 +104,19 @@ class State:
             catalog.commit(edits)
         return cls(job, config, clock, files, catalog)
 
-    def _scope_entries(self) -> list[bytes]:
-        entries: list[bytes] = []
-        for _, ref in self.catalog.items("scope/"):
-            for batch in self.pool.section(ref["file"], ref["section"]).scan():
-                entries += batch["entry"].tolist()
-        return entries
-
     # -- what turns use --------------------------------------------------------------------------------------------
 
     def new_segment(self) -> SegmentWriter:
         """The file of a turn, named after the commit it is written for: each name is used once."""
         return SegmentWriter(self.files, os.path.join(self.dir, f"turn-{self.catalog.number + 1:09d}.seg"))
 
-    def add_scope(self, writer: Callable[[], SegmentWriter], edits: Edits, entries: list[bytes]) -> list[bytes]:
-        """Take scope entries in; those that were new are written and returned."""
-        new = [entry for entry in dict.fromkeys(entries) if self.scope.add([entry])]
-        if new:
-            writer().section("scope", SCOPE_ENTRY).append(Batch({"entry": Ragged.from_list(new)}))
-            edits.set(f"scope/{self._scope_sections:06d}", {"file": writer().name, "section": "scope"})
-            self._scope_sections += 1
-        return new
+    @property
+    def holders(self) -> list[Holder]:
+        """Whatever names sections in the catalogue (drum.vacuum)."""
+        return [
+            self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.runs, self.clock_log.list,
+            self.scope_log.list,
+        ]  # fmt: skip
 
     def take_note(self, edits: Edits, meta: dict[str, Any]) -> None:
         """Of a harvest that was ingested: its stream's position, its counters."""

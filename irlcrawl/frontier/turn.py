@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter
+from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
 from irlcrawl.frontier.release import Policy, Verdicts, release
 from irlcrawl.frontier.runs import ReadyHost, ready_hosts
@@ -244,12 +244,15 @@ class Turn:
         if state.sites.ram_rows:
             state.sites.spill(self.writer(), edits)
         state.calendar.tidy(self.writer, edits)
-        self.result.scope_entries = state.add_scope(self.writer, edits, self._scope)
+        self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
         state.runs.save(self.writer, edits)
         if task.clocks is not None and task.clocks.rows:
             state.clock_log.add(self.writer(), edits, task.clocks, task.now)
         if self._writer is not None:
+            moves = vacuum(state.pool, self._writer, state.holders)
             self._writer.finish()
+            for holder in state.holders if moves else ():
+                holder.moved(edits, moves)
             self.result.written.append(self._writer.name)
         for number in self.result.segments:
             state.runs.opened(number)
