@@ -90,7 +90,8 @@ class Frontier:
         state, now = self.state, self.clock.now()
         found = LeaseLog.read(state.files, self._leases_path)
         self.clocks.load(state.clock_log.list.batches(), now)
-        self.clocks.open(now, found.promises, found.rebooted and state.catalog.number > 1)
+        crawled_before = state.catalog.get("ledger") is not None
+        self.clocks.open(now, found.promises, found.rebooted and crawled_before)
         harvests: list[str] = []
         for stream in sorted(streams):
             left = recovery.recover_stream(state, self.config, stream)
