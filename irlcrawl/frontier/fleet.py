@@ -51,6 +51,8 @@ class Fleet:
         self._on_message = on_message
         self._on_lost = on_lost
         self.links: list[Link] = []
+        self.working = asyncio.Event()
+        """Set when the first worker is ready."""
 
     async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
         """Take in a worker that was started (fetch/process.py)."""

@@ -285,6 +285,8 @@ class Frontier:
                 self.hosts.slots.wanted(link, link.visits.get(message["visit"]), message)
             case "slot_end":
                 self.hosts.slots.ended(link, message)
+            case "ready":
+                self.fleet.working.set()
             case "bye":
                 link.said_bye = True
         self._wakeup.set()

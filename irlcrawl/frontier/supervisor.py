@@ -79,13 +79,23 @@ class Supervisor:
         old = list(state.streams)
         streams = self._new_streams(state, self.config.crawl.workers or os.cpu_count() or 1)
         await frontier.open(self._seed(state, seeds), old)
-        for stream in streams:
-            await self._add_worker(frontier, stream)
+        await self._add_worker(frontier, streams[0])
+        others = asyncio.create_task(self._add_others(frontier, streams[1:]))
         frontier.replace = self._replace
         frontier.on_tick = lambda: self.progress.tick(frontier.status)
         if self._stops:
             frontier.stop(ExitCode.INTERRUPTED)
-        return await frontier.run()
+        try:
+            return await frontier.run()
+        finally:
+            others.cancel()
+
+    async def _add_others(self, frontier: Frontier, streams: list[int]) -> None:
+        """Once the first worker works: until then they would only slow it down."""
+        await frontier.fleet.working.wait()
+        for stream in streams:
+            if frontier.ending is None:
+                await self._add_worker(frontier, stream)
 
     async def _add_worker(self, frontier: Frontier, stream: int) -> None:
         """Give a worker its stream; the first one was started before."""
