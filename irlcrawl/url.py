@@ -226,7 +226,7 @@ class SiteOf:
     """
 
     def __init__(self, private_suffixes: bool = False, names_max: int = 131_072) -> None:
-        self._list = _suffixes(private_suffixes)
+        self._private = private_suffixes
         self._cached = lru_cache(maxsize=names_max)(self._compute)
 
     def __call__(self, host: str) -> str:
@@ -238,7 +238,8 @@ class SiteOf:
         if ":" in host or _IPV4(host):
             return host
         host = host.removesuffix(".")
-        return self._list.privatesuffix(host) or host
+        # The list is read when first asked: that takes longer than anything else in the start of a worker.
+        return _suffixes(self._private).privatesuffix(host) or host
 
 
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+").fullmatch
