@@ -63,6 +63,10 @@ class Files:
     def size(self, path: Path | Handle) -> int:
         return os.stat(path).st_size
 
+    def modified(self, path: Path) -> float:
+        """When the file was last written, unix seconds."""
+        return os.stat(path).st_mtime
+
     def fsync(self, handle: Handle) -> None:
         os.fsync(handle)
 

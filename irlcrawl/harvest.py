@@ -152,6 +152,19 @@ class RulesLog:
         return text
 
 
+    @staticmethod
+    def drop_old(files: Files, state_dir: str, before: float) -> list[str]:
+        """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired."""
+        old = [
+            name
+            for name in files.listdir(state_dir)
+            if name.startswith("robots-") and name.endswith(".log") and files.modified(f"{state_dir}/{name}") < before
+        ]
+        for name in old:
+            files.unlink(f"{state_dir}/{name}")
+        return old
+
+
 def _log_name(stream: int) -> str:
     return f"robots-{stream:04d}.log"
 

@@ -105,7 +105,8 @@ class Frontier:
         result = Turn(state).run(self._task(harvests, states=states, urgent=True))
         self._close_streams(result)
         self._commit(result)
-        state.catalog.sweep(keep=[])
+        state.catalog.sweep()
+        RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
         ready = list(state.runs.hosts())
         records = recovery.known_records(state, [one.key for one in ready])
         for one in ready:

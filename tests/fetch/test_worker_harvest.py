@@ -153,3 +153,13 @@ def test_the_robots_log_is_on_the_disk_before_a_harvest_names_it(tmp_path: Path)
     made.add(Yield(outcome(Class.NONE), fact=Fact(4, 1.5, 1, 2.5, 0.5, 0, b"rules")))
     made.write((0, 0))
     assert done.index("robots-0000.log") < done.index("named harvest-0000-000000.seg")
+
+
+def test_robots_logs_whose_answers_have_expired_go(tmp_path: Path) -> None:
+    for stream in (1, 2):
+        log = RulesLog(Files(), str(tmp_path), stream)
+        log.append(b"User-agent: *\n")
+        log.close()
+    os.utime(tmp_path / "robots-0001.log", (1000.0, 1000.0))
+    assert RulesLog.drop_old(Files(), str(tmp_path), before=2000.0) == ["robots-0001.log"]
+    assert os.listdir(tmp_path) == ["robots-0002.log"]
