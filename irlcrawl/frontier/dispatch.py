@@ -77,6 +77,7 @@ class Dispatcher:
         self.urls_out = 0
         self.visits_out = 0
         self.scope_version = 0
+        self._newcomers = 0  # hosts the turn found room for that are not in memory yet
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
         self._dirty: dict[int, HostRecord] = {}
@@ -117,6 +118,7 @@ class Dispatcher:
 
     def bring_all(self, ready: list[ReadyHost]) -> None:
         """The runs of a turn, with the records its index carries."""
+        self._newcomers = 0
         known: dict[int, list[HostRecord]] = {}
         for one in ready:
             records = known.get(id(one.state))
@@ -141,9 +143,14 @@ class Dispatcher:
         )
 
     def load(self, key: int, record: HostRecord) -> HostLoad:
-        """How many more URLs of a host may go into runs, and when those it cannot take would be due."""
+        """How many more URLs of a host may go into runs, and when those it cannot take would be due. With as many hosts
+        in memory as there may be, another one's URLs come back after the horizon."""
         now = self._clock.now()
         host = self.hosts.get(key)
+        if host is None:
+            if len(self.hosts) + self._newcomers >= self._config.frontier.hosts_active_max:
+                return HostLoad(0, self._gap_unknown(record), now + self._config.politeness.horizon_seconds)
+            self._newcomers += 1
         gap = self.politeness.gap_for(host) if host is not None and host.gates else self._gap_unknown(record)
         cap = self._config.frontier.urls_per_host_max
         if gap > 0:
@@ -348,13 +355,17 @@ class Dispatcher:
         if host.errand is None:
             self._dirty[host.key] = host.record
 
-    def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> None:
-        """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done."""
+    def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:
+        """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done. Returns
+        how many URLs its visits had reached."""
         now = self._clock.now()
         self.slots.worker_died(link)
         visits, link.visits = list(link.visits.values()), {}
+        reached = 0
         for visit in visits:
             host = visit.host
+            leased = Run(visit.run.segment, visit.run.at, visit.run.at + visit.rows)
+            reached += visit.rows - sum(run.rows for run in left(leased))
             self._account(link, visit, 0)
             self._count_address(host, -host.rows)
             host.runs = deque(part for run in host.runs for part in left(run))
@@ -362,6 +373,7 @@ class Dispatcher:
             self._count_address(host, host.rows)
             due = self.politeness.release(host, ended=now, outcome="ok", again=bool(host.runs))
             self._settle(host, due, now, Reason.LOST, silent=False)
+        return reached
 
     def close(self) -> None:
         for task in self._tasks:

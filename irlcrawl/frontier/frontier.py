@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,7 +27,7 @@ from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.schedule import Schedule
-from irlcrawl.frontier.state import State
+from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode
@@ -75,9 +75,8 @@ class Frontier:
         self._aborting = False
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
-        self._unfolded = 0  # URLs reached that no turn has folded
+        self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
         self.on_tick: Callable[[], None] = lambda: None
-        self.streams_closed: set[int] = set()
         self._mourned = 0  # dead workers whose remains are being read
         self._mourning: asyncio.Task[None] | None = None
         self.replace: Callable[[Link], Awaitable[None]] = _nobody
@@ -98,12 +97,11 @@ class Frontier:
             harvests += left.harvests
             if left.units or left.bytes_cut:
                 _log.info("stream %d: %d units read again, %d bytes cut", stream, left.units, left.bytes_cut)
-            self.streams_closed.add(stream)
         if seed_harvest and seed_harvest not in harvests:
             harvests.append(seed_harvest)
         states = recovery.learn(state, self.politeness, harvests)
         result = Turn(state).run(self._task(harvests, states=states, urgent=True))
-        self._close_streams(result)
+        self._close_streams(result, streams)
         self._commit(result)
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
@@ -117,12 +115,11 @@ class Frontier:
         """The code the crawl is stopping with."""
         return self._stop_code
 
-    def _close_streams(self, result: Result) -> None:
-        """Streams of workers that are gone need no entry once all they left is ingested."""
-        for stream in self.streams_closed - {0}:
+    def _close_streams(self, result: Result, streams: Iterable[int]) -> None:
+        """Streams of workers that are gone need no entry once all they left is ingested: with this result at last."""
+        for stream in set(streams) - {SEEDS_STREAM}:
             result.edits.remove(f"streams/{stream}")
             self.state.streams.pop(stream, None)
-        self.streams_closed.clear()
 
     def hello(self, stream: int) -> Message:
         return {
@@ -237,15 +234,15 @@ class Frontier:
     def _finish_turn(self, result: Result) -> None:
         self._turn = None
         for link in self._turn_lost:
-            self.hosts.orphaned(link, self.state.runs.left)
+            self._unfolded += self.hosts.orphaned(link, self.state.runs.left)
+        self._close_streams(result, [link.stream for link in self._turn_lost])
         self._turn_lost.clear()
-        self._close_streams(result)
         self._commit(result)
         self.hosts.bring_all(result.ready)
         if result.scope_entries:
             entries = [entry.decode("ascii") for entry in result.scope_entries]
             self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
-        self._unfolded = max(0, self._unfolded - result.folded)
+        self._unfolded -= result.folded
         _log.info(
             "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
             len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
@@ -321,7 +318,6 @@ class Frontier:
         known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
         self._inbox += [name for name in left.harvests if name not in known]
         self.schedule.inbox_filled()
-        self.streams_closed.add(link.stream)
         self._lost.append(link)
         if self._stop_code is None:
             await self.replace(link)
@@ -385,8 +381,7 @@ class Frontier:
                 await self._sleep(self.clock.now())
         result = Turn(self.state).run(self._task([], urgent=False, merge=False))
         self._ended = True
-        self.streams_closed.update(stream for stream in self.state.streams if stream)
-        self._close_streams(result)
+        self._close_streams(result, list(self.state.streams))
         self._commit(result)
         self.hosts.close()
         await self._resolver.close()

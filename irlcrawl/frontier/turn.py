@@ -14,10 +14,11 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
-from irlcrawl.frontier.release import Policy, Verdicts, release
+from irlcrawl.frontier.release import Policy, release
 from irlcrawl.frontier.runs import ReadyHost, ready_hosts
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.visits import Withdrawal
@@ -26,7 +27,8 @@ from irlcrawl.rows import LINK, NO_SEGMENT, Class, Reason
 TURN_BYTES = 64 << 20
 """About how many bytes of new URLs one turn carries on; what is left waits, pending, for the next."""
 RELEASE_ROWS = 65_536
-RELEASE_ROWS_MAX = 1_000_000
+RELEASE_ROWS_MAX = 250_000
+"""URLs in memory at once between the queues and the runs."""
 
 
 @dataclass
@@ -106,18 +108,19 @@ class Turn:
         outcomes = state.pool.section(file, "outcomes")
         state.seen.pend(edits, number, file, "links")
         state.sites.pend_pairs(edits, number, file, "pairs")
-        for batch in outcomes.scan():
-            self._fold(batch)
+        repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
-            state.calendar.add(self.writer, edits, batch, batch["due"])
+            due = batch.filter(np.isin(batch["key"], repeats))
+            state.calendar.add(self.writer, edits, due, due["due"])
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
         state.take_note(edits, outcomes.meta)
         self.result.harvests.append(file)
         self.result.moved = True
 
-    def _fold(self, outcomes: Batch) -> None:
-        """Mark what is done and count it, once however often it is told; every line goes to the crawl log."""
+    def _fold(self, outcomes: Batch) -> NDArray[np.uint64]:
+        """Mark what is done and count it, once however often it is told; every line goes to the crawl log. Returns the
+        keys of URLs to be asked for again."""
         state = self.state
         leased = outcomes["segment"] != NO_SEGMENT
         fresh = np.zeros(outcomes.rows, np.bool_)
@@ -127,6 +130,8 @@ class Turn:
         done = outcomes.filter(fresh)
         state.count_done(done["cls"], done["reason"])
         self.result.folded += done.rows
+        repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
+        return repeats
 
     def _withdraw(self, withdrawal: Withdrawal, task: Task) -> None:
         """URLs leave their runs without a request: for good, or into the calendar."""
@@ -194,7 +199,7 @@ class Turn:
         with state.pace.measure("hosts"):
             wanted = task.rows_wanted
             for batch in state.calendar.due(self.edits, task.now, RELEASE_ROWS_MAX):
-                state.hosts.pend_batch(keyed_by_host(batch), OP_AGAIN)
+                self._pend(batch, OP_AGAIN)
                 wanted -= batch.rows
             if wanted > 0 and state.sites.queued_rows + state.sites.deferred_rows:
                 self.result.moved = True
@@ -202,29 +207,41 @@ class Turn:
                     self.writer(),
                     self.edits,
                     wanted,
-                    lambda rows: state.hosts.pend_batch(keyed_by_host(rows), OP_NEW),
+                    lambda rows: self._pend(rows, OP_NEW),
                     lambda rows: self._over_quota(rows, task),
                 )
             if state.hosts.pending_rows:
                 self._release(task)
 
+    def _pend(self, rows: Batch, op: int) -> None:
+        """URLs before the hosts drum; a queue may hold more of them than memory should."""
+        hosts = self.state.hosts
+        hosts.pend_batch(keyed_by_host(rows), op)
+        if hosts.ram_rows > RELEASE_ROWS_MAX:
+            hosts.spill(self.writer(), self.edits)
+
     def _over_quota(self, rows: Batch, task: Task) -> None:
         self._leave(rows.select(LINK), [Reason.QUOTA_SITE] * rows.rows, task.now)
 
     def _release(self, task: Task) -> None:
-        """Rows past the hosts drum become a ready segment; they are at most what was rotated and what was due."""
+        """Rows past the hosts drum become a ready segment, or several when there are very many."""
         parts: list[Batch] = []
-        kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
-        self.state.hosts.merge(
-            kernel, writer=self.writer(), edits=self.edits, emit=lambda _, batch: parts.append(keyed_by_url(batch))
-        )
-        if not parts:
-            return
-        verdicts = release(Batch.concat(parts), task.policy)
-        self._place(verdicts, task)
-        self.result.moved = True
 
-    def _place(self, verdicts: Verdicts, task: Task) -> None:
+        def emit(_: Bucket, batch: Batch) -> None:
+            parts.append(keyed_by_url(batch))
+            if sum(part.rows for part in parts) > RELEASE_ROWS_MAX:
+                self._place(parts, task)
+                parts.clear()
+
+        kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
+        self.state.hosts.merge(kernel, writer=self.writer(), edits=self.edits, emit=emit)
+        if parts:
+            self._place(parts, task)
+
+    def _place(self, parts: list[Batch], task: Task) -> None:
+        """Each row into a run, the calendar, or out."""
+        verdicts = release(Batch.concat(parts), task.policy)
+        self.result.moved = True
         state = self.state
         self._leave(verdicts.left, verdicts.reasons, task.now)
         if verdicts.later.rows:
