@@ -16,11 +16,12 @@ from typing import Any
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config, to_dict
 from irlcrawl.fetch.robots import Rules, RulesCache, product_token
-from irlcrawl.frontier import gauges, recovery
+from irlcrawl.frontier import recovery
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.dispatch import Dispatcher
 from irlcrawl.frontier.dns import Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
+from irlcrawl.frontier.gauges import Gauges
 from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.overrides import Overrides
@@ -64,6 +65,7 @@ class Frontier:
         )  # fmt: skip
         self._token = product_token(config.crawl.user_agent)
         self._rules = RulesCache(RULES_CACHE_BYTES)
+        self._gauges = Gauges(self)
         self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
         self._inbox: list[str] = []  # harvests no turn has taken
         self._turn: asyncio.Future[Result] | None = None
@@ -77,8 +79,8 @@ class Frontier:
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
         self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
         self.on_tick: Callable[[], None] = lambda: None
-        self._mourned = 0  # dead workers whose remains are being read
-        self._mourning: asyncio.Task[None] | None = None
+        self._mourning: set[asyncio.Task[None]] = set()  # the remains of dead workers are being read
+        self._failure: BaseException | None = None  # of a callback or task, for `run` to raise
         self.replace: Callable[[Link], Awaitable[None]] = _nobody
 
     # -- open ------------------------------------------------------------------------------------------------------
@@ -152,6 +154,8 @@ class Frontier:
                 return await self._end()
             self.on_tick()
             await self._sleep(now)
+            if self._failure is not None:
+                raise self._failure
             if self._turn is not None and self._turn.done():
                 self._finish_turn(self._turn.result())
 
@@ -166,7 +170,7 @@ class Frontier:
                 dues.append(due)
             calendar = self.state.calendar.next_due() if self._turn is None else None
             if calendar is not None:
-                dues.append(calendar)
+                dues.append(max(calendar, self.schedule.rested_at))
         timeout = max(min(dues) - self.clock.now(), 0.0005)
         try:
             async with asyncio.timeout(timeout):
@@ -265,6 +269,14 @@ class Frontier:
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def _on_message(self, link: Link, message: Message) -> None:
+        """From a pipe's callback, which would swallow an exception: `run` raises it."""
+        try:
+            self._take(link, message)
+        except Exception as error:
+            self._failure = error
+        self._wakeup.set()
+
+    def _take(self, link: Link, message: Message) -> None:
         match message["t"]:
             case "end":
                 self._unfolded += message["reached"]
@@ -287,7 +299,6 @@ class Frontier:
                 self.fleet.working.set()
             case "bye":
                 link.said_bye = True
-        self._wakeup.set()
 
     def _ask_for_harvests(self, now: float) -> None:
         """When hungry, take what the workers have; when idle, too, so that the end is seen."""
@@ -301,8 +312,15 @@ class Frontier:
 
     def _on_lost(self, link: Link) -> None:
         if not link.said_bye:
-            self._mourned += 1
-            self._mourning = asyncio.get_running_loop().create_task(self._mourn(link))
+            task = asyncio.get_running_loop().create_task(self._mourn(link))
+            self._mourning.add(task)
+            task.add_done_callback(self._mourned)
+        self._wakeup.set()
+
+    def _mourned(self, task: asyncio.Task[None]) -> None:
+        self._mourning.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
         self._wakeup.set()
 
     async def _mourn(self, link: Link) -> None:
@@ -321,8 +339,6 @@ class Frontier:
         self._lost.append(link)
         if self._stop_code is None:
             await self.replace(link)
-        self._mourned -= 1
-        self._wakeup.set()
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -366,7 +382,7 @@ class Frontier:
         self._wakeup.set()
 
     def _over(self) -> bool:
-        if self._handed_in or self._mourned:
+        if self._handed_in or self._mourning:
             return False
         if self._stop_code is not None:
             return not self.fleet.links
@@ -392,4 +408,4 @@ class Frontier:
         """The record of irlcrawl.watch.status."""
         code = self._stop_code
         state = "running" if code is None else ENDED[code] if self._ended else "stopping"
-        return gauges.status(self, state)
+        return self._gauges.record(state)

@@ -4,52 +4,82 @@ from __future__ import annotations
 
 import heapq
 import os
+import time
 from typing import TYPE_CHECKING, Any
+
+from irlcrawl.rows import Reason
 
 if TYPE_CHECKING:
     from irlcrawl.frontier.frontier import Frontier
 
 LARGEST_SHOWN = 5
+COSTLY_REST = 100.0
+SILENT = (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST, Reason.PROTOCOL)
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def status(frontier: Frontier, state_name: str) -> dict[str, Any]:
-    """The record; cheap enough for twice a second."""
-    state, hosts, politeness = frontier.state, frontier.hosts, frontier.politeness
-    ledger, counters = state.ledger, state.counters
-    ready = politeness.ready
-    stat = os.statvfs(state.job.path)
-    return {
-        "state": state_name,
-        "pid": os.getpid(),
-        "started": frontier.started,
-        "updated": frontier.clock.now(),
-        "elapsed_s": frontier.elapsed_before + frontier.clock.now() - frontier.started,
-        "fetched": ledger.fetched,
-        "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
-        "failed": ledger.failed,
-        "failed_by_reason": dict(counters.get("failed_by_reason", {})),
-        "excluded": sum(ledger.excluded.values()),
-        "excluded_by_reason": dict(ledger.excluded),
-        "bytes": counters.get("bytes", 0),
-        "pages_per_s": frontier.schedule.pages_per_s,
-        "discovered_urls": ledger.discovered,
-        "queued_urls": ledger.discovered - ledger.done - hosts.urls_out,
-        "leased_urls": hosts.urls_out,
-        "duplicate_urls": counters.get("duplicates", 0),
-        "out_of_scope_urls": counters.get("out_of_scope", 0),
-        "queued_hosts": len(hosts.hosts),
-        "ready_hosts": ready,
-        "delayed_hosts": politeness.delayed(),
-        "per_host_queue_size": _queue_sizes(frontier),
-        "fetch_failures": hosts.counts.visits_failed,
-        "retry_count": counters.get("retries", 0),
-        "frontier_latency_s": frontier.schedule.turn_seconds,
-        "workers": len(frontier.fleet.links),
-        "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
-        "warc_bytes": _size_of(str(state.job.warcs)),
-        "disk_free_bytes": stat.f_bavail * stat.f_frsize,
-    }
+class Gauges:
+    """Makes the record. What costs O(hosts) or O(files) is counted anew only so often that it takes 1% of the time."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._costly: dict[str, Any] = {}
+        self._costly_due = 0.0
+
+    def record(self, state_name: str) -> dict[str, Any]:
+        """The whole record, with `state` as given."""
+        now = self._frontier.clock.now()
+        if now >= self._costly_due:
+            began = time.perf_counter()
+            self._costly = self._count()
+            self._costly_due = now + COSTLY_REST * (time.perf_counter() - began)
+        return {"state": state_name, "pid": os.getpid(), "updated": now, **self._totals(now), **self._costly}
+
+    def _totals(self, now: float) -> dict[str, Any]:
+        frontier = self._frontier
+        state, hosts = frontier.state, frontier.hosts
+        ledger, counters = state.ledger, state.counters
+        return {
+            "started": frontier.started,
+            "elapsed_s": frontier.elapsed_before + now - frontier.started,
+            "fetched": ledger.fetched,
+            "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
+            "failed": ledger.failed,
+            "failed_by_reason": dict(counters.get("failed_by_reason", {})),
+            "excluded": sum(ledger.excluded.values()),
+            "excluded_by_reason": dict(ledger.excluded),
+            "bytes": counters.get("bytes", 0),
+            "pages_per_s": frontier.schedule.pages_per_s,
+            "discovered_urls": ledger.discovered,
+            "queued_urls": ledger.discovered - ledger.done - hosts.urls_out,
+            "leased_urls": hosts.urls_out,
+            "duplicate_urls": counters.get("duplicates", 0),
+            "out_of_scope_urls": counters.get("out_of_scope", 0),
+            "queued_hosts": len(hosts.hosts),
+            "fetch_failures": _without_response(counters),
+            "retry_count": counters.get("retries", 0),
+            "frontier_latency_s": frontier.schedule.turn_seconds,
+            "workers": len(frontier.fleet.links),
+        }
+
+    def _count(self) -> dict[str, Any]:
+        frontier = self._frontier
+        job = frontier.state.job
+        stat = os.statvfs(job.path)
+        return {
+            "ready_hosts": frontier.politeness.ready,
+            "delayed_hosts": frontier.politeness.delayed(),
+            "per_host_queue_size": _queue_sizes(frontier),
+            "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
+            "warc_bytes": _size_of(str(job.warcs)),
+            "disk_free_bytes": stat.f_bavail * stat.f_frsize,
+        }
+
+
+def _without_response(counters: dict[str, Any]) -> int:
+    """Requests that ended without a response, repeated ones included."""
+    outcomes = (counters.get("failed_by_reason", {}), counters.get("retry_by_reason", {}))
+    return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in SILENT)
 
 
 def _size_of(directory: str) -> int:

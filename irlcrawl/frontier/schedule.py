@@ -103,18 +103,20 @@ class Schedule:
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
-    def _rested(self, now: float) -> bool:
+    @property
+    def rested_at(self) -> float:
+        """When the next turn may start, if there is something to lease until then."""
         rest = REST_DRY_S if self._hosts.ran_dry else REST_S
-        return now >= self._turned_at + max(rest, REST_FACTOR * self.turn_seconds)
+        return self._turned_at + max(rest, REST_FACTOR * self.turn_seconds)
 
     def should_ask(self, now: float) -> bool:
         """Whether to ask the workers for their harvests."""
-        return self.starving or (self._rested(now) and self.low)
+        return self.starving or (now >= self.rested_at and self.low)
 
     def should_turn(self, now: float, handed_in: bool, inbox: bool) -> bool:
         """Whether a turn is due. handed_in: something waits in memory for it; inbox: harvests among that."""
         starving = self.starving
-        if not starving and (not self._rested(now) or now < self._asked_at + ANSWER_S):
+        if not starving and now < max(self.rested_at, self._asked_at + ANSWER_S):
             return False
         state = self._state
         calendar = state.calendar.next_due()
