@@ -40,7 +40,7 @@ from irlcrawl.wire import Message
 START = 1_000_000_000.0
 
 
-class Killed(BaseException):
+class Killed(Exception):
     """SIGKILL of everything."""
 
 
@@ -154,8 +154,8 @@ class _Process:
 
 @dataclass
 class Crawl:
-    """A job with its web. `run` crawls until the end, or until something it plays (`on_request`) raises Killed; then it
-    may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2)."""
+    """A job with its web. `run` crawls until the end, or until something it plays (say `on_request`) calls `kill`; then
+    it may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2)."""
 
     path: Path
     web: Web
@@ -178,6 +178,8 @@ class Crawl:
         self.running: dict[int, asyncio.Task[None]] = {}
         self.socks: dict[int, socket.socket] = {}
         self.tasks: list[asyncio.Task[None]] = []
+        self.links: list[Link] = []
+        self.leased: dict[tuple[int, int], int] = {}  # (segment, row) -> the last visit
         self.frontier: Frontier | None = None
         crawl = self
 
@@ -210,6 +212,7 @@ class Crawl:
 
         self.monkeypatch.setattr(service, "Fetcher", Fetcher)
         self.monkeypatch.setattr(service, "Worker", Worker)
+        self._watch()
         self.monkeypatch.setattr(service, "AnchoredClock", lambda *anchor: self.clock)
 
     async def _fetch(self, request: Request) -> Fetched:
@@ -230,13 +233,26 @@ class Crawl:
     def run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None = None, hours: float = 100.0) -> ExitCode:
         """Open (or open again), crawl, end. With `main` that is what runs beside the crawl."""
         loop = VirtualLoop(self.clock, self.latency_s)
+        self._killed = loop.create_future()
+        loop.call_later(hours * 3600, lambda: self._end(AssertionError(f"no end after {hours} hours")))
         try:
-            return loop.run_until_complete(asyncio.wait_for(self._run(main), hours * 3600))
+            running = loop.create_task(self._run(main))
+            running.add_done_callback(lambda task: self._killed.done() or self._killed.set_result(None))
+            loop.run_until_complete(self._killed)
+            return running.result()
         finally:
             for task in (tasks := asyncio.all_tasks(loop)):
                 task.cancel()
             loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             loop.close()
+
+    def kill(self) -> None:
+        """Everything is killed: `run` raises Killed."""
+        self._end(Killed())
+
+    def _end(self, error: BaseException) -> None:
+        if not self._killed.done():
+            self._killed.set_exception(error)
 
     async def _run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         job = JobDir(self.path)
@@ -245,7 +261,7 @@ class Crawl:
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
             frontier._resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
-            self._watch()
+            self.links, self.leased = [], {}
             old = list(state.streams)
             frontier.replace = self._replace
             seeds = [Seed(url.encode(), {}) for url in self.seeds]
@@ -255,8 +271,8 @@ class Crawl:
                 await self._add_worker()
             beside = asyncio.ensure_future(main(self)) if main else None
             code = await frontier.run()
-            if beside:
-                await beside
+            if beside and not beside.cancel():
+                beside.result()
             return code
         finally:
             state.close()
@@ -279,7 +295,9 @@ class Crawl:
         ours, theirs = socket.socketpair()
         self.socks[stream] = theirs
         self.tasks.append(asyncio.ensure_future(service.serve(theirs, self.path, Files())))
-        await frontier.fleet.connect(Link(stream, _Process()), ours, frontier.hello(stream))  # type: ignore[arg-type]
+        link = Link(stream, _Process())  # type: ignore[arg-type]
+        self.links.append(link)
+        await frontier.fleet.connect(link, ours, frontier.hello(stream))
 
     def kill_worker(self, stream: int) -> None:
         """What it has on the disk stays; what it would have said is never heard."""
@@ -287,17 +305,15 @@ class Crawl:
         self.socks.pop(stream).shutdown(socket.SHUT_RDWR)
 
     def _watch(self) -> None:
-        """Check every lease as it goes out: no row is out twice at once, none that was reached goes out again."""
-        out: dict[tuple[int, int], int] = {}
+        """Check every lease as it goes out: no row is out twice, also when the worker that had it is dead."""
         send = Link.send
 
         def watch(link: Link, message: Message) -> None:
             if message["t"] == "visit":
-                assert self.frontier is not None
-                visits = {n for each in self.frontier.fleet.links for n in each.visits}
+                out = {number for each in self.links for number in each.visits}
                 for segment, row, *_ in message["urls"]:
-                    assert out.get((segment, row)) not in visits, "a row leased twice"
-                    out[segment, row] = message["visit"]
+                    assert self.leased.get((segment, row)) not in out, "a row leased twice"
+                    self.leased[segment, row] = message["visit"]
             send(link, message)
 
         self.monkeypatch.setattr(Link, "send", watch)
