@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from drum import Batch
 from irlcrawl.clock import Clock
@@ -33,16 +33,6 @@ from irlcrawl.wire import Message
 
 NAME_GONE_S = 3600.0
 """How long a name that does not exist is believed not to."""
-
-
-@dataclass
-class Counts:
-    """Since the process started; what `status` shows of the dispatcher."""
-
-    leased_urls: int = 0
-    reached: int = 0
-    visits_failed: int = 0
-    lease_wait_s: float = 0.0  # of the last lease: how long after its host was due
 
 
 class Dispatcher:
@@ -73,7 +63,6 @@ class Dispatcher:
         self._wake = wake
         self.hosts: dict[int, Host] = {}
         self.address_rows: dict[str, int] = {}
-        self.counts = Counts()
         self.urls_out = 0
         self.visits_out = 0
         self.scope_version = 0
@@ -243,7 +232,6 @@ class Dispatcher:
         link.urls_out += rows
         self.urls_out += rows
         self.visits_out += 1
-        self.counts.leased_urls += rows
         host.rows -= rows
         self._count_address(host, -rows)
         host.worker = link.stream
@@ -282,7 +270,6 @@ class Dispatcher:
         link.urls_out -= visit.rows
         self.urls_out -= visit.rows
         self.visits_out -= 1
-        self.counts.reached += reached
         visit.host.rows += visit.rows - reached
         self._count_address(visit.host, visit.rows - reached)
 
@@ -298,7 +285,6 @@ class Dispatcher:
             host.record.failed(now)
             self._resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
             host.address_until = 0.0
-            self.counts.visits_failed += 1
         elif message["requests"]:
             host.record.answered(now)
         before.answered_at = host.record.answered_at  # alone it is not worth a row
@@ -356,8 +342,8 @@ class Dispatcher:
             self._dirty[host.key] = host.record
 
     def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:
-        """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done. Returns
-        how many URLs its visits had reached."""
+        """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done.
+        Returns how many URLs its visits had reached."""
         now = self._clock.now()
         self.slots.worker_died(link)
         visits, link.visits = list(link.visits.values()), {}
