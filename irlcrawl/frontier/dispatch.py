@@ -103,7 +103,9 @@ class Dispatcher:
         host.rows += ready.run.rows
         self._count_address(host, ready.run.rows)
         if host.state == 0:
-            self.politeness.activate(host)
+            due = self.politeness.activate(host)
+            if due > self._clock.now() + self._config.politeness.horizon_seconds:
+                self._rest(host, due)
 
     def bring_all(self, ready: list[ReadyHost]) -> None:
         """The runs of a turn, with the records its index carries."""
