@@ -129,6 +129,7 @@ class Visit:
             "ended": self._ended,
             "fetch_s": self._fetch_s,
             "requests": self._requests,
+            "answered": self._answered,
             "outcome": "unreached" if nothing else self._outcome,
             "reason": int(self._reason),
             "retry_after": self._retry_after,

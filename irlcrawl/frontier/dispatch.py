@@ -278,17 +278,19 @@ class Dispatcher:
     def _learn_from(self, host: Host, message: Message, now: float) -> bool:
         """Update the host's record; True when the visit ended without any response."""
         before = replace(host.record)
-        silent = message["outcome"] == "failed" and Reason(message["reason"]) != Reason.ROBOTS_UNREACHABLE
+        failed = message["outcome"] == "failed" and Reason(message["reason"]) != Reason.ROBOTS_UNREACHABLE
+        silent = failed and not message["answered"]
         robots = message["robots"]
         if robots and not (silent and robots["state"] == Robots.DENY):
             rules = tuple(robots["rules"]) if robots["rules"] else None
             host.record.learn_robots(robots["state"], robots["until"], rules, robots["crawl_delay"])
         if silent:
             host.record.failed(now)
+        elif message["answered"]:
+            host.record.answered(now)
+        if failed:
             self._resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
             host.address_until = 0.0
-        elif message["requests"]:
-            host.record.answered(now)
         before.answered_at = host.record.answered_at  # alone it is not worth a row
         if before != host.record or not host.runs:
             self._learn(host)

@@ -97,12 +97,13 @@ def _judge(
     if record.dead and record.dead_until > now:
         fate[part] = record.dead
         return
+    if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
+        fate[part][ordinal[part] >= policy.quota_host] = Reason.QUOTA_HOST
     if state is Robots.DENY:
         given_up = record.denials > policy.denials_max
-        fate[part], due[part] = (Reason.ROBOTS_UNREACHABLE if given_up else -1), record.robots_until
+        fate[part][fate[part] == 0] = Reason.ROBOTS_UNREACHABLE if given_up else -1
+        due[part] = record.robots_until
         return
-    if policy.quota_host:
-        fate[part][ordinal[part] >= policy.quota_host] = Reason.QUOTA_HOST
     if state is Robots.RULES:
         open_rows = np.flatnonzero(fate[part] == 0) + start
         verdicts = policy.allowed(record, [links["url"][i] for i in open_rows.tolist()])

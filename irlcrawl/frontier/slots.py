@@ -49,10 +49,12 @@ class Slots:
         _answer(link, token[1], host.address, None)
 
     def refuse(self, host: Host, reason: Reason) -> None:
+        """Nothing when its visit is over, or its worker dead."""
         token = _token(host)
-        link, _ = self._open.pop(token)
-        _answer(link, token[1], None, reason)
-        self._politeness.deactivate(host)
+        found = self._open.pop(token, None)
+        if found is not None:
+            _answer(found[0], token[1], None, reason)
+            self._politeness.deactivate(host)
 
     def ended(self, link: Link, message: Message) -> None:
         """The worker made its request (or did not: `ended` null)."""

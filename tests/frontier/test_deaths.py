@@ -77,8 +77,6 @@ def test_i1_i2_every_url_once_whoever_dies_when(
         assert crawl.web.pages_asked.total() - len(crawl.web.answers) <= in_flight
 
 
-
-
 @pytest.mark.parametrize("death", [2.2, 2.3, 2.4, 5.0])
 def test_i2_a_stream_stays_in_the_catalogue_until_its_last_harvest_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: float

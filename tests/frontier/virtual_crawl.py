@@ -8,6 +8,7 @@ milliseconds and is the same each time.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import selectors
 import socket
@@ -77,9 +78,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         try:
             result = func(*args)
         except Exception as error:
-            self.call_later(self._latency_s, lambda: future.cancelled() or future.set_exception(error))
+            tell = functools.partial(future.set_exception, error)
         else:
-            self.call_later(self._latency_s, lambda: future.cancelled() or future.set_result(result))
+            tell = functools.partial(future.set_result, result)
+        self.call_later(self._latency_s, lambda: future.cancelled() or tell())
         return future
 
 
@@ -118,15 +120,17 @@ class Web:
 
 
 class Names:
-    """Every name has an address of its own unless told; an int is a number of passing failures, a Reason is for good."""
+    """Every name has an address of its own unless told: an address, a number of passing failures, or a Reason, which is
+    for good. Answers take a millisecond, the first one as long as `seconds` says."""
 
     def __init__(self) -> None:
         self.answers: dict[str, str | int | Reason] = {}
+        self.seconds: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
         self._known: dict[str, str] = {}
 
     async def resolve(self, name: str) -> Resolved:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(self.seconds.pop(name, 0.001))
         self.asked[name] += 1
         answer = self.answers.get(name)
         if isinstance(answer, Reason):
@@ -310,8 +314,11 @@ class Crawl:
 
         def watch(link: Link, message: Message) -> None:
             if message["t"] == "visit":
+                assert self.frontier is not None
+                rows = self.frontier.state.runs.read
                 out = {number for each in self.links for number in each.visits}
-                for segment, row, *_ in message["urls"]:
+                for segment, row, _, url, *_ in message["urls"]:
+                    assert rows(segment, row, row + 1)["url"].tolist() == [url.encode()]
                     assert self.leased.get((segment, row)) not in out, "a row leased twice"
                     self.leased[segment, row] = message["visit"]
             send(link, message)
@@ -319,7 +326,7 @@ class Crawl:
         self.monkeypatch.setattr(Link, "send", watch)
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
-        """URL -> (outcome, reason) of the crawl log, robots.txt and repeats left out. A URL that is done twice fails."""
+        """URL -> (outcome, reason) of the crawl log, without robots.txt and repeats. Fails when a URL is done twice."""
         found: dict[str, tuple[str, str]] = {}
         for entry in read(Files(), str(JobDir(self.path).crawl_log)):
             url, outcome = entry.url.decode(), entry.notes["outcome"]
