@@ -83,8 +83,14 @@ def _without_response(counters: dict[str, Any]) -> int:
 
 
 def _size_of(directory: str) -> int:
+    total = 0
     with os.scandir(directory) as entries:
-        return sum(entry.stat().st_size for entry in entries)
+        for entry in entries:
+            try:
+                total += entry.stat().st_size
+            except FileNotFoundError:
+                continue  # a worker just gave it its final name: counted the next time
+    return total
 
 
 def _queue_sizes(frontier: Frontier) -> dict[str, Any]:
@@ -104,6 +110,6 @@ def _resident(pids: list[int]) -> int:
         try:
             with open(f"/proc/{pid}/statm", encoding="ascii") as stream:
                 total += int(stream.read().split()[1]) * PAGE_BYTES
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue  # it ended a moment ago
     return total
