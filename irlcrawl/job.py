@@ -96,8 +96,9 @@ class JobDir:
             at = at.parent
         if not at.is_dir():
             raise JobError(f"{self.path}: cannot be created: {at} is not a directory")
-        if not os.access(at, os.W_OK | os.X_OK):
-            raise JobError(f"{self.path}: cannot be written: no permission for {at}")
+        for directory in (at, self.state, self.warcs, self.logs):
+            if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
+                raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
 
     # -- the lock ------------------------------------------------------------------------------------------------------
 

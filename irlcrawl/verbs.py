@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -37,11 +38,15 @@ OUTCOMES = ("fetched", "failed", "excluded", "retry")
 
 def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]) -> int:
     """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
+    # Until the crawl listens to signals itself, both end it the same way: nothing was begun (cli.py, _guarded).
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     job = JobDir(args.job)
+    if not args.seeds and not args.urls:
+        _check_exists(job)
     config = _configuration(job, args, apply_options)
     seeds = _seeds(args)
-    if not seeds and not job.exists():
-        raise ConfigError(f"{job.path}: no crawl here to go on with, and no seeds (URL or --seeds FILE) to start one")
+    if not seeds:
+        _check_exists(job)
     job.check_usable()
     if args.dry_run:
         return _dry_run(job, config, len(seeds))
@@ -61,6 +66,11 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     if not args.quiet:
         _tell_end(job, code, args.job)
     return code
+
+
+def _check_exists(job: JobDir) -> None:
+    if not job.exists():
+        raise ConfigError(f"{job.path}: no crawl here to go on with, and no seeds (URL or --seeds FILE) to start one")
 
 
 def _configuration(

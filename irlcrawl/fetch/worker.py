@@ -73,8 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         service.run(socket.socket(fileno=arguments.fd), arguments.job)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nobody's fault: the frontier says it once for all workers
+            return EXIT_DISK_FULL
         _log.exception("cannot go on")
-        return EXIT_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1
+        return 1
     except Exception:
         _log.exception("cannot go on")
         return 1

@@ -51,6 +51,7 @@ class Fleet:
         self._on_message = on_message
         self._on_lost = on_lost
         self.links: list[Link] = []
+        self._last_word: Message | None = None
         self.working = asyncio.Event()
         """Set when the first worker is ready."""
 
@@ -61,6 +62,8 @@ class Fleet:
         )
         link.send(hello)
         self.links.append(link)
+        if self._last_word is not None:
+            link.send(self._last_word)
 
     def _closed(self, link: Link, error: Exception | None) -> None:
         del error  # the process's end says more; why it ended stands on its stderr
@@ -101,6 +104,11 @@ class Fleet:
     def broadcast(self, message: Message) -> None:
         for link in self.links:
             link.send(message)
+
+    def end(self, message: Message) -> None:
+        """Tell every worker to end, and those that are still to come."""
+        self._last_word = message
+        self.broadcast(message)
 
     @property
     def idle(self) -> bool:

@@ -37,6 +37,8 @@ from irlcrawl.watch.status import ENDED
 from irlcrawl.wire import Message, clock_anchor
 
 TICK_S = 0.5
+DEATHS_MAX = 8
+"""So many workers that die one after another do not die of what they fetch: another one would die as well."""
 RULES_CACHE_BYTES = 16 << 20
 
 _log = logging.getLogger("irlcrawl.frontier")
@@ -80,6 +82,7 @@ class Frontier:
         self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
         self.on_tick: Callable[[], None] = lambda: None
         self._mourning: set[asyncio.Task[None]] = set()  # the remains of dead workers are being read
+        self._deaths = 0  # workers that died since a page was last taken in
         self._failure: BaseException | None = None  # of a callback or task, for `run` to raise
         self.replace: Callable[[Link], Awaitable[None]] = _nobody
 
@@ -247,6 +250,7 @@ class Frontier:
             entries = [entry.decode("ascii") for entry in result.scope_entries]
             self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
         self._unfolded -= result.folded
+        self._deaths = 0 if result.folded else self._deaths
         _log.info(
             "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
             len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
@@ -327,8 +331,12 @@ class Frontier:
         """A worker is gone without a word: recover what it left, and put another in its place."""
         code = await self.fleet.reap(link)
         _log.warning("worker %d ended with status %d", link.stream, code)
+        self._deaths += 1
         if code == int(ExitCode.DISK_FULL):
             self.stop(ExitCode.DISK_FULL)
+        elif self._deaths >= DEATHS_MAX and self._stop_code is None:
+            _log.error("%d workers died one after another without a page: stopping", self._deaths)
+            self.stop(ExitCode.FAILED)
         # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
         left = await asyncio.get_running_loop().run_in_executor(
             self._thread, recovery.recover_stream, self.state, self.config, link.stream
@@ -370,7 +378,7 @@ class Frontier:
         """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""
         if self._stop_code is None:
             self._stop_code = code
-            self.fleet.broadcast({"t": "stop"})
+            self.fleet.end({"t": "stop"})
         self._wakeup.set()
 
     def abort(self, code: ExitCode | None) -> None:
@@ -378,7 +386,7 @@ class Frontier:
         self._stop_code = code or self._stop_code or ExitCode.FORCED
         if not self._aborting:
             self._aborting = True
-            self.fleet.broadcast({"t": "abort"})
+            self.fleet.end({"t": "abort"})
         self._wakeup.set()
 
     def _over(self) -> bool:
@@ -392,7 +400,7 @@ class Frontier:
         """Nothing is out: say good-bye to the workers and commit the last word."""
         if self._stop_code is None:
             self._stop_code = ExitCode.DONE
-            self.fleet.broadcast({"t": "stop"})
+            self.fleet.end({"t": "stop"})
             while self.fleet.links:
                 await self._sleep(self.clock.now())
         result = Turn(self.state).run(self._task([], urgent=False, merge=False))

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import signal
+import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 STOP_SECONDS = 8.0
 """A clean stop that takes longer drops what is in flight: both kinds are over, and committed, within 10 s."""
 
+REAP_SECONDS = 5.0
+"""A worker whose pipe is closed needs a moment to end."""
+
 _log = logging.getLogger("irlcrawl.crawl")
 
 
@@ -48,6 +52,7 @@ class Supervisor:
         self._stops = 0
         self._started: list[Started] = []
         self._idle: list[Started] = []  # of them, without a stream yet
+        self._over = False  # the crawl ended as it should, and every worker was told
 
     def run(self, seeds: Sequence[Seed], first: Started) -> ExitCode:
         """Crawl with `first` and as many more workers as the configuration says. OSError (the disk), Damaged."""
@@ -74,6 +79,7 @@ class Supervisor:
                 await control.close()
         finally:
             state.close()
+            self._stop_listening()
 
     async def _crawl(self, frontier: Frontier, state: State, seeds: Sequence[Seed]) -> ExitCode:
         old = list(state.streams)
@@ -86,7 +92,9 @@ class Supervisor:
         if self._stops:
             frontier.stop(ExitCode.INTERRUPTED)
         try:
-            return await frontier.run()
+            code = await frontier.run()
+            self._over = True
+            return code
         finally:
             others.cancel()
 
@@ -138,10 +146,14 @@ class Supervisor:
         """Workers end by themselves when their pipe closes; what is left after an error is not waited for long."""
         for process, sock in self._started:
             sock.close()  # nothing where the loop owned it
-            if process.poll() is None and (self.frontier is None or self.frontier.ending is None):
+            if process.poll() is None and not self._over:
                 process.kill()
         for process, _ in self._started:
-            process.wait()
+            try:
+                process.wait(REAP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     # -- being told to stop ----------------------------------------------------------------------------------------
 
@@ -149,6 +161,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
+
+    def _stop_listening(self) -> None:
+        """All is said and committed: a signal that comes now must not turn that into a death by a signal."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self) -> None:
         self._stops += 1

@@ -9,6 +9,7 @@ import gzip
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -169,6 +170,19 @@ def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl
         run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "--quiet")
 
 
+def test_sigterm_before_the_crawl_listens_is_a_clean_stop(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the half second before it, SIGTERM was death by a signal where SIGINT was exit code 11."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    monkeypatch.setattr(JobDir, "check_usable", lambda _: signal.raise_signal(signal.SIGTERM))
+    try:
+        code, _, err = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == ExitCode.INTERRUPTED and "Traceback" not in err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -184,7 +198,7 @@ def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl
         (["a.example", "--user-agent", AGENT, "--limits-pages", "many"], 4, 'limits.pages = "many"'),
         (["a.example", "--user-agent", AGENT, "--limit-pages", "3"], 4, "--limit-pages"),
         (["a.example", "--user-agent", AGENT, "--tls"], 4, "--tls"),
-        ([], 4, "crawl.user_agent"),
+        ([], 4, "no crawl here"),  # what a mistyped JOB of `resume` needs to hear
     ],
 )
 def test_what_is_refused_touches_nothing(

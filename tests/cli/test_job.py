@@ -122,6 +122,16 @@ def test_a_place_without_permission(tmp_path: Path) -> None:
         JobDir(target).acquire()
 
 
+def test_a_directory_of_the_job_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crawl whose warcs/ it could not write began all the same, and lost one worker after another."""
+    with JobDir(tmp_path / "job") as job:
+        pass
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != job.warcs and access(path, mode))
+    with pytest.raises(JobError, match=r"no permission for .*warcs"):
+        job.check_usable()
+
+
 def test_a_full_disk_has_its_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with JobDir(tmp_path / "job") as job:
         job.write_config("before")
