@@ -65,7 +65,7 @@ def release(rows: Batch, policy: Policy) -> Verdicts:
     rows = rows.take(order)
     host = rows["host"]
     starts = np.flatnonzero(np.concatenate(([True], host[1:] != host[:-1]))) if rows.rows else np.empty(0, np.int64)
-    ends = np.append(starts[1:], rows.rows)
+    ends = np.append(starts[1:], rows.rows)[: len(starts)]
     states = rows.select([*STATE]).take(starts)
     links = rows.select([*LINK])
     fate = np.zeros(rows.rows, np.int16)  # 0: to a run; > 0: leaves for that reason; -1: calendar

@@ -39,7 +39,7 @@ def test_a_worker_that_ends_while_its_memory_is_read(monkeypatch: pytest.MonkeyP
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
 
         def then_reaped(*args: Any, **kwargs: Any) -> Any:
-            stream = builtins.open(*args, **kwargs)
+            stream = builtins.open(*args, **kwargs)  # noqa: SIM115 - the caller closes it
             process.kill()
             process.wait()
             return stream
