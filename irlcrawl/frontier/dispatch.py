@@ -99,6 +99,8 @@ class Dispatcher:
             newer = self._dirty.get(ready.key)  # learnt while the turn ran
             host = self._new_host(ready.key, ready.site, ready.origin, newer or record)
             self.hosts[ready.key] = host
+            if len(self.hosts) > 1:
+                self._fleet.wanted.set()
         host.runs.append(ready.run)
         host.rows += ready.run.rows
         self._count_address(host, ready.run.rows)

@@ -54,6 +54,8 @@ class Fleet:
         self._last_word: Message | None = None
         self.working = asyncio.Event()
         """Set when the first worker is ready."""
+        self.wanted = asyncio.Event()
+        """Set when there are visits for more than one worker."""
 
     async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
         """Take in a worker that was started (fetch/process.py)."""

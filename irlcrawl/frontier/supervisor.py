@@ -99,8 +99,9 @@ class Supervisor:
             others.cancel()
 
     async def _add_others(self, frontier: Frontier, streams: list[int]) -> None:
-        """Once the first worker works: until then they would only slow it down."""
+        """Once the first worker works and there is more than one host: before, they would only slow it down."""
         await frontier.fleet.working.wait()
+        await frontier.fleet.wanted.wait()
         for stream in streams:
             if frontier.ending is None:
                 await self._add_worker(frontier, stream)
