@@ -141,9 +141,13 @@ class Dispatcher:
         now = self._clock.now()
         host = self.hosts.get(key)
         if host is None:
-            if len(self.hosts) + self._newcomers >= self._config.frontier.hosts_active_max:
-                return HostLoad(0, self._gap_unknown(record), now + self._config.politeness.horizon_seconds)
             self._newcomers += 1
+            hosts_max = self._config.frontier.hosts_active_max
+            # Those that find no room come back by as many as there is room for, a horizon after the last ones.
+            horizons = (len(self.hosts) + self._newcomers - 1) // hosts_max
+            if horizons:
+                due = now + horizons * self._config.politeness.horizon_seconds
+                return HostLoad(0, self._gap_unknown(record), due)
         gap = self.politeness.gap_for(host) if host is not None and host.gates else self._gap_unknown(record)
         cap = self._config.frontier.urls_per_host_max
         if gap > 0:
