@@ -71,6 +71,11 @@ class Fetched:
     stale: bool = False
     detail: str = ""
 
+    @property
+    def answered(self) -> bool:
+        """Whether the server said anything, be it no HTTP."""
+        return self.exchange is not None or self.reason is Reason.PROTOCOL
+
 
 class _Dropped(Exception):
     """A lost connection, under a name the client does not answer by sending the request once more."""
@@ -82,7 +87,10 @@ async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHa
     except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError):
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _Dropped(str(error)) from error
+        left = isinstance(
+            error, aiohttp.ServerDisconnectedError
+        )  # its text is a half read response
+        raise _Dropped("the server left" if left else str(error)) from error
 
 
 class _NotHttp(Exception):

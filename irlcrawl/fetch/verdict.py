@@ -28,7 +28,9 @@ class Verdict:
     keep: bool  # the exchange is archived; without, the unit is a metadata record
     retry_due: float | None = None  # unix seconds
     retry_after: float | None = None  # seconds, what the server asked for
-    ends: str | None = None  # the visit's outcome when it ends here: "throttled" or "failed"
+    ends: str | None = (
+        None  # the outcome of a visit that ends here: "throttled", "failed", "ok" (a lost connection)
+    )
 
 
 def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
@@ -38,11 +40,13 @@ def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
     again = attempt < politeness.retries_max
     if fetched.reason is not Reason.OK:
         status = CRAWL_LOG_STATUS[fetched.reason]
+        # What broke off after it began, or is no HTTP, is a page's failure: its host answers, and need not rest for it.
+        ends = None if fetched.reason is Reason.PROTOCOL else "failed" if fetched.exchange is None else "ok"
         if again and fetched.reason in _PASSING:
-            return Verdict(Class.RETRY, fetched.reason, status, False, fetched.ended + delay, ends="failed")
+            return Verdict(Class.RETRY, fetched.reason, status, False, fetched.ended + delay, ends=ends)
         if fetched.exchange is not None:  # no more repeats: what came of it is kept
-            return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends="failed")
-        return Verdict(Class.FAILED, fetched.reason, status, False, ends="failed")
+            return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends=ends)
+        return Verdict(Class.FAILED, fetched.reason, status, False, ends=ends)
     status = fetched.status
     throttled = status in THROTTLES
     retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None

@@ -165,7 +165,7 @@ class Visit:
     def _note_answer(self, unit: Unit, fetched: Fetched) -> None:
         """A visit without any response, or the first response after such ones, is news about the host."""
         first = not self._answered
-        self._answered = self._answered or fetched.exchange is not None
+        self._answered = self._answered or fetched.answered
         if first and self._answered and self.lease.failures:
             unit.robots = {"failed": 0}
         elif not self._answered:

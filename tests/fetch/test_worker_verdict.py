@@ -53,8 +53,9 @@ def test_responses(status: int, cls: Class, reason: Reason, ends: str | None) ->
 )  # fmt: skip
 def test_no_responses(reason: Reason, status: int, passes: bool) -> None:
     got = verdict(0, reason)
-    assert (got.cls, got.status, got.ends) == (Class.RETRY if passes else Class.FAILED, status, "failed")
+    assert (got.cls, got.status) == (Class.RETRY if passes else Class.FAILED, status)
     assert verdict(0, reason, attempt=3).cls is Class.FAILED
+    assert got.ends == (None if reason is Reason.PROTOCOL else "failed")
 
 
 def test_a_broken_body_is_kept_only_when_no_try_is_left() -> None:
@@ -62,6 +63,7 @@ def test_a_broken_body_is_kept_only_when_no_try_is_left() -> None:
     assert (first.cls, first.keep, first.status) == (Class.RETRY, False, -3)
     last = verdict(200, Reason.LOST, "disconnect", attempt=3)
     assert (last.cls, last.reason, last.keep, last.status) == (Class.FETCHED, Reason.TRUNCATED, True, 200)
+    assert first.ends == last.ends == "ok", "the host answers: a page that always breaks off must not close it"
     cut = verdict(200, truncated="length")
     assert (cut.cls, cut.reason) == (Class.FETCHED, Reason.TRUNCATED)
 
