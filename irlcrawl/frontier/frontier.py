@@ -233,6 +233,7 @@ class Frontier:
         self._turn_harvests = harvests
         self._turn_lost, self._lost = self._lost, []
         self.hosts.ran_dry = False
+        self.schedule.began()
         task = self._task(harvests, urgent=self.schedule.starving, merge=self._stop_code is None)
         turn = Turn(self.state)
         self._turn = asyncio.get_running_loop().run_in_executor(self._thread, turn.run, task)

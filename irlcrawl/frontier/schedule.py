@@ -27,7 +27,7 @@ RATE_S = 30.0
 
 
 class Schedule:
-    """Decisions only; the frontier acts on them and tells what happened (`turned`, `asked`, `answered`)."""
+    """Decisions only; the frontier acts on them and tells what happened (`began`, `turned`, `asked`, …)."""
 
     def __init__(self, config: Config, clock: Clock, state: State, hosts: Dispatcher, fleet: Fleet) -> None:
         self._config, self._clock, self._state, self._hosts, self._fleet = config, clock, state, hosts, fleet
@@ -38,14 +38,18 @@ class Schedule:
         self._inbox_since = 0.0
         self._rate: deque[tuple[float, int]] = deque()
         self.moved = True
-        """The last turn moved something, or something happened since: another turn may, too."""
+        """The last turn moved something, or something happened since it began: another turn may, too."""
 
     # -- what happened ---------------------------------------------------------------------------------------------
+
+    def began(self) -> None:
+        """A turn begins: what happens from now on it does not see."""
+        self.moved = False
 
     def turned(self, result: Result) -> None:
         now = self._clock.now()
         self.turn_seconds, self._turned_at = result.seconds, now
-        self.moved = result.moved
+        self.moved = self.moved or result.moved
         self._rate.append((now, self._state.ledger.fetched))
         while len(self._rate) > 2 and self._rate[0][0] < now - RATE_S:
             self._rate.popleft()
@@ -124,5 +128,5 @@ class Schedule:
             return True
         if inbox and now - self._inbox_since > INBOX_AGE_MAX_S:
             return True
-        waiting = self.moved and state.waiting > state.runs.rows and self._room
+        waiting = self.moved and state.waiting > state.runs.rows + state.calendar.rows and self._room
         return (handed_in or waiting) and (starving or self.low)
