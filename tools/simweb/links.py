@@ -1,0 +1,280 @@
+"""The out-links of pages: a ragged column of page numbers, two million or more a CPU-second.
+
+A page's kind of page decides who makes its links; every link is drawn from one hash of (page, position). Links of pages
+that do not answer 200 do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tools.simweb.answers import status
+from tools.simweb.mix import (
+    GOLDEN,
+    Array,
+    F8s,
+    I8s,
+    U8s,
+    below,
+    finish,
+    lot,
+    lots,
+    mix,
+    skewed,
+    uniform,
+)
+from tools.simweb.params import MENU, NEAR
+from tools.simweb.truth import (
+    Kind,
+    Section,
+    Sites,
+    host_pages,
+    index_of,
+    join_index,
+    page_number,
+    section_of,
+    site_of,
+)
+
+FARM_MODE, SUBDOMAIN_MODE = 14, 15  # other modes are the page's section
+TRAP_MOVES = 0.8  # of a trap page's links go on within the trap
+THIS_MONTH = 2025 * 12
+SESSION_PAGES = 4_096
+
+
+@dataclass(frozen=True)
+class Links:
+    """Row i links to targets[offsets[i]:offsets[i+1]]: u8 page numbers, in the order of the page."""
+
+    offsets: I8s
+    targets: U8s
+
+    def of(self, row: int) -> U8s:
+        return self.targets[self.offsets[row] : self.offsets[row + 1]]
+
+    def sources(self) -> I8s:
+        """The row of each link."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+@dataclass(frozen=True)
+class _From:
+    """Links to be made: their hashes, positions on their pages, and the columns of their pages, one row per link."""
+
+    web: Sites
+    pages: U8s
+    hash: U8s
+    position: I8s
+
+    def u(self) -> F8s:
+        return uniform(self.hash)
+
+
+def degrees(web: Sites, pages: U8s) -> I8s:
+    """Links each page has if it answers 200: a Lomax distribution with the mean and tail of the parameters."""
+    p = web.params
+    shape = p.degree_exponent - 1.0
+    u = uniform(mix(web.salt("degree"), web.twin(pages)))
+    # The + 0.5 puts back what rounding down takes.
+    return np.minimum(p.degree_mean * (shape - 1.0) * ((1.0 - u) ** (-1.0 / shape) - 1.0) + 0.5, p.degree_max).astype(
+        np.int64
+    )
+
+
+def links(web: Sites, pages: U8s, when: float = 0.0) -> Links:
+    """What each page links to at a moment of the run."""
+    count = np.where(status(web, pages) == 200, degrees(web, pages), 0)
+    offsets = np.zeros(len(pages) + 1, np.int64)
+    np.cumsum(count, out=offsets[1:])
+    rows = np.repeat(np.arange(len(pages)), count)
+    position = np.arange(offsets[-1]) - offsets[rows]
+    hashes = finish(mix(web.salt("links"), web.twin(pages))[rows] + position.astype(np.uint64) * GOLDEN)
+    modes = _modes(web, pages, when)
+    targets = np.empty(len(rows), np.uint64)
+    for mode in np.unique(modes).tolist():  # at most nine
+        among = np.flatnonzero(modes == mode)
+        if len(among) == len(pages):
+            return Links(offsets, _MAKERS[mode](_From(web, pages, hashes, position), rows))
+        mine = np.flatnonzero((modes == mode)[rows])
+        place = np.zeros(len(pages), np.int64)
+        place[among] = np.arange(len(among))
+        part = _From(web, pages[among], hashes[mine], position[mine])
+        targets[mine] = _MAKERS[mode](part, place[rows[mine]])
+    return Links(offsets, targets)
+
+
+def _modes(web: Sites, pages: U8s, when: float) -> Array:
+    site, section = site_of(pages), section_of(pages)
+    ordinary = np.where(
+        web.behaves_good(site, when),
+        Section.PAGES,
+        np.where(web.kind(site) == Kind.SUBDOMAINS, SUBDOMAIN_MODE, FARM_MODE),
+    )
+    return np.where(section == Section.PAGES, ordinary, section)
+
+
+def _ordinary(f: _From, rows: I8s) -> U8s:
+    """Links of a page as the good web has them; `rows` gives each link's row in f.pages."""
+    p = f.web.params
+    site = site_of(f.pages)
+    size, hosts, trap = f.web.size(site), f.web.host_count(site), f.web.trap(site)
+    host, page = f.web.place(f.pages)
+    mine = host_pages(host, hosts, size)
+    n, at, draw, u = mine[rows], page[rows], lot(f.hash), f.u()
+
+    to = (u * np.minimum(n, MENU)).astype(np.int64)
+    nav, near = lots(p.nav_share), lots(p.nav_share + p.near_share)
+    cross, trapped = lots(p.nav_share + p.near_share + p.cross_share), lots(1.0 - _external_share(f.web))
+    close = (draw >= nav) & (draw < near)
+    step = ((f.hash >> np.uint64(16)) & np.uint64(2 * NEAR - 1)).astype(np.int64) - NEAR
+    to = np.where(close, np.clip(at + step, 0, n - 1), to)
+    child = p.branching * at + 1 + f.position
+    below_here = (f.position < p.branching) & (child < n)
+    to = np.where(below_here, child, to)
+    several = hosts > 1
+    index = join_index(host[rows], to, hosts[rows]) if several.any() else to
+    targets = page_number(site, Section.PAGES, np.zeros(len(site), np.uint64))[rows] | index.astype(np.uint64)
+
+    draw = np.where(below_here, 0, draw)
+    some = np.flatnonzero((draw >= near) & (draw < cross) & several[rows])
+    r = rows[some]
+    targets[some] = page_number(site[r], Section.PAGES, skewed(u[some], size[r], p.skew))
+    some = np.flatnonzero((draw >= cross) & (draw < trapped) & (trap[rows] != Section.PAGES))
+    r = rows[some]
+    targets[some] = _entry(f.hash[some], site[r], trap[r], size[r])
+    some = np.flatnonzero(draw >= trapped)
+    targets[some] = _external(f.web, f.hash[some], site[rows[some]])
+    return targets
+
+
+def _external_share(web: Sites) -> float:
+    p = web.params
+    return 1.0 - p.nav_share - p.near_share - p.cross_share - p.trap_share
+
+
+def _external(web: Sites, hashes: U8s, sources: I8s) -> U8s:
+    """Links of good pages to other sites: popular ones, of the own community more often; a few to enemies."""
+    p = web.params
+    second = mix(web.salt("external"), hashes)
+    draw, u = lot(second), uniform(second)
+    near = draw < lots(p.community_share)
+    rank = np.empty(len(hashes), np.int64)
+    rank[near] = sources[near] % web.communities + web.communities * web.community.rank(u[near])
+    rank[~near] = web.popularity.rank(u[~near])
+    third = mix(web.salt("external page"), second)
+    draw = lot(third)
+    enemy = draw >= 65536 - lots(p.enemy_link_share)
+    others = web.subdomain_sites + web.mirror_sites
+    if others:
+        rank[enemy] = web.subdomain_start + below(u[enemy], others)
+    spam = np.flatnonzero(web.spammed(sources) & (draw < lots(p.spammed_link_share)))
+    rank[spam] = _members(web, u[spam], sources[spam])
+    return _anywhere(web, rank, uniform(third))
+
+
+def _members(web: Sites, u: F8s, sources: I8s) -> I8s:
+    """Domains of the farm that each source belongs or links to."""
+    first = web.farm_start + web.farm(sources) * web.farm_sites
+    return first + below(u, web.farm_sites)
+
+
+def _anywhere(web: Sites, sites: I8s, u: F8s) -> U8s:
+    return page_number(sites, Section.PAGES, skewed(u, web.size(sites), web.params.skew))
+
+
+def _farm(f: _From, rows: I8s) -> U8s:
+    """Links of a farm's page: the farm, deep pages of its own domain, and popular sites for camouflage."""
+    p = f.web.params
+    site = site_of(f.pages)
+    size = f.web.size(site)
+    draw, u = lot(f.hash), f.u()
+    targets = page_number(site[rows], Section.PAGES, below(u, size[rows]))
+    second = mix(f.web.salt("farm link"), f.hash)
+    some = np.flatnonzero(draw < lots(p.farm_member_share))
+    targets[some] = _anywhere(f.web, _members(f.web, u[some], site[rows[some]]), uniform(second[some]))
+    some = np.flatnonzero(draw >= 65536 - lots(p.farm_camouflage_share))
+    targets[some] = _anywhere(f.web, f.web.popularity.rank(u[some]), uniform(second[some]))
+    return targets
+
+
+def _subdomains(f: _From, rows: I8s) -> U8s:
+    """Links of a host that was made up when it was asked for: to more such hosts."""
+    p = f.web.params
+    targets = page_number(site_of(f.pages)[rows], Section.PAGES, (f.hash >> np.uint64(31)) & np.uint64(0xFFFFFFFF))
+    some = np.flatnonzero(lot(f.hash) < lots(p.farm_camouflage_share))
+    second = mix(f.web.salt("farm link"), f.hash[some])
+    targets[some] = _anywhere(f.web, f.web.popularity.rank(uniform(f.hash[some])), uniform(second))
+    return targets
+
+
+def _entry(hashes: U8s, site: I8s, trap: Array, size: I8s) -> U8s:
+    """A first page of a site's trap."""
+    h = (hashes >> np.uint64(16)).astype(np.int64)
+    full = (hashes >> np.uint64(32)).astype(np.int64)
+    per_trap = [
+        np.zeros(len(h), np.int64),
+        THIS_MONTH + h % 12,
+        (h % 16 << 20) + 1,
+        (h % np.minimum(size, SESSION_PAGES) << 20) | (full & 0xFFFFF),
+        (1 + h % 15) << (4 * ((h >> 4) % 8)),
+        full,
+        4 + h % 4,
+    ]
+    return page_number(site, trap, np.choose(trap, per_trap))
+
+
+def _trap(move: Callable[[I8s, I8s, I8s], I8s]) -> Callable[[_From, I8s], U8s]:
+    """Links of a trap page: most by `move`, from (index, 48 random bits, pages of the site) to another index of the
+    trap, the rest to the site's ordinary pages."""
+
+    def make(f: _From, rows: I8s) -> U8s:
+        site = site_of(f.pages)
+        size = f.web.size(site)[rows]
+        on = move(index_of(f.pages)[rows], (f.hash >> np.uint64(16)).astype(np.int64), size)
+        home = skewed(f.u(), size, f.web.params.skew)
+        moved = lot(f.hash) < lots(TRAP_MOVES)
+        section = np.where(moved, section_of(f.pages)[rows], Section.PAGES)
+        return page_number(site[rows], section, np.where(moved, on, home))
+
+    return make
+
+
+def _month(index: I8s, h: I8s, _: I8s) -> I8s:
+    return np.clip(index + h % 25 - 12, 0, 9999 * 12 - 1)
+
+
+def _next_pages(index: I8s, h: I8s, _: I8s) -> I8s:
+    return (index & ~0xFFFFF) | np.minimum((index & 0xFFFFF) + 1 + h % 10, 0xFFFFF)
+
+
+def _new_session(_: I8s, h: I8s, size: I8s) -> I8s:
+    return (h % np.minimum(size, SESSION_PAGES) << 20) | (h >> 28 & 0xFFFFF)
+
+
+def _other_facet(index: I8s, h: I8s, _: I8s) -> I8s:
+    shift = 4 * (h % 8)
+    return np.maximum((index & ~(15 << shift)) | ((h >> 8 & 15) << shift), 1)
+
+
+def _any_private(_: I8s, h: I8s, __: I8s) -> I8s:
+    return h & 0xFFFFFFFF
+
+
+def _deeper(index: I8s, h: I8s, _: I8s) -> I8s:
+    return np.where(index < 1 << 28, index * 4 + (h & 3), 4 + (h & 3))
+
+
+_MAKERS: dict[int, Callable[[_From, I8s], U8s]] = {
+    Section.PAGES: _ordinary,
+    Section.CALENDAR: _trap(_month),
+    Section.PAGINATION: _trap(_next_pages),
+    Section.SESSION: _trap(_new_session),
+    Section.PARAMETERS: _trap(_other_facet),
+    Section.HONEYPOT: _trap(_any_private),
+    Section.SOFT404: _trap(_deeper),
+    FARM_MODE: _farm,
+    SUBDOMAIN_MODE: _subdomains,
+}

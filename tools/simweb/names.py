@@ -1,0 +1,391 @@
+"""URL text and page numbers, both ways, as columns.
+
+    https://www.dogabizeso.test/garden/lemon-stone/rain-sail-4f2.html PAGES (`/` is a host's page 0)
+    https://dogabizeso.test/calendar/2025/7                           CALENDAR: a month
+    https://dogabizeso.test/list/3?page=17                            PAGINATION
+    https://dogabizeso.test/visit/12?sid=09ab34f7                     SESSION
+    https://dogabizeso.test/shop?b=3&f=1                              PARAMETERS: a facet per hex digit of the index
+    https://dogabizeso.test/private/9c04b1aa                          HONEYPOT
+    https://dogabizeso.test/missing/img/css/img/img                   SOFT404: two bits a segment, below a leading 1
+
+Text is laid out as a matrix of bytes, a row per URL, zeros where there is nothing, and read the same way; reading takes
+the few bytes that carry numbers and then asks whether these numbers' URL is this text, so nothing but a page's one URL
+is ever taken for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drum.ragged import Ragged
+from tools.simweb.mix import Array, Bools, I8s, U8s, mix
+from tools.simweb.truth import (
+    NOWHERE,
+    Section,
+    Sites,
+    index_of,
+    join_index,
+    page_number,
+    section_of,
+    site_of,
+)
+
+CHUNK_ROWS = 8_192
+URL_BYTES_MAX = 160
+NAME_BITS, NAME_BYTES = 28, 10
+SYLLABLE_BITS = 6
+LABEL_SYLLABLES = 5
+
+_CONSONANTS, _VOWELS = b"bdfghjklmnprstvz", b"aeio"
+_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
+DIRECTORIES = (
+    b"about archive articles blog books city culture docs events forum garden guide health history home-page index-of "
+    b"kitchen library maps market media music nature news people photos projects reviews science sports stories travel"
+).split()
+_WORDS = (
+    b"amber apple autumn bridge candle castle cloud copper coast desert dragon eagle ember falcon feather "
+    b"forest fountain glacier harbour island jasmine kettle lantern lavender lemon marble meadow mirror "
+    b"mountain night ocean orchard paper pebble pepper pine planet prairie quartz rain raven ribbon river "
+    b"rocket saffron sail silver sparrow spring stone storm summer temple thunder tiger valley velvet violet "
+    b"walnut water willow winter yellow zephyr"
+).split()
+_SEGMENTS = (b"/img", b"/css", b"/lib", b"/inc")
+_TRAP_PATHS = {Section.CALENDAR: b"/calendar/", Section.PAGINATION: b"/list/", Section.SESSION: b"/visit/",
+               Section.PARAMETERS: b"/shop?", Section.HONEYPOT: b"/private/", Section.SOFT404: b"/missing"}  # fmt: skip
+_SID_FACTOR = 0x9E3779B1
+_SID_INVERSE = pow(_SID_FACTOR, -1, 1 << 32)
+
+
+def _table(words: list[bytes] | tuple[bytes, ...]) -> Array:
+    """Words as rows of bytes, padded with zeros."""
+    width = max(map(len, words))
+    return np.frombuffer(b"".join(word.ljust(width, b"\0") for word in words), np.uint8).reshape(-1, width)
+
+
+_DIRECTORY_TABLE, _WORD_TABLE, _SEGMENT_TABLE = _table(DIRECTORIES), _table(_WORDS), _table(_SEGMENTS)
+_CONSONANT_TABLE, _VOWEL_TABLE = np.frombuffer(_CONSONANTS, np.uint8), np.frombuffer(_VOWELS, np.uint8)
+_DIGIT_TABLE = np.frombuffer(_DIGITS, np.uint8)
+
+
+def _positions(alphabet: bytes) -> Array:
+    """byte -> its place in the alphabet, -1 for others."""
+    places = np.full(256, -1, np.int64)
+    places[np.frombuffer(alphabet, np.uint8)] = np.arange(len(alphabet))
+    return places
+
+
+_CONSONANT_OF, _VOWEL_OF, _DIGIT_OF = _positions(_CONSONANTS), _positions(_VOWELS), _positions(_DIGITS)
+
+
+class Names:
+    """The names of one web."""
+
+    def __init__(self, web: Sites) -> None:
+        self.web = web
+        self._mask = np.uint64((1 << NAME_BITS) - 1)
+        self._flip = np.uint64(web.salt("name")) & self._mask
+        self._factors = [web.salt(f"name {i}") | 1 for i in range(2)]
+        self._inverses = [pow(f, -1, 1 << NAME_BITS) for f in self._factors]
+        port = web.params.port
+        self._end = f".test:{port}".encode() if port else b".test"
+
+    # The numbers of sites, shuffled so that a name says nothing about its site
+
+    def _shuffled(self, sites: I8s) -> U8s:
+        x = sites.astype(np.uint64) ^ self._flip
+        for factor in self._factors:
+            x = (x * np.uint64(factor)) & self._mask
+            x ^= x >> np.uint64(NAME_BITS // 2)
+        return x
+
+    def _unshuffled(self, x: U8s) -> I8s:
+        for inverse in reversed(self._inverses):
+            x = x ^ (x >> np.uint64(NAME_BITS // 2))
+            x = (x * np.uint64(inverse)) & self._mask
+        return (x ^ self._flip).astype(np.int64)
+
+    def secure(self, sites: I8s) -> Bools:
+        """https sites."""
+        drawn = mix(self.web.salt("scheme"), sites) % np.uint64(1024)
+        return np.asarray(drawn < self.web.params.https_share * 1024)
+
+    # Numbers to text
+
+    def site_names(self, sites: I8s) -> Ragged:
+        """Registrable domains."""
+        return _joined([self._name(sites), _constant(len(sites), b".test")])
+
+    def origins(self, hosts: U8s) -> Ragged:
+        """`scheme://host[:port]` of host numbers."""
+        site = (hosts >> np.uint64(32)).astype(np.int64)
+        return _joined(self._origin(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64)))
+
+    def host_names(self, hosts: U8s) -> Ragged:
+        """Host names, without scheme and port."""
+        site = (hosts >> np.uint64(32)).astype(np.int64)
+        label = self._label(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64))
+        return _joined([label, self._name(site), _constant(len(site), b".test")])
+
+    def urls(self, pages: U8s) -> Ragged:
+        """The canonical URL of each page."""
+        parts = [self._urls(pages[a : a + CHUNK_ROWS]) for a in range(0, len(pages), CHUNK_ROWS)]
+        return Ragged.concat(parts)
+
+    def _urls(self, pages: U8s) -> Ragged:
+        site, section = site_of(pages), section_of(pages)
+        host, page = self.web.place(pages)
+        origin = self._origin(site, host)
+        rows = np.flatnonzero(section == Section.PAGES)
+        if len(rows) == len(pages):
+            return _joined([*origin, *self._page_path(pages, page)])
+        front = np.concatenate(origin, axis=1)
+        path = np.zeros((len(pages), URL_BYTES_MAX), np.uint8)
+        for number in np.unique(section).tolist():  # at most seven
+            rows = np.flatnonzero(section == number)
+            mine = pages[rows]
+            columns = _trap_path(number, index_of(mine)) if number else self._page_path(mine, page[rows])
+            block = np.concatenate(columns, axis=1)
+            path[rows, : block.shape[1]] = block
+        return _joined([front, path])
+
+    def _origin(self, site: I8s, host: I8s) -> list[Array]:
+        n = len(site)
+        s = np.where(self.secure(site), ord("s"), 0).astype(np.uint8)[:, None]
+        return [
+            _constant(n, b"http"), s, _constant(n, b"://"), self._label(site, host), self._name(site),
+            _constant(n, self._end),
+        ]  # fmt: skip
+
+    def _name(self, site: I8s) -> Array:
+        return _syllables(self._shuffled(site).astype(np.int64), NAME_BYTES // 2)
+
+    def _label(self, site: I8s, host: I8s) -> Array:
+        """`www.` or nothing for host 0, syllables and a dot for others."""
+        out = np.zeros((len(site), 2 * LABEL_SYLLABLES + 1), np.uint8)
+        www = (host == 0) & (mix(self.web.salt("www"), site) % np.uint64(2) == 0)
+        out[:, -4:][www] = np.frombuffer(b"www.", np.uint8)
+        named = np.flatnonzero(host > 0)
+        if len(named):
+            text = _syllables(host[named], LABEL_SYLLABLES)
+            for place in range(LABEL_SYLLABLES - 1):  # leading zero syllables are not written
+                text[host[named] >> (SYLLABLE_BITS * (LABEL_SYLLABLES - 1 - place)) == 0, 2 * place : 2 * place + 2] = 0
+            out[named, :-1] = text
+            out[named, -1] = ord(".")
+        return out
+
+    def _page_path(self, pages: U8s, page: I8s) -> list[Array]:
+        n = len(pages)
+        h = mix(self.web.salt("words"), self.web.original(site_of(pages)), page)
+        columns = [_DIRECTORY_TABLE[self.web.directory(pages)]]
+        for place, before in enumerate((b"/", b"-", b"/", b"-")):
+            word = (h >> np.uint64(6 * place)) & np.uint64(63)
+            columns += [_constant(n, before), _WORD_TABLE[word.astype(np.int64)]]
+        columns += [_constant(n, b"-"), _number(page, 36, 7), _constant(n, b".html")]
+        rest = np.concatenate(columns, axis=1)
+        rest[page == 0] = 0
+        return [_constant(n, b"/"), rest]
+
+    # Text to numbers
+
+    def pages(self, urls: Ragged) -> U8s:
+        """The page of each URL, u8; NOWHERE for text that is no page's URL."""
+        parts = [self._pages(urls.slice(a, min(a + CHUNK_ROWS, len(urls)))) for a in range(0, len(urls), CHUNK_ROWS)]
+        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+    def hosts(self, names: Ragged) -> U8s:
+        """The host of each host name (no scheme, no port), u8; NOWHERE for names of no host."""
+        lengths = names.lengths
+        text = _matrix(names)
+        sites, numbers = self._host(text, np.zeros(len(names), np.int64), lengths - len(b".test"))
+        hosts = self._known(sites, numbers)
+        return np.where(_same(self.host_names(np.where(hosts == NOWHERE, np.uint64(0), hosts)), names), hosts, NOWHERE)
+
+    def _known(self, sites: I8s, numbers: I8s) -> U8s:
+        known = (sites >= 0) & (numbers >= 0)
+        hosts = (np.where(known, sites, 0).astype(np.uint64) << np.uint64(32)) | np.where(known, numbers, 0).astype(
+            np.uint64
+        )
+        return np.where(known & self.web.host_exists(hosts), hosts, NOWHERE)
+
+    def _host(self, text: Array, start: Array, end: Array) -> tuple[I8s, I8s]:
+        """(site, host number) of the names in columns start to end, `.test` left out; numbers are -1 where there are
+        none."""
+        name = np.zeros(len(text), np.int64)
+        for place in range(NAME_BYTES // 2):
+            name = (name << SYLLABLE_BITS) | _syllable(text, end - NAME_BYTES + 2 * place)
+        site = self._unshuffled(np.where((name >= 0) & (name < 1 << NAME_BITS), name, 0).astype(np.uint64))
+        label = end - NAME_BYTES - start - 1  # bytes before the dot
+        www = (label == 3) & (_at(text, start) == ord("w"))
+        number = np.zeros(len(text), np.int64)
+        for place in range(LABEL_SYLLABLES):
+            more = (label > 2 * place) & ~www
+            number = np.where(more, (number << SYLLABLE_BITS) | _syllable(text, start + 2 * place), number)
+        return site, number
+
+    def _pages(self, urls: Ragged) -> U8s:
+        text = _matrix(urls)
+        lengths = urls.lengths
+        start = np.where(_at(text, np.full(len(urls), 4)) == ord("s"), 8, 7)
+        slash = np.where(np.arange(text.shape[1]) >= start[:, None], text == ord("/"), False)
+        path = slash.argmax(axis=1)
+        sites, numbers = self._host(text, start, path - len(self._end))
+        known = (self._known(sites, numbers) != NOWHERE) & slash.any(axis=1)
+        sites, numbers = np.where(known, sites, 0), np.where(known, numbers, 0)
+        hosts = self.web.host_count(sites)
+        page = np.where(lengths == path + 1, 0, _read_number(text, lengths - 5, 36, 7))
+        index = join_index(numbers, page, hosts)
+        section = np.zeros(len(urls), np.int64)
+        for number, prefix in _TRAP_PATHS.items():
+            rows = np.flatnonzero(_starts(text, path, prefix))
+            if len(rows):
+                section[rows] = number
+                index[rows] = _read_trap(number, text[rows], path[rows] + len(prefix), lengths[rows])
+        index = np.where((index >= 0) & (index < 1 << 32), index, 0)
+        found = page_number(sites, section, index)
+        known &= self.web.exists(found)
+        return np.where(known & _same(self._urls(np.where(known, found, np.uint64(0))), urls), found, NOWHERE)
+
+
+def _trap_path(section: int, index: I8s) -> list[Array]:
+    n = len(index)
+    head = _constant(n, _TRAP_PATHS[Section(section)])
+    if section == Section.CALENDAR:
+        return [head, _number(index // 12, 10, 10), _constant(n, b"/"), _number(index % 12 + 1, 10, 2)]
+    if section == Section.PAGINATION:
+        return [head, _number(index >> 20, 10, 4), _constant(n, b"?page="), _number(index & 0xFFFFF, 10, 7)]
+    if section == Section.SESSION:
+        sid = (index * _SID_FACTOR) & 0xFFFFFFFF
+        return [head, _number(index >> 20, 10, 4), _constant(n, b"?sid="), _digits(sid, 16, 8)]
+    if section == Section.PARAMETERS:
+        out = np.zeros((n, 8, 4), np.uint8)
+        for place in range(8):
+            digit = (index >> (4 * place)) & 15
+            rows = np.flatnonzero(digit)
+            out[rows, place, 1] = ord("a") + place
+            out[rows, place, 2] = ord("=")
+            out[rows, place, 3] = _DIGIT_TABLE[digit[rows]]
+            later = rows[index[rows] & ((1 << (4 * place)) - 1) > 0]
+            out[later, place, 0] = ord("&")
+        return [head, out.reshape(n, 32)]
+    if section == Section.HONEYPOT:
+        return [head, _digits(index, 16, 8)]
+    out = np.zeros((n, 16, 4), np.uint8)
+    for place in range(16):  # the highest two-bit digit, which is 1, is the mark; those below it are segments
+        rows = np.flatnonzero(index >> (2 * place) >= 4)
+        out[rows, 15 - place] = _SEGMENT_TABLE[(index[rows] >> (2 * place)) & 3]
+    return [head, out.reshape(n, 64)]
+
+
+def _read_trap(section: int, text: Array, at: I8s, end: I8s) -> I8s:
+    """The index of a trap URL whose text after the section's own begins at column `at`; any number for nonsense."""
+    if section == Section.CALENDAR:
+        month = _read_number(text, end, 10, 2)
+        year = _read_number(text, end - np.where(month >= 10, 3, 2), 10, 10)
+        return year * 12 + month - 1
+    if section == Section.PAGINATION:
+        page = _read_number(text, end, 10, 7)
+        written = 1 + sum((page >= 10**power).astype(np.int64) for power in range(1, 7))
+        return (_read_number(text, end - written - len(b"?page="), 10, 4) << 20) | page
+    if section == Section.SESSION:
+        return (_read_number(text, end, 16, 8) * _SID_INVERSE) & 0xFFFFFFFF
+    if section == Section.PARAMETERS:
+        index = np.zeros(len(text), np.int64)
+        for pair in range(8):
+            there = at + 4 * pair + 3 <= end
+            name = np.clip(_at(text, at + 4 * pair).astype(np.int64) - ord("a"), 0, 7)
+            value = np.maximum(_DIGIT_OF[_at(text, at + 4 * pair + 2)], 0) & 15
+            index = np.where(there, index | (value << (4 * name)), index)
+        return index
+    if section == Section.HONEYPOT:
+        return _read_number(text, end, 16, 8)
+    index = np.ones(len(text), np.int64)
+    for segment in range(15):
+        there = at + 4 * segment + 4 <= end
+        letter = _at(text, at + 4 * segment + 1)
+        # img, css, lib, inc: the second letter of i-words tells them apart.
+        second = _at(text, at + 4 * segment + 2)
+        digit = np.select([letter == ord("c"), letter == ord("l"), second == ord("n")], [1, 2, 3], 0)
+        index = np.where(there, (index << 2) | digit, index)
+    return index
+
+
+# Matrices of bytes
+
+
+def _constant(n: int, text: bytes) -> Array:
+    return np.broadcast_to(np.frombuffer(text, np.uint8), (n, len(text)))
+
+
+def _joined(columns: list[Array]) -> Ragged:
+    """Rows of the columns side by side, zeros left out."""
+    rows = np.concatenate(columns, axis=1)
+    there = rows != 0
+    return Ragged.from_lengths(rows[there], np.count_nonzero(there, axis=1))
+
+
+def _syllables(numbers: I8s, count: int) -> Array:
+    """Numbers in base 64, each digit a consonant and a vowel."""
+    out = np.empty((len(numbers), 2 * count), np.uint8)
+    for place in range(count):
+        digit = (numbers >> (SYLLABLE_BITS * (count - 1 - place))) & 63
+        out[:, 2 * place] = _CONSONANT_TABLE[digit >> 2]
+        out[:, 2 * place + 1] = _VOWEL_TABLE[digit & 3]
+    return out
+
+
+def _syllable(text: Array, at: Array) -> I8s:
+    """The digit that begins at column `at` of each row, 0..63; something negative for nonsense."""
+    return np.asarray(_CONSONANT_OF[_at(text, at)] * 4 + _VOWEL_OF[_at(text, at + 1)])
+
+
+def _digits(numbers: I8s, base: int, width: int) -> Array:
+    """Numbers with leading zeros."""
+    out = np.empty((len(numbers), width), np.uint8)
+    for place in range(width):
+        out[:, width - 1 - place] = _DIGIT_TABLE[numbers // base**place % base]
+    return out
+
+
+def _number(numbers: I8s, base: int, width: int) -> Array:
+    """Numbers without leading zeros, to the right of a field."""
+    out = _digits(numbers, base, width)
+    for place in range(1, width):
+        out[numbers < base**place, width - 1 - place] = 0
+    return out
+
+
+def _read_number(text: Array, end: Array, base: int, width: int) -> I8s:
+    """The digits that end before column `end` of each row, at most `width` of them; 0 where there are none."""
+    value = np.zeros(len(text), np.int64)
+    alive = np.ones(len(text), bool)
+    for place in range(width):
+        digit = np.where(end - 1 - place >= 0, _DIGIT_OF[_at(text, end - 1 - place)], -1)
+        alive &= (digit >= 0) & (digit < base)
+        value = np.where(alive, value + digit * base**place, value)
+    return value
+
+
+def _at(text: Array, columns: Array) -> Array:
+    return text[np.arange(len(text)), np.clip(columns, 0, text.shape[1] - 1)]
+
+
+def _starts(text: Array, columns: Array, prefix: bytes) -> Bools:
+    there = np.ones(len(text), bool)
+    for place, byte in enumerate(prefix):
+        there &= _at(text, columns + place) == byte
+    return there
+
+
+def _matrix(rows: Ragged) -> Array:
+    """Rows padded with zeros to URL_BYTES_MAX, or cut there: no page's URL is longer."""
+    lengths = np.minimum(rows.lengths, URL_BYTES_MAX)
+    out = np.zeros((len(rows), URL_BYTES_MAX), np.uint8)
+    inside = np.arange(URL_BYTES_MAX) < lengths[:, None]
+    kept = np.repeat(rows.offsets[:-1] - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
+    out[inside] = rows.blob[kept]
+    return out
+
+
+def _same(left: Ragged, right: Ragged) -> Bools:
+    """Which rows are equal."""
+    return np.asarray((_matrix(left) == _matrix(right)).all(axis=1) & (left.lengths == right.lengths))

@@ -1,0 +1,64 @@
+"""One simulated web: everything that can be asked of it, in one object. README.md defines what the answers are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drum.ragged import Batch, Ragged
+from tools.simweb import answers as _answers
+from tools.simweb import robots as _robots
+from tools.simweb.links import Links, links
+from tools.simweb.mix import Array, Bools, U8s, below, mix, uniform
+from tools.simweb.names import Names
+from tools.simweb.params import Params
+from tools.simweb.truth import Section, Sites, page_number
+
+
+class Web(Sites):
+    """A web. Pages and hosts are columns of numbers (u8; truth.py), `when` a moment of the run from 0 to 1."""
+
+    def __init__(self, params: Params | None = None) -> None:
+        super().__init__(params or Params())
+        self.names = Names(self)
+
+    def links(self, pages: U8s, when: float = 0.0) -> Links:
+        """The out-links of each page: a ragged column of pages."""
+        return links(self, pages, when)
+
+    def urls(self, pages: U8s) -> Ragged:
+        """The canonical URL of each page."""
+        return self.names.urls(pages)
+
+    def pages(self, urls: Ragged) -> U8s:
+        """The page of each URL; NOWHERE where no page has it."""
+        return self.names.pages(urls)
+
+    def keys(self, pages: U8s) -> U8s:
+        """A 64-bit key for each page, as good as a hash of its URL and without collisions. For simulators that have no
+        use for the URL's text; the crawler's own keys are irlcrawl.rows.url_key of it."""
+        return mix(self.salt("key"), pages)
+
+    def answers(self, pages: U8s, when: float | Array = 0.0, attempt: int | Array = 0) -> Batch:
+        """Status, seconds, bytes, location and content of each: see answers.answers."""
+        return _answers.answers(self, pages, when, attempt)
+
+    def fault(self, hosts: U8s) -> Array:
+        """answers.Fault of each host, u1."""
+        return _answers.fault(self, hosts)
+
+    def robots(self, hosts: U8s) -> Batch:
+        """robots.txt of each host: see robots.robots."""
+        return _robots.robots(self, hosts)
+
+    def allowed(self, pages: U8s) -> Bools:
+        """Whether robots.txt lets everybody fetch each page."""
+        return _robots.allowed(self, pages)
+
+    def seeds(self, count: int) -> U8s:
+        """Home pages of up to `count` different good sites, popular and unknown alike, that answer and may be
+        fetched."""
+        drawn = below(uniform(mix(self.salt("seeds"), np.arange(4 * count))), self.good_sites)
+        _, first = np.unique(drawn, return_index=True)
+        homes = page_number(drawn[np.sort(first)], Section.PAGES, np.zeros(len(first), np.int64))
+        good = (self.fault(self.host(homes)) == _answers.Fault.NONE) & self.allowed(homes)
+        return homes[good][:count]
