@@ -60,7 +60,7 @@ def crawl_on(crawl: Crawl, kills: list[int], deaths: list[float]) -> int:
     return in_flight + len(deaths) * (len(kills) + 1) * len(NAMES)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=18, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.integers(1, 90), max_size=3, unique=True),
     st.lists(st.sampled_from([0.3, 0.7, 1.1, 2.3]), max_size=3),

@@ -27,6 +27,7 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.fetch import service
 from irlcrawl.fetch.http import Fetched, Request
+from irlcrawl.frontier import frontier as frontier_module
 from irlcrawl.frontier.dns import Resolved, ResolveError
 from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
@@ -216,6 +217,8 @@ class Crawl:
 
         self.monkeypatch.setattr(service, "Fetcher", Fetcher)
         self.monkeypatch.setattr(service, "Worker", Worker)
+        self.monkeypatch.setattr(service, "TICK_SECONDS", 1.0)  # so that an idle hour costs little
+        self.monkeypatch.setattr(frontier_module, "TICK_S", 5.0)
         self._watch()
         self.monkeypatch.setattr(service, "AnchoredClock", lambda *anchor: self.clock)
 
