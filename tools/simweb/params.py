@@ -7,7 +7,8 @@ last page.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Params:
     degree_mean: float = 59.0
     degree_exponent: float = 2.7  # of the tail of out-degrees' density
     degree_max: int = 5_000
-    branching: int = 4  # a page's first links go to the next level of its host's tree
+    branching: int = 3  # a page's first links go to the next level of its host's tree
     nav_share: float = 0.82  # same host, one of its MENU first pages
     near_share: float = 0.02  # same host, at most NEAR numbers away
     cross_share: float = 0.03  # same site, any host
@@ -82,6 +83,24 @@ class Params:
     soft404_share: float = 0.01
     turning_share: float = 0.05  # of all sites turn, at a time uniform over the run
 
+    def overridden(self, settings: Iterable[str]) -> Params:
+        """With `name=number` applied. Raises ValueError naming what it cannot read."""
+        kinds = {f.name: type(getattr(self, f.name)) for f in fields(self)}
+        changes = {}
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            if name not in kinds:
+                raise ValueError(f"no parameter {name!r}; there are {', '.join(kinds)}")
+            changes[name] = kinds[name](value)
+        return replace(self, **changes)
+
+
+NO_ENEMIES = {
+    "farms": 0, "spammed_share": 0.0, "subdomain_sites_share": 0.0, "mirror_sites_share": 0.0, "enemy_link_share": 0.0,
+    "calendar_share": 0.0, "pagination_share": 0.0, "session_share": 0.0, "parameter_share": 0.0,
+    "honeypot_share": 0.0, "soft404_share": 0.0, "turning_share": 0.0,
+}  # fmt: skip
+"""Overrides that leave the good web alone."""
 
 NEAR = 32
 MENU = 48

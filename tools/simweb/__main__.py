@@ -1,0 +1,105 @@
+"""`python -m tools.simweb serve DIR` serves a small simulated web on loopback until Ctrl-C; `measure` gives figures.
+
+Both take `--set name=number` for any of the web's parameters (params.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tools.sampleweb.server import ServerError
+from tools.simweb.params import Params
+from tools.simweb.serve import ADDRESSES_MAX, serving
+from tools.simweb.truth import Truth
+from tools.simweb.web import Web
+
+SERVED_PAGES = 100_000
+CONFIG = """\
+# A crawl of the simulated web on loopback.
+[crawl]
+user_agent = "irlcrawl-simweb/1.0 (+https://crawl.test/; crawl@crawl.test)"
+
+[limits]
+pages = 10_000
+
+[network]
+allow = ["127.52.0.0/16"]
+resolvers = [{resolver}]
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.simweb", description="A web made of arithmetic.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    serve = verbs.add_parser("serve", help="serve it on loopback until SIGINT")
+    serve.add_argument("dir", type=Path, help="directory for the configuration, seeds and access log")
+    serve.add_argument("--addresses", type=int, default=16, help=f"loopback addresses, 1 to {ADDRESSES_MAX}")
+    serve.add_argument("--seeds", type=int, default=20)
+    serve.add_argument("--speed", type=float, default=1.0, help="how many times faster hosts answer; 0: at once")
+    serve.add_argument("--run-seconds", type=float, default=0, help="the run in which sites turn; 0: none does")
+    measure = verbs.add_parser("measure", help="print the web's figures as one JSON object")
+    measure.add_argument("--pages", type=int, default=20_000, help="sample")
+    for verb in (serve, measure):
+        verb.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", dest="settings")
+    options = parser.parse_args(argv)
+    start = Params(pages_nominal=SERVED_PAGES) if options.verb == "serve" else Params()
+    try:
+        params = start.overridden(options.settings)
+        if options.verb == "measure":
+            print(json.dumps(figures(Web(params), options.pages)))
+            return 0
+        return _serve(params, options)
+    except (ServerError, ValueError) as error:
+        print(f"simweb: {error}", file=sys.stderr)
+        return 1
+
+
+def figures(web: Web, sample: int) -> dict[str, object]:
+    """Sizes, what a sample of links leads to, and speed in this process."""
+    random = np.random.default_rng(web.params.seed)
+    sites = random.integers(0, web.good_sites, sample)
+    pages = (sites.astype(np.uint64) << np.uint64(36)) | random.integers(0, web.size(sites)).astype(np.uint64)
+    begin = time.process_time()
+    links = web.links(pages)
+    linked = time.process_time()
+    some = links.targets[:100_000]
+    urls = web.urls(some)
+    written = time.process_time()
+    web.pages(urls)
+    read = time.process_time()
+    truth = np.bincount(web.truth(links.targets), minlength=len(Truth)) / len(links.targets)
+    return {
+        "seed": web.params.seed, "sites": web.sites, "good_sites": web.good_sites, "addresses": web.address_count,
+        "good_pages": int(web.size(np.arange(web.good_sites)).sum()),
+        "good_hosts": int(web.host_count(np.arange(web.good_sites)).sum()),
+        "links_per_page": len(links.targets) / sample, "url_bytes": float(urls.lengths.mean()),
+        "links_to": {t.name.lower(): round(float(truth[t]), 6) for t in Truth},
+        "links_per_cpu_s": round(len(links.targets) / (linked - begin)),
+        "urls_written_per_cpu_s": round(len(some) / (written - linked)),
+        "urls_read_per_cpu_s": round(len(some) / (read - written)),
+    }  # fmt: skip
+
+
+def _serve(params: Params, options: argparse.Namespace) -> int:
+    directory = options.dir.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})  # before the server's thread starts
+    speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
+    with serving(params, directory / "access.log", **speeds) as served:
+        config, seeds = directory / "crawl.toml", directory / "seeds.txt"
+        config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
+        seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
+        print(f"irlcrawl crawl {directory / 'job'} --seeds {seeds} --config {config}", flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
