@@ -12,10 +12,11 @@ frontier -> worker
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
            processes read the same time however the system's clock is stepped.
   visit    {"t":"visit", "visit": id, "host": name, "scheme": str, "port": int, "address": ip, "host_key": key,
-            "gap": seconds, "robots": ROBOTS, "scope": version, "failures": int?,
+            "gap": seconds, "patience": seconds?, "robots": ROBOTS, "scope": version, "failures": int?,
             "urls": [[segment, row, key, url, depth, hop, source, priority, attempt], …], "not_after": unix}
-           `gap` is the least time from the end of one exchange of the visit to the start of the next. `failures` is how
-           many visits in a row failed before (default 0); when it is not 0 the first response makes a fact failed=0.
+           `gap` is the least time from the end of one exchange of the visit to the start of the next; where it grows
+           beyond `patience` (default politeness.visit_seconds) the visit ends. `failures` is how many visits in a row
+           failed before (default 0); when it is not 0 the first response makes a fact failed=0.
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
   slot     {"t":"slot", "id": n, "address": ip | null, "reason": Reason?}: the answer to a `slot`; null refuses it.

@@ -187,10 +187,9 @@ class Fetcher:
     async def _exchange(
         self, request: Request, headers: list[tuple[str, str]], result: Fetched, body: list[bytes]
     ) -> None:
+        address = f"[{request.address}]" if ":" in request.address else request.address
         response = await self._session.get(
-            URL.build(
-                scheme=request.scheme, host=request.address, port=request.port, path=request.target, encoded=True
-            ),
+            URL.build(scheme=request.scheme, host=address, port=request.port, path=request.target, encoded=True),
             headers=headers,
             server_hostname=request.host.rstrip("."),
             allow_redirects=False,

@@ -80,6 +80,7 @@ class Lease:
     urls: list[list[Any]]
     not_after: float
     failures: int = 0
+    patience: float | None = None
 
     @classmethod
     def of(cls, message: Message) -> Lease:
@@ -96,6 +97,7 @@ class Visit:
         self._config = services.config
         self._clock = services.clock
         self._gap = lease.gap
+        self._patience = self._config.politeness.visit_seconds
         self._rules: Rules | None = None
         self._answered = False  # some response came in this visit
         self._reached = 0
@@ -111,6 +113,9 @@ class Visit:
     async def run(self) -> Message:
         try:
             if await self._know_rules():
+                # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
+                if self.lease.patience is not None:
+                    self._patience = self.lease.patience
                 for row in self.lease.urls:
                     if not await self._url(row):
                         break
@@ -198,7 +203,7 @@ class Visit:
         if self._ended is not None:
             grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
             due = self._ended + max(self._gap, grown)
-        if due > self.lease.not_after or due - now > politeness.visit_seconds:
+        if due > self.lease.not_after or due - now > self._patience:
             return False
         while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
             try:

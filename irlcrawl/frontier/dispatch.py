@@ -243,7 +243,8 @@ class Dispatcher:
         host.rows -= rows
         self._count_address(host, -rows)
         host.worker = link.stream
-        link.send(visit_message(visit, batch, now, self.politeness.gap_for(host), self.scope_version))
+        gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
+        link.send(visit_message(visit, batch, now, gap, patience, self.scope_version))
         return rows
 
     # -- ends ------------------------------------------------------------------------------------------------------

@@ -232,13 +232,20 @@ class Politeness:
         return any(gate.users > 1 for gate in entry.gates[1:])
 
     def visit_size(self, entry: HostEntry) -> int:
-        """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap."""
+        """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
+        would wait for a gap that is not theirs."""
         if any(gate.users > 1 and (gate.gap > 0 or gate.backoff > 0) for gate in entry.gates[1:]):
             return 1
         gap = self.gap_for(entry)
         if gap <= 0:
             return self._params.visit_urls_max
-        return min(1 + int(self._params.visit_seconds / gap), self._params.visit_urls_max)
+        return min(1 + int(self.patience(entry) / gap), self._params.visit_urls_max)
+
+    def patience(self, entry: HostEntry) -> float:
+        """The longest wait inside a visit: visit_seconds, but where others wait for a clock it holds no longer than that
+        clock would have them wait. A host's own gap or Crawl-delay must not keep an address from its other hosts."""
+        gaps = [max(gate.gap, gate.backoff) for gate in entry.gates[1:] if gate.users > 1]
+        return min([self._params.visit_seconds, *gaps])
 
     def promises(self, entry: HostEntry) -> list[Promise]:
         """The clocks a lease of the entry moves, for LeaseLog.append."""

@@ -51,7 +51,9 @@ class Withdrawal:
     gap: float = 0.0
 
 
-def visit_message(visit: Visit, batch: Batch, now: float, gap: float, scope_version: int) -> Message:
+def visit_message(
+    visit: Visit, batch: Batch, now: float, gap: float, patience: float, scope_version: int
+) -> Message:
     """The lease as it goes to the worker (shape: irlcrawl.wire); `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
     rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
@@ -75,6 +77,7 @@ def visit_message(visit: Visit, batch: Batch, now: float, gap: float, scope_vers
         "address": host.address,
         "host_key": host.key,
         "gap": gap,
+        "patience": patience,
         "robots": robots,
         "scope": scope_version,
         "failures": record.failures,

@@ -51,6 +51,20 @@ def get(server: Loopback, target: str = "/", config: Config | None = None, **opt
     return run(config or configured(), lambda fetcher: fetcher.fetch(request(server, target, **options)))
 
 
+def test_an_ipv6_address() -> None:
+    """It went into the client's URL without brackets, and every page of every such host was a protocol error."""
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"no IPv6 loopback here: {error}")
+    with Loopback({"/": response(b"six")}, addresses=("::1",)) as server:
+        for host in ("a.test", "::1"):
+            result = get(server, host=host, address="::1")
+            assert (result.reason, result.exchange and result.exchange.body) == (Reason.OK, b"six"), result.detail
+        assert [asked.host for asked in server.asked] == [f"a.test:{server.port}", f"[::1]:{server.port}"]
+
+
 def test_the_archived_request_is_what_the_server_received() -> None:
     with Loopback({"/a//b/../c?d=e%20f&": response(b"hello")}) as server:
         result = get(server, "/a//b/../c?d=e%20f&")

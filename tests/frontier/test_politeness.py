@@ -222,6 +222,18 @@ def test_a_visit_is_one_url_where_others_wait_for_the_address() -> None:
         assert not polite.shared(first) and polite.visit_size(first) > 1
 
 
+def test_a_visit_keeps_no_address_from_others_for_a_gap_of_its_own() -> None:
+    """With no address gap a host with a gap of a second held its address for five of them; with one, its first visit
+    (robots.txt, a second, a page) held it for that second."""
+    for gap in (0.0, 0.5):
+        _, polite = bench(gap_address_seconds=gap)
+        first, second = host("a.test", "192.0.2.1", gap_floor=1.0), host("b.test", "192.0.2.1")
+        polite.activate(first)
+        assert polite.patience(first) == 5.0 and polite.visit_size(first) == 6
+        polite.activate(second)
+        assert polite.patience(first) == gap and polite.visit_size(first) == 1
+
+
 def test_a_visit_is_one_url_where_others_wait_for_a_site_with_a_floor() -> None:
     _, polite = bench(gap_site_seconds=1.0)
     first, second = host("a.site.test", "192.0.2.1"), host("b.site.test", "192.0.2.2")
