@@ -31,7 +31,7 @@ from tools.simweb.web import Web
 DATA = Path(os.environ.get("IRLCRAWL_DATA", "../shared/data"))
 BIG = Web()
 PINNED_URLS = [b"https://www.bidetasiba.test/", b"https://begalirigi.test/"]
-PINNED_LINKS = (60890, 222867098693585921)
+PINNED_LINKS = (60890, 17131018389606612)
 SMALL = Web(Params(seed=5, pages_nominal=200_000))
 
 
@@ -281,7 +281,7 @@ def test_redirects_end() -> None:
 
 def test_farms_outrank_the_median_good_site() -> None:
     """Distinct sites that link to a site, over a whole small web: what STAR counts."""
-    web = Web(Params(seed=7, pages_nominal=100_000, farms=1, farm_sites=6_000_000, farm_pages=30))
+    web = Web(Params(seed=7, pages_nominal=60_000, farms=1, farm_sites=6_000_000, farm_pages=30))
     sources = all_pages(
         web, np.concatenate([np.arange(web.good_sites), np.arange(web.farm_start, web.subdomain_start)])
     )
@@ -300,7 +300,7 @@ def test_farms_have_a_hundred_thousand_domains_and_one_good_site_in_a_hundred_li
     assert BIG.farm_sites == 100_000
     sites = np.arange(BIG.good_sites)
     assert BIG.spammed(sites).mean() == pytest.approx(0.01, rel=0.05)
-    for spammed, low, high in ((True, 0.005, 0.1), (False, 0.0, 0.0)):
+    for spammed, low, high in ((True, 0.1, 0.3), (False, 0.0, 0.0)):
         pages = homes(sites[BIG.spammed(sites) == spammed][:5000])
         share = (BIG.kind(site_of(BIG.links(pages).targets)) == Kind.FARM).mean()
         assert low <= share <= high

@@ -147,6 +147,12 @@ def _ordinary(f: _From, rows: I8s) -> U8s:
     targets[some] = _entry(f.hash[some], site[r], trap[r], size[r])
     some = np.flatnonzero(draw >= trapped)
     targets[some] = _external(f.web, f.hash[some], site[rows[some]])
+    some = np.flatnonzero(f.web.spammed(site)[rows] & ~below_here)
+    spam = mix(f.web.salt("spam"), f.hash[some])
+    chosen = lot(spam) < lots(p.spammed_link_share)
+    some, spam = some[chosen], spam[chosen]
+    members = _members(f.web, uniform(spam), site[rows[some]])
+    targets[some] = _anywhere(f.web, members, u[some])
     return targets
 
 
@@ -170,8 +176,6 @@ def _external(web: Sites, hashes: U8s, sources: I8s) -> U8s:
     others = web.subdomain_sites + web.mirror_sites
     if others:
         rank[enemy] = web.subdomain_start + below(u[enemy], others)
-    spam = np.flatnonzero(web.spammed(sources) & (draw < lots(p.spammed_link_share)))
-    rank[spam] = _members(web, u[spam], sources[spam])
     return _anywhere(web, rank, uniform(third))
 
 

@@ -62,7 +62,8 @@ def _table(words: list[bytes] | tuple[bytes, ...]) -> Array:
     return np.frombuffer(b"".join(word.ljust(width, b"\0") for word in words), np.uint8).reshape(-1, width)
 
 
-_DIRECTORY_TABLE, _WORD_TABLE, _SEGMENT_TABLE = _table(DIRECTORIES), _table(_WORDS), _table(_SEGMENTS)
+_DIRECTORY_TABLE, _SEGMENT_TABLE = _table(DIRECTORIES), _table(_SEGMENTS)
+_PHRASE_TABLE = _table([b"/" + first + b"-" + second for first in _WORDS for second in _WORDS])
 _CONSONANT_TABLE, _VOWEL_TABLE = np.frombuffer(_CONSONANTS, np.uint8), np.frombuffer(_VOWELS, np.uint8)
 _DIGIT_TABLE = np.frombuffer(_DIGITS, np.uint8)
 
@@ -176,11 +177,14 @@ class Names:
     def _page_path(self, pages: U8s, page: I8s) -> list[Array]:
         n = len(pages)
         h = mix(self.web.salt("words"), self.web.original(site_of(pages)), page)
-        columns = [_DIRECTORY_TABLE[self.web.directory(pages)]]
-        for place, before in enumerate((b"/", b"-", b"/", b"-")):
-            word = (h >> np.uint64(6 * place)) & np.uint64(63)
-            columns += [_constant(n, before), _WORD_TABLE[word.astype(np.int64)]]
-        columns += [_constant(n, b"-"), _number(page, 36, 7), _constant(n, b".html")]
+        columns = [
+            _DIRECTORY_TABLE[self.web.directory(pages, page)],
+            _PHRASE_TABLE[(h & np.uint64(4095)).astype(np.int64)],
+            _PHRASE_TABLE[((h >> np.uint64(12)) & np.uint64(4095)).astype(np.int64)],
+            _constant(n, b"-"),
+            _number(page, 36, 7),
+            _constant(n, b".html"),
+        ]
         rest = np.concatenate(columns, axis=1)
         rest[page == 0] = 0
         return [_constant(n, b"/"), rest]

@@ -67,11 +67,11 @@ class Params:
     # The enemies
     farms: int = 2
     farm_sites: int = 100_000  # registrable domains of each, at 10^9 pages
-    farm_pages: int = 1_250  # of each domain
+    farm_pages: int = 2_500  # of each domain
     farm_member_share: float = 0.45  # of a farm page's links go to other domains of the farm
     farm_camouflage_share: float = 0.1  # to good sites; the rest stay on the domain
     spammed_share: float = 0.01  # of good sites link to the farms
-    spammed_link_share: float = 0.2  # of their external links
+    spammed_link_share: float = 0.2  # of the links of their pages, in comments
     subdomain_sites_share: float = 0.002  # sites with infinitely many hosts, per good site
     mirror_sites_share: float = 0.02  # near-identical copies of good sites, per good site
     enemy_link_share: float = 0.01  # of good external links go to mirrors and infinite subdomains

@@ -50,7 +50,7 @@ def allowed(web: Sites, pages: U8s) -> Bools:
     rules = robots(web, web.host(pages))
     _, page = web.place(pages)
     section = section_of(pages)
-    bit = (rules["directories"] >> web.directory(pages).astype(np.uint32)) & 1
+    bit = (rules["directories"] >> web.directory(pages, page).astype(np.uint32)) & 1
     hidden = (section == Section.PAGES) & (page > 0) & (bit == 1)
     hidden |= (section == Section.HONEYPOT) & rules["private"]
     return np.asarray((rules["state"] != Robots.DENY) & ~rules["closed"] & ~hidden)

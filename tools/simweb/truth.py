@@ -205,9 +205,9 @@ class Sites:
         """The page a mirror's page copies; every other page itself. What a page is like is drawn for its twin."""
         return (self.original(site_of(pages)).astype(np.uint64) << SITE_SHIFT) | (pages & LOCAL_MASK)
 
-    def directory(self, pages: U8s) -> I8s:
-        """The directory, 0..31, an ordinary page lies in; robots.txt speaks of them."""
-        _, page = self.place(pages)
+    def directory(self, pages: U8s, page: I8s) -> I8s:
+        """The directory, 0..31, an ordinary page lies in, `page` being its number on its host; robots.txt speaks of
+        them."""
         return (mix(self.salt("directory"), self.original(site_of(pages)), page >> 4) & np.uint64(31)).astype(np.int64)
 
     def may_fail(self, pages: U8s) -> Bools:
