@@ -242,8 +242,8 @@ class Politeness:
         return min(1 + int(self.patience(entry) / gap), self._params.visit_urls_max)
 
     def patience(self, entry: HostEntry) -> float:
-        """The longest wait inside a visit: visit_seconds, but where others wait for a clock it holds no longer than that
-        clock would have them wait. A host's own gap or Crawl-delay must not keep an address from its other hosts."""
+        """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A
+        host's own gap or Crawl-delay must not keep an address from its other hosts."""
         gaps = [max(gate.gap, gate.backoff) for gate in entry.gates[1:] if gate.users > 1]
         return min([self._params.visit_seconds, *gaps])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,4 +35,4 @@ def test_an_address_is_busy_though_each_of_its_hosts_has_a_longer_gap(
     starts: dict[str, list[float]] = {}
     for at, url in web.log:
         starts.setdefault(urlsplit(url).netloc, []).append(at)
-    assert all(b - a >= 2.0 for each in starts.values() for a, b in zip(each, each[1:], strict=False))
+    assert all(b - a >= 2.0 for each in starts.values() for a, b in pairwise(each))
