@@ -168,6 +168,32 @@ def test_urls_that_waited_for_robots_txt_count_for_the_quota(make: Make) -> None
     assert list(crawl.outcomes().values()).count(("excluded", "quota_host")) == 16
 
 
+# -- visits that end early ---------------------------------------------------------------------------------------------
+
+
+def test_urls_a_visit_did_not_reach_come_back_in_order(make: Make) -> None:
+    """A visit of many URLs ends at the first 503; the others stay next in their run, and each is asked for once."""
+    web = Web(star("a.test", 40))
+    throttled: list[str] = []
+
+    def mood(url: str, now: float) -> Answer | None:
+        if url.endswith(("7", "18")) and url not in throttled:
+            throttled.append(url)
+            return Answer(503, {"retry-after": "20"})
+        return None
+
+    web.moods["a.test"] = mood
+    crawl = make(web, "http://a.test/")
+    crawl.config.politeness.gap_host_seconds = crawl.config.politeness.gap_address_seconds = 0.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert set(crawl.outcomes().values()) == {("fetched", "ok")}
+    assert set(crawl.outcomes()) == set(web.answers)
+    assert len(throttled) == 5
+    assert web.pages_asked == {url: 1 + (url in throttled) for url in web.answers}
+    first = list(dict.fromkeys(url for _, url in web.log))
+    assert first == [ROBOTS, *web.answers], "best first, then as found"
+
+
 # -- patience ----------------------------------------------------------------------------------------------------------
 
 
@@ -179,7 +205,7 @@ def test_i4_a_host_that_asks_for_patience_leaves_memory_and_stays_out(make: Make
     web.moods["a.test"] = lambda url, now: (
         Answer(429, {"retry-after": "5000"}) if now < START + 4000 and url != ROBOTS else None
     )
-    crawl = make(web, "http://a.test/", "http://b.test/")
+    crawl = make(web, "http://b.test/", *(f"http://a.test/{n}" for n in range(3)), "http://a.test/")
     seen = []
 
     async def look(crawl: Crawl) -> None:

@@ -193,3 +193,22 @@ def test_best_first_within_a_host(tmp_path: Path) -> None:
             assert len({origin_of(url) for url in rows["url"].tolist()}) == 1
     player.state.close()
     player.job.release()
+
+
+def test_i2_an_outcome_that_is_told_twice_counts_once(tmp_path: Path) -> None:
+    """I1, I2: another harvest with the same rows (another stream's, after a power loss) changes nothing."""
+    web = web_of(5, 40)
+    player = Player(tmp_path / "job", web)
+    player.inbox.append(write_seeds(player.state, player.config, [Seed(url, {}) for url in web], 0))
+    player.turn()
+    long = [run for run in player.ready if run.rows > 1]
+    player.ready = [Run(run.segment, run.at, run.end) for run in long]
+    player.work(1)
+    player.turn()
+    done, size = player.state.ledger.done, player.job.crawl_log.stat().st_size
+    player.ready = long
+    player.work(1)
+    player.turn()
+    assert (player.state.ledger.done, player.job.crawl_log.stat().st_size) == (done, size)
+    player.state.close()
+    player.job.release()
