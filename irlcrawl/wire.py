@@ -27,12 +27,12 @@ worker -> frontier
 
   ready    {"t":"ready", "stream": int, "pid": int}: hello was understood.
   end      {"t":"end", "visit": id, "reached": n, "started": unix | null, "ended": unix | null, "fetch_s": seconds,
-            "requests": n, "answered": bool, "outcome": OUTCOMES, "reason": Reason, "retry_after": seconds | null,
-            "robots": ROBOTS | null}
+            "requests": n, "bytes": n, "answered": bool, "outcome": OUTCOMES, "reason": Reason,
+            "retry_after": seconds | null, "robots": ROBOTS | null}
            `reached`: how many URLs of the lease, from its first, have a unit in the archive. `started`, `ended`: the
            start of the first request and the end of the last exchange, robots.txt included, null without a request;
-           `fetch_s` is the duration of the last. `answered`: some request of the visit, if not the last, had a
-           response. `robots` is there when robots.txt was asked for in this visit.
+           `fetch_s` is the duration of the last, `bytes` what was received in all. `answered`: some request of the
+           visit, if not the last, had a response. `robots` is there when robots.txt was asked for in this visit.
   harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p}: a file of irlcrawl.harvest under
            JOB/state, complete and on the disk.
   slot     {"t":"slot", "id": n, "visit": id, "url": str}: robots.txt redirects to another host; may it be asked, and

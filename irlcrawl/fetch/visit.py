@@ -19,7 +19,7 @@ from irlcrawl.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.fetch.robots import Rules, outcome
 from irlcrawl.fetch.verdict import THROTTLES, judge
 from irlcrawl.harvest import Pointer
-from irlcrawl.page.process import REDIRECTS
+from irlcrawl.page.process import REDIRECTS, received
 from irlcrawl.rows import CRAWL_LOG_STATUS, NO_SEGMENT, Class, Reason, Robots, Source
 from irlcrawl.url import PORTS, canonical, split
 from irlcrawl.wire import Message
@@ -105,6 +105,7 @@ class Visit:
         self._ended: float | None = None
         self._fetch_s = 0.0
         self._requests = 0
+        self._bytes = 0
         self._outcome = "ok"
         self._reason = Reason.OK
         self._retry_after: float | None = None
@@ -134,6 +135,7 @@ class Visit:
             "ended": self._ended,
             "fetch_s": self._fetch_s,
             "requests": self._requests,
+            "bytes": self._bytes,
             "answered": self._answered,
             "outcome": "unreached" if nothing else self._outcome,
             "reason": int(self._reason),
@@ -193,6 +195,7 @@ class Visit:
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
+        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
         return fetched
 
     async def _wait(self) -> bool:

@@ -80,6 +80,7 @@ class Frontier:
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
         self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
+        self._received = 0  # bytes that visits told of, and recovery; what was harvested since is among them
         self.on_tick: Callable[[], None] = lambda: None
         self._mourning: set[asyncio.Task[None]] = set()  # the remains of dead workers are being read
         self._deaths = 0  # workers that died since a page was last taken in
@@ -108,6 +109,7 @@ class Frontier:
         result = Turn(state).run(self._task(harvests, states=states, urgent=True))
         self._close_streams(result, streams)
         self._commit(result)
+        self._received = state.counters.get("bytes", 0)
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
         ready = list(state.runs.hosts())
@@ -285,6 +287,7 @@ class Frontier:
         match message["t"]:
             case "end":
                 self._unfolded += message["reached"]
+                self._received += message["bytes"]
                 self.schedule.moved = True
                 self.hosts.ended(link, message)
             case "harvest":
@@ -362,13 +365,16 @@ class Frontier:
         limits, state = self.config.limits, self.state
         if self._stop_code is not None:
             return
-        over_bytes = limits.bytes and state.counters.get("bytes", 0) >= limits.bytes
+        over_bytes = limits.bytes and max(self._received, state.counters.get("bytes", 0)) >= limits.bytes
         if over_bytes or (limits.pages and state.ledger.fetched >= limits.pages):
             self.stop(ExitCode.SIZE_LIMIT)
         elif limits.seconds and now - self.started >= limits.seconds:
             self.stop(ExitCode.TIME_LIMIT)
         elif self._disk_free() < self.config.frontier.disk_reserve_bytes:
-            _log.warning("only %d MB are free on the disk of %s: stopping", self._disk_free() >> 20, state.job.path)
+            _log.warning(
+                "only %d MB are free on the disk of %s, frontier.disk_reserve_bytes asks for %d MB: stopping",
+                self._disk_free() // 10**6, state.job.path, self.config.frontier.disk_reserve_bytes // 10**6,
+            )  # fmt: skip
             self.stop(ExitCode.DISK_FULL)
 
     def _disk_free(self) -> int:

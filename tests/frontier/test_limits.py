@@ -1,4 +1,5 @@
-"""limits.pages and limits.pages_per_host: reached exactly, never passed, whatever is out, harvested or dead."""
+"""limits.pages and limits.pages_per_host: reached exactly, never passed, whatever is out, harvested or dead.
+limits.bytes: passed by what is out, and no more."""
 
 from __future__ import annotations
 
@@ -46,3 +47,18 @@ def test_pages_of_a_dead_worker_are_not_taken_for_those_of_another(
     lost = web.pages_asked.total() - 150  # in flight when their worker died
     assert 0 <= lost <= 3 * len(names)
     assert set(web.pages_asked.values()) <= {1, 2}
+
+
+def test_bytes_are_counted_before_they_are_harvested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only harvested bytes counted, and a busy worker hands over its harvest every half minute: the limit was passed by
+    as much as came in that time."""
+    names = [f"h{n}.test" for n in range(4)]
+    web = Web({url: links for name in names for url, links in star(name, 400).items()}, fetch_s=0.01)
+    crawl = Crawl(tmp_path / "job", web, [f"http://{name}/" for name in names], monkeypatch)
+    crawl.config.politeness.gap_host_seconds = 0.1
+    crawl.config.fetch.visits_per_worker = 4  # all busy: the frontier has no reason to ask for a harvest
+    crawl.config.politeness.visit_seconds = 0.5
+    limit = crawl.config.limits.bytes = 60_000
+    assert crawl.run(hours=1) == ExitCode.SIZE_LIMIT
+    assert crawl.frontier is not None
+    assert limit <= crawl.frontier.state.counters["bytes"] < 1.1 * limit
