@@ -172,6 +172,9 @@ class Catalog:
             self.files.close(self._handle)
             self._handle = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def _delete(self, names: Iterable[str]) -> list[str]:
         gone = sorted(names)
         for name in gone:

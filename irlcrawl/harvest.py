@@ -136,6 +136,9 @@ class RulesLog:
             self._files.close(self._handle)
             self._handle = None
 
+    def __del__(self) -> None:
+        self.close()
+
     @staticmethod
     def read(files: Files, state_dir: str, pointer: Sequence[int]) -> bytes:
         """The text a pointer names. Damaged when it is not there as it was written; OSError."""

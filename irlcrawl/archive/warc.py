@@ -82,6 +82,7 @@ class WarcWriter:
     ) -> None:
         """`info`: see warcinfo_values. ValueError for a prefix that is no plain name; FileExistsError when the stream
         has files already: offsets of two writers would mean different things."""
+        self._handle: Handle | None = None
         if not _PREFIX.fullmatch(prefix):
             raise ValueError(f"archive.prefix is made of letters, digits, '.', '_', '+' and '-', not {prefix!r}")
         self._files = files
@@ -94,7 +95,6 @@ class WarcWriter:
         self._clock = clock
         if existing := warc_files(files, self._directory, stream):
             raise FileExistsError(f"stream {stream} already has an archive: {existing[0].on_disk}")
-        self._handle: Handle | None = None
         self._name = ""
         self._warcinfo_id = ""
         self._serial = 0
@@ -147,6 +147,11 @@ class WarcWriter:
         path = os.path.join(self._directory, self._name)
         self._files.rename(path + OPEN, path)
         self._files.fsync_dir(self._directory)
+
+    def __del__(self) -> None:
+        """Nobody writes any more: what `close` would have finished is recovery's now."""
+        if self._handle is not None:
+            self._files.close(self._handle)
 
     def _members(self, unit: Unit, exchange: Exchange | None) -> tuple[bytes, bytes, str]:
         """What comes before the unit's last record, that record, and the payload digest."""

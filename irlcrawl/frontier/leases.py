@@ -90,6 +90,9 @@ class LeaseLog:
             self._files.close(self._handle)
             self._handle = None
 
+    def __del__(self) -> None:
+        self.close()
+
     @staticmethod
     def read(files: Files, path: str | os.PathLike[str]) -> Found:
         """The log of an existing crawl. A torn last row is a lease that was never sent."""
