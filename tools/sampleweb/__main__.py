@@ -40,10 +40,14 @@ def _fresh(directory: Path | None, parser: argparse.ArgumentParser) -> Path:
 
 def _serve(directory: Path) -> int:
     directory.mkdir(parents=True, exist_ok=True)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})  # before the server's thread starts
-    with served(directory.absolute()) as sample:
-        print(f"irlcrawl crawl {directory / 'job'} --seeds {sample.seeds} --config {sample.config}", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    # Before the server's thread starts, which then has them blocked, too.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        with served(directory.absolute()) as sample:
+            print(f"irlcrawl crawl {directory / 'job'} --seeds {sample.seeds} --config {sample.config}", flush=True)
+            signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return 0
 
 

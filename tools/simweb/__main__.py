@@ -94,14 +94,18 @@ def figures(web: Web, sample: int) -> dict[str, object]:
 def _serve(params: Params, options: argparse.Namespace) -> int:
     directory = options.dir.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})  # before the server's thread starts
-    speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
-    with serving(params, directory / "access.log", **speeds) as served:
-        config, seeds = directory / "crawl.toml", directory / "seeds.txt"
-        config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
-        seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
-        print(f"irlcrawl crawl {directory / 'job'} --seeds {seeds} --config {config}", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    # Before the server's thread starts, which then has them blocked, too.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
+        with serving(params, directory / "access.log", **speeds) as served:
+            config, seeds = directory / "crawl.toml", directory / "seeds.txt"
+            config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
+            seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
+            print(f"irlcrawl crawl {directory / 'job'} --seeds {seeds} --config {config}", flush=True)
+            signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return 0
 
 
