@@ -66,6 +66,7 @@ class Dispatcher:
         self.urls_out = 0
         self.visits_out = 0
         self.scope_version = 0
+        self.failure: BaseException | None = None  # of a task, for the loop to raise
         self._newcomers = 0  # hosts the turn found room for that are not in memory yet
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
@@ -180,7 +181,13 @@ class Dispatcher:
             assert isinstance(entry, Host)
             task = asyncio.get_running_loop().create_task(self._resolve(entry))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.failure = task.exception()
+            self._wake()
 
     async def _resolve(self, host: Host) -> None:
         try:

@@ -159,8 +159,8 @@ class Frontier:
                 return await self._end()
             self.on_tick()
             await self._sleep(now)
-            if self._failure is not None:
-                raise self._failure
+            if (failure := self._failure or self.hosts.failure) is not None:
+                raise failure
             if self._turn is not None and self._turn.done():
                 self._finish_turn(self._turn.result())
 

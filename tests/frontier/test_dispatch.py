@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from irlcrawl.frontier.dns import Resolved
 from irlcrawl.job import ExitCode
 from irlcrawl.rows import Reason
 from tests.frontier.virtual_crawl import START, Answer, Crawl, Web, star
@@ -115,6 +116,18 @@ def test_a_name_server_that_does_not_answer_is_asked_again(make: Make, failures:
     tries = 1 + crawl.config.politeness.retries_max
     assert crawl.outcomes() == {"http://a.test/": ("fetched", "ok") if failures < tries else ("failed", "dns")}
     assert crawl.names.asked["a.test"] == min(failures + 1, tries)
+
+
+def test_a_resolver_that_breaks_ends_the_crawl_with_its_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host would wait for an address for ever, and the crawl with it."""
+
+    async def broken(name: str) -> Resolved:
+        raise RuntimeError(f"no way to ask for {name}")
+
+    crawl = make(Web(star("a.test", 0)), "http://a.test/")
+    monkeypatch.setattr(crawl.names, "resolve", broken)
+    with pytest.raises(RuntimeError, match=r"no way to ask for a\.test"):
+        crawl.run(hours=1)
 
 
 # -- robots.txt --------------------------------------------------------------------------------------------------------
