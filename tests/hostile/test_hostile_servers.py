@@ -265,5 +265,6 @@ def test_a_slow_server_is_done_with_at_its_deadline(tmp_path: Path) -> None:
     with Loopback({"/": header_drip}) as server, Driver(tmp_path, impatient()) as worker:
         began = time.monotonic()
         end, _ = worker.crawl(f"http://a.test:{server.port}", ["/"])
-        assert 1.0 <= end["fetch_s"] <= time.monotonic() - began
+        # The event loop's timers count whole milliseconds, so they may fire that much early.
+        assert 1.0 - 0.002 <= end["fetch_s"] <= time.monotonic() - began
         assert end["outcome"] == "failed"
