@@ -18,14 +18,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from drum.bucket import PART_SHIFT, write_parts
+from drum.bucket import write_parts
 from drum.catalog import Catalog, Edits
 from drum.codec import BLOCK_ROWS
 from drum.kernels import Index, Kernel, Keys, Mask, Result, group_starts, sort_keys
 from drum.pending import Bucket, Outbox, Pending, joins, wanted_blocks
 from drum.ragged import Array, Batch, Column, Schema
 from drum.segment import SegmentPool
-from drum.store import KEY_MAX, Slice, look_up, merged, pieces, range_of, rows_below, schema_of, to_rewrite, write_slice
+from drum.store import Slice, look_up, merged, pieces, range_of, rows_below, schema_of, to_rewrite, write_slice
 from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
@@ -169,24 +169,6 @@ class Repository:
         if self.ram_rows:
             self.spill(writer, edits)  # rows of the buckets left out
         return stats
-
-    def pending_in(self, bucket: Bucket) -> int:
-        """About how many rows wait for a bucket: exact for partitioned sections and buckets of whole parts."""
-        share = (bucket.hi - bucket.lo + 1) / (KEY_MAX + 1)
-        lo, hi = bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT
-        total = 0.0
-        with self._lock:
-            waiting = [part for part in self._pending if part.serial > bucket.cursor]
-        for part in waiting:
-            labels, counts = (
-                self.pool.section(part.file, part.section).label_counts() if part.batch is None else (None, None)
-            )
-            if labels is None or counts is None or not len(labels):
-                total += part.rows * share
-            else:
-                parts = counts[(labels >= lo) & (labels <= hi)].sum()
-                total += float(parts) * min(1.0, share * 256 / (hi - lo + 1))
-        return int(total)
 
     def scan(self, bucket: Bucket) -> Iterator[Batch]:
         """All keys of a bucket ascending, with their values."""

@@ -16,7 +16,6 @@ from dataclasses import replace
 from drum import Batch
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
-from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
@@ -42,7 +41,6 @@ class Dispatcher:
         self,
         config: Config,
         clock: Clock,
-        clocks: Clocks,
         politeness: Politeness,
         resolver: Resolver,
         runs: Runs,
@@ -53,7 +51,6 @@ class Dispatcher:
     ) -> None:
         self._config = config
         self._clock = clock
-        self._clocks = clocks
         self.politeness = politeness
         self._resolver = resolver
         self._runs = runs

@@ -62,7 +62,7 @@ class Frontier:
         self.fleet = Fleet(config.fetch.visits_per_worker, self._on_message, self._on_lost)
         self._leases_path = os.path.join(state.dir, "leases.log")
         self.hosts = Dispatcher(
-            config, clock, self.clocks, self.politeness, self._resolver, state.runs, self.fleet,
+            config, clock, self.politeness, self._resolver, state.runs, self.fleet,
             LeaseLog(state.files, self._leases_path), self._overrides, self._wakeup.set,
         )  # fmt: skip
         self._token = product_token(config.crawl.user_agent)

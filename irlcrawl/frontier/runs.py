@@ -97,10 +97,6 @@ class Runs:
         """URLs not done, leased ones among them."""
         return sum(segment.left for segment in list(self._segments.values()))  # the turn may drop one meanwhile
 
-    @property
-    def memory_bytes(self) -> int:
-        return self._cache_bytes + sum(len(segment.done) for segment in self._segments.values())
-
     # -- the turn ------------------------------------------------------------------------------------------------
 
     def add(self, writer: SegmentWriter, edits: Edits, urls: Batch, index: Batch) -> int:
