@@ -130,7 +130,7 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     with serve.running(directory / "web", options.sets, mirrors=copies - 1) as web:
         expected = oracle.expected(web)  # before the clock starts
         memory, seconds, cpu_s = _crawl(web, directory / "job", options)
-        requests = audit.read(web.access_log)
+        requests = web.requests()
         report = audit.report(requests, expected, oracle.disallowed(web))
     for fault in ("missing", "unexpected", "repeated", "disallowed"):
         for url in report[fault]:

@@ -85,7 +85,7 @@ def test_a_name_that_is_not_served_shows_in_the_log(web: serve.Web) -> None:
     connection.request("GET", "/stray", headers={"Host": "else.test"})
     assert connection.getresponse().status == 421
     connection.close()
-    stray = [r for r in audit.read(web.access_log) if r.uri == "/stray"]
+    stray = [r for r in web.requests() if r.uri == "/stray"]
     assert [(r.host, r.status, r.address) for r in stray] == [("else.test", 421, web.sets[0].hosts[0].address)]
     assert stray[0].url in audit.report(stray, set(), set())["unexpected"]
 

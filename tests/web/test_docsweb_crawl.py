@@ -19,7 +19,7 @@ def test_every_reachable_page_once_and_no_other(tmp_path: Path, job: Path) -> No
             resolver, allow = f"127.0.0.1:{web.dns_port}", web.network
             settings = NO_GAPS | {"page.links_max": 1_000_000}
             ended = Crawl(job, resolver, web.seeds, settings, allow).run(110)
-            requests = audit.read(web.access_log)
+            requests = web.requests()
             expected, disallowed = oracle.expected(web), oracle.disallowed(web)
     except DocswebError as error:
         pytest.skip(f"docsweb cannot be served: {error}")

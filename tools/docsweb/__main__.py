@@ -76,7 +76,7 @@ def _reach(options: argparse.Namespace) -> int:
 
 def _audit(options: argparse.Namespace) -> int:
     web = serve.load(options.directory)
-    requests = audit.read(web.access_log)
+    requests = web.requests()
     host, address = audit.closest(requests, "host"), audit.closest(requests, "address")
     report = audit.report(requests, oracle.expected(web), oracle.disallowed(web))
     report |= {"closest_host_s": host if host < inf else None, "closest_address_s": address if address < inf else None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import http.client
 import json
 import os
 import pwd
@@ -22,10 +23,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.docsweb import audit
 from tools.docsweb.sets import DocSet, DocswebError, cache_dir, chosen, entries, robots_text, unpacked
 
 STATE = "docsweb.json"
 ACCESS_LOG = "access.log"
+SETTLE_HOST = "settle.invalid"
 STOP_SECONDS = 10
 
 NGINX_CONF = """\
@@ -56,6 +59,7 @@ http {{
     access_log "{dir}/access.log" exchange;
     # A request for a name that is not ours is answered, and shows in the log as the error it is.
     server {{ {listens_default} server_name _; return 421; }}
+    server {{ {listens_settle} server_name {settle_host}; access_log off; keepalive_timeout 0; return 204; }}
 {servers}}}
 """
 
@@ -131,6 +135,18 @@ class Web:
     @property
     def access_log(self) -> Path:
         return self.directory / ACCESS_LOG
+
+    def requests(self) -> list[audit.Request]:
+        """Every exchange whose answer somebody already had when this was called.
+
+        nginx sends an answer and then writes its line, so a client may find the log a line short. Its one worker ends
+        an exchange before it takes up another: the answer to one more request says that the lines before are written.
+        """
+        connection = http.client.HTTPConnection(self.sets[0].hosts[0].address, self.port, timeout=STOP_SECONDS)
+        with contextlib.closing(connection):
+            connection.request("GET", "/", headers={"Host": SETTLE_HOST})
+            connection.getresponse().read()
+        return audit.read(self.access_log)
 
     def summary(self) -> dict[str, Any]:
         """What somebody who wants to crawl it needs to know."""
@@ -291,6 +307,7 @@ def _write_files(web: Web, gzip: bool) -> None:
         user=f"user {user};\n" if os.geteuid() == 0 else "",  # only a master started by root may set it
         dir=directory, gzip="on" if gzip else "off", servers="".join(servers),
         listens_default=_listens(everywhere, web.port, " default_server"),
+        listens_settle=_listens(everywhere, web.port, ""), settle_host=SETTLE_HOST,
     )  # fmt: skip
     (directory / "nginx.conf").write_text(text)
     records = "\n".join(f"host-record={h.name},{h.address}" for s in web.sets for h in s.hosts)
