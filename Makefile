@@ -3,13 +3,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check format venv locks clean
+.PHONY: help demo test check format venv bench-venv locks clean
 
 help:
 	@echo "make demo    serve a small sample web on this machine and crawl it"
 	@echo "make test    run the tests"
 	@echo "make check   ruff and mypy"
 	@echo "make venv    only set up .venv with the locked dependencies and the command irlcrawl"
+	@echo "make bench-venv: .venv with what the benchmarks compare with, too (databases, crawlers, matplotlib)"
 	@echo "make format  let ruff lay out the code"
 	@echo "make locks   resolve the dependencies anew (needs uv)"
 	@echo "make clean   remove what the others made"
@@ -36,12 +37,18 @@ venv: .venv/.done
 	$(PYTHON) tools/makevenv.py .venv requirements/dev.txt
 	touch $@
 
+# A superset of the lock above, so tests run in it as well.
+bench-venv:
+	$(PYTHON) tools/makevenv.py .venv requirements/bench.txt
+	touch .venv/.done
+
 COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
 locks:
 	$(COMPILE) --extra dev --output-file requirements/dev.txt
 	$(COMPILE) --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(COMPILE) --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 
 clean:
 	rm -rf .venv build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
