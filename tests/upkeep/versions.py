@@ -1,0 +1,86 @@
+"""State directories as released versions left them: how they are made, and what opening them must give.
+
+`versions/N.tar.gz` is JOB of a crawl of `web()` by the code that wrote version N, killed at its 90th request, with
+pages that no harvest covers yet. It is made once per version, at the commit that releases it, and never again:
+
+    .venv/bin/python -m tests.upkeep.versions N
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.frontier import schedule
+from tests.frontier.virtual_crawl import Answer, Crawl, Killed, Web, star
+
+HERE = Path(__file__).parent / "versions"
+SEED = "http://a.one.test/"
+KILLED_AT = 90
+
+
+def web() -> Web:
+    """Three sites of four hosts each: pages, an error, a forbidden page, a server that is busy at first."""
+    names = [f"{host}.{site}.test" for site in ("one", "two", "three") for host in "abcd"]
+    links = {url: targets for name in names for url, targets in star(name, 30).items()}
+    links[SEED] += [f"http://{name}/" for name in names] + ["http://a.two.test/gone", "http://a.two.test/secret/1"]
+    made = Web(links, fetch_s=0.05)
+    made.answers["http://a.two.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nDisallow: /secret/\n")
+    made.answers["http://b.two.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nCrawl-delay: 3\n")
+    busy: set[str] = set()
+
+    def mood(url: str, now: float) -> Answer | None:
+        if url.endswith("/5") and url not in busy:
+            busy.add(url)
+            return Answer(503, {"retry-after": "400"})
+        return None
+
+    made.moods["c.three.test"] = mood
+    return made
+
+
+def crawl_of(job: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
+    crawl = Crawl(job, web(), [SEED], monkeypatch, workers=2)
+    crawl.config.budgets.base = 2
+    crawl.config.politeness.gap_host_seconds = 0.5
+    crawl.config.politeness.gap_address_seconds = 0.2
+    crawl.config.frontier.harvest_seconds = 3.0
+    monkeypatch.setattr(schedule, "ROWS_WANTED_MIN", 4)  # so that some URLs stay in every kind of queue
+    return crawl
+
+
+def make(job: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A version's archive: JOB of the killed crawl."""
+    from irlcrawl.config import to_toml
+    from irlcrawl.job import JobDir
+
+    crawl = crawl_of(job, monkeypatch)
+    requests = 0
+
+    def on_request(_: str) -> None:
+        nonlocal requests
+        requests += 1
+        if requests == KILLED_AT:
+            crawl.kill()
+
+    crawl.on_request = on_request
+    with pytest.raises(Killed):
+        crawl.run()
+    JobDir(job).write_config(to_toml(crawl.config))
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(job, "job")
+    return packed.getvalue()
+
+
+if __name__ == "__main__":
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as directory:
+        target = HERE / f"{sys.argv[1]}.tar.gz"
+        target.parent.mkdir(exist_ok=True)
+        with target.open("xb") as made_now:
+            made_now.write(make(Path(directory) / "job", patch))
