@@ -141,6 +141,9 @@ class Archive:
     prefix: str = key("irlcrawl", "First part of WARC file names.")
     roll_bytes: int = key(1_000_000_000, "A WARC file is closed at this size.", low=1 << 20)
     gzip_level: int = key(1, "Compression level (isal: 0 fastest, 3 smallest).", low=0, high=3)
+    log_roll_bytes: int = key(
+        100_000_000, "logs/crawl.log is put aside at this size, and compressed.", low=1 << 10
+    )
     archive_sync_seconds: float = key(10.0, "WARC files are flushed to the disk this often.", low=0.1)
 
 

@@ -108,14 +108,22 @@ def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
 
 def _log_to(file: Path, note: Callable[[str], None]) -> None:
     """The program's own log: what happened goes to `file` (bounded), what a person should know also to `note`."""
+    import gzip
     import logging
+    import shutil
     from logging.handlers import RotatingFileHandler
 
     class ToPerson(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             note(self.format(record))
 
+    def pack(source: str, target: str) -> None:
+        with open(source, "rb") as text, gzip.open(target, "wb") as packed:
+            shutil.copyfileobj(text, packed)
+        os.unlink(source)
+
     to_file = RotatingFileHandler(file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True)
+    to_file.namer, to_file.rotator = (lambda name: name + ".gz"), pack
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     to_person = ToPerson(logging.WARNING)
     to_person.setFormatter(logging.Formatter("irlcrawl: %(message)s"))

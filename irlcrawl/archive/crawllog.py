@@ -6,7 +6,11 @@ A field without a value is `-`. Annotations are `name=value` joined by commas: `
 is worth knowing, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata record. Whatever a URL or a server's
 header holds, a field is one token of printable ASCII: other bytes, and the backslash, are written `\\xHH`.
 Times are UTC to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links not told and
-one of kind L.
+one of kind L. Annotations an audit of politeness needs: `address`, which was asked; `crawl_delay` (seconds) of a
+robots.txt; `retry_after` as a 429 or 503 gave it.
+
+A log is one file, and parts rolled away from it: `crawl.log.1.gz`, `crawl.log.2.gz`, …, the newest perhaps not
+compressed yet, then `crawl.log`. Readers here take them as one, also beside a crawl that is rolling them.
 """
 
 from __future__ import annotations
@@ -18,13 +22,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
-from drum.files import Files
+from isal import isal_zlib
+
+from drum.files import Damaged, Files
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.rows import DISCOVERY_LETTER, Class, Reason, Source
 
 SCAN_BYTES = 1 << 20
 LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
+COMPRESSED = ".gz"
+RETRY_AFTER_CHARS = 64
+THROTTLES = (429, 503)
 NONE = "-"
 
 _PLAIN = re.compile(rb"[!-\[\]-~]+")
@@ -83,6 +93,12 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
         notes["truncated"] = exchange.truncated
     if unit.detail:
         notes["detail"] = unit.detail
+    if address := exchange.ip if exchange is not None else unit.address:
+        notes["address"] = address
+    if unit.robots is not None and unit.robots.get("crawl_delay"):
+        notes["crawl_delay"] = f"{unit.robots['crawl_delay']:g}"
+    if exchange is not None and exchange.status in THROTTLES and (after := exchange.value(b"retry-after")):
+        notes["retry_after"] = after[:RETRY_AFTER_CHARS].decode("latin-1")
     notes["warc"] = f"{location.file}@{location.record}+{location.end - location.record}"
     start_ms = int(unit.start * 1000)
     return format_entry(
@@ -177,15 +193,22 @@ def parse(line: bytes) -> LogEntry:
         raise BadLine(f"{error}: {line[:200]!r}") from None
 
 
-def log_files(files: Files, path: str) -> list[str]:
-    """The parts of a log in the order written: `path`.1, `path`.2, … (parts rolled away), then `path`."""
+def rolled_parts(files: Files, path: str) -> dict[int, str]:
+    """number -> path of the parts rolled away from a log, in order; where a part is there twice, the one that is not
+    compressed (a crash came between the two steps)."""
     directory, name = os.path.split(path)
-    rolled = [
-        int(entry.removeprefix(name + "."))
-        for entry in files.listdir(directory or ".")
-        if re.fullmatch(re.escape(name) + r"\.\d+", entry)
-    ]
-    parts = [f"{path}.{number}" for number in sorted(rolled)]
+    pattern = re.compile(re.escape(name) + r"\.(\d+)(\.gz)?")
+    found: dict[int, str] = {}
+    for entry in files.listdir(directory or "."):  # sorted: NAME.1 comes before NAME.1.gz
+        match = pattern.fullmatch(entry)
+        if match is not None:
+            found.setdefault(int(match[1]), os.path.join(directory, entry))
+    return dict(sorted(found.items()))
+
+
+def log_files(files: Files, path: str) -> list[str]:
+    """The files of a log in the order written: parts rolled away, then `path`."""
+    parts = list(rolled_parts(files, path).values())
     return [*parts, path] if files.exists(path) else parts
 
 
@@ -198,36 +221,39 @@ def read(
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
-    for part in log_files(files, path):
-        for chunk in _chunks(files, part):
-            for text in chunk[:-1].split(b"\n"):
-                fields = _fields(text)
-                if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
-                    continue
-                if wanted_host is not None and wanted_host not in _host_names(fields[3]):
-                    continue
-                if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
-                    continue
-                yield parse(text)
+    for chunk in _log_chunks(files, path):
+        for text in chunk[:-1].split(b"\n"):
+            fields = _fields(text)
+            if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
+                continue
+            if wanted_host is not None and wanted_host not in _host_names(fields[3]):
+                continue
+            if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
+                continue
+            yield parse(text)
 
 
 def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
-    """(the last entry of `url`, the last one that has a response in the archive). Constant memory, no line parsed that
-    does not hold the URL."""
-    needle = b" " + _token(url) + b" "
+    """(the last entry of `url`, the last one that has a response in the archive)."""
     last: LogEntry | None = None
     responded: LogEntry | None = None
-    for part in log_files(files, path):
-        for chunk in _chunks(files, part):
-            at = chunk.find(needle)
-            while at >= 0:
-                end = chunk.find(b"\n", at)
-                entry = parse(chunk[chunk.rfind(b"\n", 0, at) + 1 : end])
-                if entry.url == url:
-                    last = entry
-                    responded = entry if entry.warc is not None and entry.digest else responded
-                at = chunk.find(needle, end)
+    for entry in entries_of(files, path, url):
+        last = entry
+        responded = entry if entry.warc is not None and entry.digest else responded
     return last, responded
+
+
+def entries_of(files: Files, path: str, url: bytes) -> Iterator[LogEntry]:
+    """Every entry of `url`, oldest first. Constant memory, no line parsed that does not hold the URL."""
+    needle = b" " + _token(url) + b" "
+    for chunk in _log_chunks(files, path):
+        at = chunk.find(needle)
+        while at >= 0:
+            end = chunk.find(b"\n", at)
+            entry = parse(chunk[chunk.rfind(b"\n", 0, at) + 1 : end])
+            if entry.url == url:
+                yield entry
+            at = chunk.find(needle, end)
 
 
 def _status_pattern(status: str) -> re.Pattern[bytes]:
@@ -236,23 +262,121 @@ def _status_pattern(status: str) -> re.Pattern[bytes]:
     return re.compile(status.replace("x", "[0-9]").encode())
 
 
-def _chunks(files: Files, path: str) -> Iterator[bytes]:
-    """A file in pieces of whole lines; what follows the last newline is a torn line and left out."""
-    handle = files.open(path)
+class Part(Protocol):
+    """A file of a log, read forward."""
+
+    path: str
+
+    def read(self) -> bytes:
+        """The next bytes of its text; empty at the end."""
+
+
+def _log_chunks(files: Files, path: str) -> Iterator[bytes]:
+    """A whole log in pieces of whole lines."""
+    live, parts = _opened(files, path)
     try:
-        at, rest = 0, b""
-        while data := files.pread(handle, SCAN_BYTES, at):
-            at += len(data)
-            end = data.rfind(b"\n") + 1
-            if end:
-                yield rest + data[:end]
-                rest = data[end:]
-            else:
-                rest += data
-                if len(rest) > LINE_BYTES_MAX:
-                    raise BadLine(f"{path}: no line ends within {LINE_BYTES_MAX} bytes before offset {at}")
+        for number, part in parts.items():
+            yield from chunks(_open_part(files, part, f"{path}.{number}{COMPRESSED}"))
+        if live is not None:
+            yield from chunks(live)
     finally:
-        files.close(handle)
+        if live is not None:
+            live.close()
+
+
+def _opened(files: Files, path: str) -> tuple[Plain | None, dict[int, str]]:
+    """The newest file of a log, open, and the parts before it: of one moment, though the log may be rolled meanwhile
+    (its newest file then has another name)."""
+    while True:
+        live = Plain(files, path) if files.exists(path) else None
+        parts = rolled_parts(files, path)
+        if live is None or live.is_still(path):
+            return live, parts
+        live.close()
+
+
+def _open_part(files: Files, path: str, compressed: str) -> Part:
+    try:
+        return open_part(files, path)
+    except FileNotFoundError:
+        return open_part(files, compressed)  # a running crawl compressed it since we looked
+
+
+def open_part(files: Files, path: str) -> Part:
+    """A file of a log, by its name compressed or not. OSError."""
+    return Unpacked(files, path) if path.endswith(COMPRESSED) else Plain(files, path)
+
+
+class Plain:
+    """Text as it is in a file."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.path = path
+        self._files = files
+        self._handle: int | None = files.open(path)
+        self._at = 0
+
+    def read(self) -> bytes:
+        assert self._handle is not None
+        data = self._files.pread(self._handle, SCAN_BYTES, self._at)
+        self._at += len(data)
+        return data
+
+    def is_still(self, path: str) -> bool:
+        """Whether `path` names this very file."""
+        assert self._handle is not None
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._files.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Unpacked(Plain):
+    """Text of a gzip file. Damaged where its bytes are not what was written."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        super().__init__(files, path)
+        self._inflater = isal_zlib.decompressobj(31)
+
+    def read(self) -> bytes:
+        while not self._inflater.eof:
+            at = self._at
+            piece = self._inflater.unconsumed_tail or super().read()
+            try:
+                data = self._inflater.decompress(piece, SCAN_BYTES) if piece else b""
+            except _InflateError as error:
+                raise Damaged(self.path, at, f"not the gzip file that was written: {error}") from None
+            if not piece:
+                raise Damaged(self.path, self._at, "a gzip file cut short")
+            if data:
+                return data
+        return b""
+
+
+_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub says instance, not class
+
+
+def chunks(part: Part) -> Iterator[bytes]:
+    """A file in pieces of whole lines; what follows the last newline is a torn line and left out."""
+    at, rest = 0, b""
+    while data := part.read():
+        at += len(data)
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield rest + data[:end]
+            rest = data[end:]
+        else:
+            rest += data
+            if len(rest) > LINE_BYTES_MAX:
+                raise BadLine(f"{part.path}: no line ends within {LINE_BYTES_MAX} bytes before offset {at}")
 
 
 def _fields(line: bytes) -> list[bytes]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from isal import isal_zlib
+
 from drum import Batch, Catalog, Damaged, Edits, Files, Place, Ragged, SegmentPool, SegmentWriter
+from irlcrawl.archive.crawllog import COMPRESSED, Plain, rolled_parts
 from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.rows import SCOPE_ENTRY
 from irlcrawl.scope import Scope
@@ -14,26 +19,82 @@ CLOCK_SECTIONS_MAX = 8
 
 
 class CrawlLog:
-    """logs/crawl.log: appended by turns, as long as the catalogue says; what a crash left behind that is cut."""
+    """logs/crawl.log: appended by turns, as long as the catalogue says; what a crash left behind that is cut.
 
-    def __init__(self, files: Files, path: str, committed: int) -> None:
-        self._files = files
+    At `roll_bytes` it becomes `crawl.log.N` and a new one begins. The commit that says so may not come: opening then
+    takes the name back. A part is compressed once its roll is committed, which it is when the next lines come.
+    """
+
+    def __init__(self, files: Files, path: str, committed: Mapping[str, int], roll_bytes: int) -> None:
+        self._files, self._path, self._roll_bytes = files, path, roll_bytes
+        self.bytes = committed.get("bytes", 0)
+        self.part = committed.get("part", 0)
+        self._crc = committed.get("crc", None if self.bytes else 0)  # version 1 counted none
+        self._directory = os.path.dirname(path)
+        self._rolled = [
+            part for number, part in rolled_parts(files, path).items()
+            if number <= self.part and not part.endswith(COMPRESSED)
+        ]  # fmt: skip
+        if files.exists(self._part(self.part + 1)):
+            files.rename(self._part(self.part + 1), path)
         self._handle = files.append(path)
+        files.fsync_dir(self._directory)
         size = files.size(self._handle)
-        if size < committed:
-            raise Damaged(path, size, f"the crawl log ends before {committed}, up to where it was committed")
-        if size > committed:
-            files.truncate(self._handle, committed)
-        self.bytes = committed
+        if size < self.bytes:
+            raise Damaged(path, size, f"the crawl log ends before {self.bytes}, up to where it was committed")
+        if size > self.bytes:
+            files.truncate(self._handle, self.bytes)
 
     def append(self, lines: list[bytes]) -> None:
-        """Write lines, durable on return."""
+        """Write lines, durable on return. The turn before this one was committed."""
         if not lines:
             return
+        for part in self._rolled:
+            self._compress(part)
+        self._rolled.clear()
+        if self.bytes >= self._roll_bytes:
+            self._roll()
         data = b"\n".join(lines) + b"\n"
         self._files.write(self._handle, data)
         self._files.fsync(self._handle)
         self.bytes += len(data)
+        if self._crc is not None:
+            self._crc = zlib.crc32(data, self._crc)
+
+    def entry(self) -> dict[str, int]:
+        """What a commit says of it: parts rolled away, bytes of the newest file, and the CRC-32 of those bytes."""
+        entry = {"part": self.part, "bytes": self.bytes}
+        return entry if self._crc is None else {**entry, "crc": self._crc}
+
+    def _roll(self) -> None:
+        self._files.close(self._handle)
+        self.part += 1
+        self._files.rename(self._path, self._part(self.part))
+        self._handle = self._files.append(self._path)
+        self._files.fsync_dir(self._directory)
+        self._rolled.append(self._part(self.part))
+        self.bytes = self._crc = 0
+
+    def _compress(self, path: str) -> None:
+        """`path`.gz in the place of `path`."""
+        files, packer = self._files, isal_zlib.compressobj(1, wbits=31)
+        target, source = path + COMPRESSED, Plain(files, path)
+        files.unlink(target + ".tmp", missing_ok=True)
+        handle = files.create(target + ".tmp")
+        try:
+            while data := source.read():
+                files.write(handle, packer.compress(data))
+            files.write(handle, packer.flush())
+            files.fsync(handle)
+        finally:
+            files.close(handle)
+            source.close()
+        files.rename(target + ".tmp", target)
+        files.fsync_dir(self._directory)
+        files.unlink(path)
+
+    def _part(self, number: int) -> str:
+        return f"{self._path}.{number}"
 
     def close(self) -> None:
         self._files.close(self._handle)

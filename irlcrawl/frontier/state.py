@@ -88,7 +88,7 @@ class State:
         self.counters: dict[str, Any] = dict(catalog.get("counters", {}))
         self.streams: dict[int, dict[str, Any]] = {int(k.split("/")[1]): v for k, v in catalog.items("streams/")}
         self.ingests: int = catalog.get("ingests", 0)
-        self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}).get("bytes", 0))
+        self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}), config.archive.log_roll_bytes)
 
     @classmethod
     def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
@@ -174,7 +174,7 @@ class State:
         edits.set("ledger", self.ledger.to_json())
         edits.set("counters", self.counters)
         edits.set("ingests", self.ingests)
-        edits.set("log", {"bytes": self.log.bytes})
+        edits.set("log", self.log.entry())
 
     def delete_unnamed(self, files: Iterable[str]) -> None:
         """After a commit: delete what lost its name with it, and those of `files` that it did not name."""

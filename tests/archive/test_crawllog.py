@@ -60,7 +60,7 @@ def test_a_response_in_heritrix_fields() -> None:
     assert line.decode().split(" ") == [
         "2023-11-14T22:13:20.375Z", "200", "5", "http://a.test/x?q=1", "1+E", "-", "text/html", "#007",
         "20231114221320250+125", "sha1:" + "A" * 32, "-",
-        "outcome=fetched,reason=ok,attempt=1,truncated=length,"
+        "outcome=fetched,reason=ok,attempt=1,truncated=length,address=192.0.2.7,"
         "warc=irlcrawl-20231114221320500-00000-s0007.warc.gz@800+600",
     ]  # fmt: skip
     entry = crawllog.parse(line)
