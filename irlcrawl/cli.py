@@ -18,8 +18,8 @@ from irlcrawl.job import ExitCode, JobError
 from irlcrawl.watch.control import ControlError
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "isal", "numpy", "protego", "publicsuffixlist",
-    "rich", "selectolax", "url-py", "uvloop", "xxhash", "zstandard",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy", "protego",
+    "publicsuffixlist", "rich", "selectolax", "url-py", "uvloop", "xxhash", "zstandard",
 )  # fmt: skip
 
 COMMON = {

@@ -99,6 +99,10 @@ class Robots:
 
 @dataclass
 class Fetch:
+    client: str = key(
+        "httptools", "The HTTP client; aiohttp is slower, for servers the other does not get on with.",
+        choices=("httptools", "aiohttp"),
+    )  # fmt: skip
     connect_seconds: float = key(5.0, "Deadline for a connection, TLS included.", low=0.1)
     read_seconds: float = key(30.0, "Deadline between two reads.", low=0.1)
     total_seconds: float = key(60.0, "Deadline for one exchange.", low=0.1)

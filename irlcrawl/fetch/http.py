@@ -1,43 +1,37 @@
-"""One GET: the seam behind which the HTTP client lives. `Fetcher.fetch(Request)` always answers with a `Fetched`.
+"""One GET: the seam behind which the HTTP clients live. `Fetcher.fetch(Request)` always answers with a `Fetched`.
 
 A failure is an answer, not an exception, and is never repeated here: a retry is an outcome that the frontier queues.
-The client connects to `Request.address` and to nothing else: the URL it is given names the address itself, so there is
-nothing to resolve, and pooled connections are kept apart by (address, port, TLS, name). Nothing is followed, decoded or
-remembered: no redirects, no cookies, no proxies from the environment, no content decoding.
+A client connects to `Request.address` and to nothing else, and keeps open connections apart by address, port, scheme
+and name. Nothing is followed, decoded or remembered: no redirects, no cookies, no proxies from the environment, no
+content decoding.
 
-Memory is bounded whatever servers send: a header by `fetch.header_bytes_max` (a line of it while it arrives, at most
-HEADER_LINES_MAX of them; all of it when it is complete); a body by BODY_FREE_BYTES, past which it
+There are two (`fetch.client`): `client.py`, a thin protocol over a C parser, which a page costs a tenth of the CPU; and
+`aiohttp_client.py`, for servers it might not get on with. Both pass the same tests.
+
+Memory is bounded whatever servers send: a header by `fetch.header_bytes_max`; a body by BODY_FREE_BYTES, past which it
 needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle connections by IDLE_MAX.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
 import ssl
-from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
+from typing import Protocol
 
 from irlcrawl.archive.unit import Exchange
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.rows import Reason
+from irlcrawl.url import PORTS
 
 BODY_FREE_BYTES = 1 << 20
 BODY_LARGE_MAX = 8
 IDLE_MAX = 256
 IDLE_SECONDS = 15.0
-HEADER_LINES_MAX = 256
 DETAIL_CHARS_MAX = 200
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 
-_log = logging.getLogger(__name__)
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
@@ -50,6 +44,11 @@ class Request:
     target: str  # path and query, as they go on the wire
     address: str  # the only address to connect to
     body_bytes_max: int
+
+    @property
+    def pool_key(self) -> tuple[str, int, str, str]:
+        """What a connection serves, and a TLS session resumes: nothing else."""
+        return (self.address, self.port, self.scheme, self.host)
 
 
 @dataclass(slots=True)
@@ -65,7 +64,6 @@ class Fetched:
     reason: Reason
     exchange: Exchange | None
     status: int
-    header: Mapping[str, str]  # case-insensitive
     started: float
     ended: float
     stale: bool = False
@@ -76,35 +74,46 @@ class Fetched:
         """Whether the server said anything, be it no HTTP."""
         return self.exchange is not None or self.reason is Reason.PROTOCOL
 
-
-class _Dropped(Exception):
-    """A lost connection, under a name the client does not answer by sending the request once more."""
-
-
-async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    try:
-        return await handler(request)
-    except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError):
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        left = isinstance(
-            error, aiohttp.ServerDisconnectedError
-        )  # its text is a half read response
-        raise _Dropped("the server left" if left else str(error)) from error
+    def value(self, name: bytes) -> bytes | None:
+        """The first value of a response header (name in lower case)."""
+        return None if self.exchange is None else self.exchange.value(name)
 
 
-class _NotHttp(Exception):
-    """What came is no HTTP response, or its header is over the bound."""
+class Fetcher(Protocol):
+    """The client of one worker. Use inside a running loop; close() when done."""
+
+    async def fetch(self, request: Request) -> Fetched:
+        """One GET within the deadlines and bounds of the configuration. Raises nothing but CancelledError."""
+        ...
+
+    async def close(self) -> None: ...
 
 
-class _NoResolver(AbstractResolver):
-    """Addresses come with the lease; a look-up here would be a request to a place nobody cleared."""
+def open_fetcher(config: Config, clock: Clock) -> Fetcher:
+    """The client `fetch.client` names."""
+    if config.fetch.client == "aiohttp":
+        from irlcrawl.fetch.aiohttp_client import AiohttpClient  # a fifth of a second, mostly not needed
 
-    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
-        raise OSError(f"a worker resolves no names: {host}")
+        return AiohttpClient(config, clock)
+    from irlcrawl.fetch.client import Client
 
-    async def close(self) -> None:
-        pass
+    return Client(config, clock)
+
+
+def fixed_headers(config: Config) -> list[tuple[str, str]]:
+    """What follows Host in every request."""
+    mail = [("From", config.crawl.operator)] if _MAIL.fullmatch(config.crawl.operator) else []
+    return [
+        ("User-Agent", config.crawl.user_agent),
+        *mail,
+        ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
+        ("Accept-Encoding", "gzip, br, zstd"),
+    ]
+
+
+def host_header(request: Request) -> str:
+    host = f"[{request.host}]" if ":" in request.host else request.host
+    return host if request.port == PORTS[request.scheme] else f"{host}:{request.port}"
 
 
 def tls_context(config: Config) -> ssl.SSLContext:
@@ -124,161 +133,13 @@ def tls_context(config: Config) -> ssl.SSLContext:
     return context
 
 
-class Fetcher:
-    """The client of one worker. Use inside a running loop; close() when done."""
-
-    def __init__(self, config: Config, clock: Clock) -> None:
-        self._clock = clock
-        self._header_bytes_max = config.fetch.header_bytes_max
-        self._total_seconds = config.fetch.total_seconds
-        self._connector = aiohttp.TCPConnector(
-            resolver=_NoResolver(), use_dns_cache=False, ssl=tls_context(config), limit=0,
-            keepalive_timeout=IDLE_SECONDS, happy_eyeballs_delay=None,
-        )  # fmt: skip
-        self._session = aiohttp.ClientSession(
-            connector=self._connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                total=None,  # fetch() has its own, which also covers waiting for a permit
-                sock_connect=config.fetch.connect_seconds,
-                sock_read=config.fetch.read_seconds,
-            ),
-            auto_decompress=False,
-            max_line_size=self._header_bytes_max,
-            max_field_size=self._header_bytes_max,
-            max_headers=HEADER_LINES_MAX,
-            middlewares=(_never_twice,),
-        )
-        self._fixed = [("User-Agent", config.crawl.user_agent)]
-        if _MAIL.fullmatch(config.crawl.operator):
-            self._fixed.append(("From", config.crawl.operator))
-        self._fixed += [("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"), ("Accept-Encoding", "gzip, br, zstd")]
-        self._large = asyncio.Semaphore(BODY_LARGE_MAX)
-        self._idle: OrderedDict[tuple[str, int, str, str], float] = OrderedDict()
-
-    async def close(self) -> None:
-        await self._session.close()
-
-    async def fetch(self, request: Request) -> Fetched:
-        """One GET within the deadlines and bounds of the configuration. Raises nothing but CancelledError."""
-        pool_key = (request.address, request.port, request.scheme, request.host)
-        started = self._clock.now()
-        reused = self._take_idle(pool_key, started)
-        headers = self._headers(request, keep=reused or len(self._idle) < IDLE_MAX)
-        result = Fetched(Reason.OK, None, 0, {}, started, started)
-        body: list[bytes] = []
-        try:
-            async with asyncio.timeout(self._total_seconds):
-                await self._exchange(request, headers, result, body)
-        except Exception as error:  # every kind has its reason; one of no known kind is logged with its traceback
-            result.reason = _reason_of(error)
-            result.detail = f"{type(error).__name__}: {error}"[:DETAIL_CHARS_MAX]
-            result.stale = reused and result.exchange is None and isinstance(error, _Dropped)
-            if result.exchange is not None:
-                _cut_short(result, error, bool(body))
-        result.ended = self._clock.now()
-        if result.exchange is not None:
-            result.exchange.body = b"".join(body)
-            result.exchange.duration = result.ended - started
-            if result.reason is Reason.OK and result.exchange.truncated is None:
-                self._idle[pool_key] = result.ended + IDLE_SECONDS
-        return result
-
-    async def _exchange(
-        self, request: Request, headers: list[tuple[str, str]], result: Fetched, body: list[bytes]
-    ) -> None:
-        address = f"[{request.address}]" if ":" in request.address else request.address
-        response = await self._session.get(
-            URL.build(scheme=request.scheme, host=address, port=request.port, path=request.target, encoded=True),
-            headers=headers,
-            server_hostname=request.host.rstrip("."),
-            allow_redirects=False,
-        )
-        try:
-            block = _header_block(response)
-            if len(block) > self._header_bytes_max or response.status < 200:
-                raise _NotHttp(f"status {response.status}, header of {len(block)} bytes")
-            result.status, result.header = response.status, response.headers
-            result.exchange = Exchange(
-                url=request.url, ip=request.address, request=_request_block(request, headers), header=block,
-                body=b"", truncated=None, start=result.started, duration=0.0,
-            )  # fmt: skip
-            result.exchange.truncated = await self._read_body(response.content, request.body_bytes_max, body)
-        finally:
-            response.close()  # does nothing when the body was read to its end: the connection is in the pool by then
-
-    async def _read_body(self, content: aiohttp.StreamReader, bytes_max: int, body: list[bytes]) -> str | None:
-        """Appends what arrives to `body`, at most `bytes_max`; "length" when there was more."""
-        size = 0
-        permit = False
-        try:
-            while chunk := await content.readany():
-                if size + len(chunk) > bytes_max:
-                    body.append(chunk[: bytes_max - size])
-                    return "length"
-                body.append(chunk)
-                size += len(chunk)
-                if size > BODY_FREE_BYTES and not permit:
-                    await self._large.acquire()
-                    permit = True
-            return None
-        finally:
-            if permit:
-                self._large.release()
-
-    def _headers(self, request: Request, keep: bool) -> list[tuple[str, str]]:
-        host = f"[{request.host}]" if ":" in request.host else request.host
-        if request.port != (443 if request.scheme == "https" else 80):
-            host = f"{host}:{request.port}"
-        return [("Host", host), *self._fixed, *([] if keep else [("Connection", "close")])]
-
-    def _take_idle(self, pool_key: tuple[str, int, str, str], now: float) -> bool:
-        """Whether a connection left open for this host should still be there. Oldest first, so expiry is a prefix."""
-        while self._idle and next(iter(self._idle.values())) < now:
-            self._idle.popitem(last=False)
-        return self._idle.pop(pool_key, None) is not None
-
-
-def _request_block(request: Request, headers: list[tuple[str, str]]) -> bytes:
-    """The bytes the client sends for these headers (a test compares them with what a server receives)."""
-    lines = [f"GET {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
-    return "\r\n".join(lines).encode()
-
-
-def _header_block(response: aiohttp.ClientResponse) -> bytes:
-    """Status line and header lines, names and values as they came."""
-    version = response.version or aiohttp.HttpVersion11
-    reason = (response.reason or "").encode("utf-8", "surrogateescape")
-    lines = [b"HTTP/%d.%d %d %s" % (version.major, version.minor, response.status, reason)]
-    lines += [name + b": " + value for name, value in response.raw_headers]
-    return b"\r\n".join(lines) + b"\r\n\r\n"
-
-
-def _reason_of(error: Exception) -> Reason:
-    match error:
-        case aiohttp.ClientSSLError() | ssl.SSLError():
-            return Reason.TLS
-        case aiohttp.ClientConnectorError() if isinstance(error.os_error, ssl.SSLError):
-            return Reason.TLS
-        case aiohttp.ConnectionTimeoutError() | aiohttp.ClientConnectorError():
-            return Reason.CONNECT
-        case TimeoutError():
-            return Reason.TIMEOUT
-        case _Dropped() | aiohttp.ClientPayloadError() | OSError():
-            return Reason.LOST
-        case _NotHttp() | aiohttp.ClientError():
-            return Reason.PROTOCOL
-    _log.error("unexpected in an exchange", exc_info=error)
-    return Reason.PROTOCOL
-
-
-def _cut_short(result: Fetched, error: Exception, some_body: bool) -> None:
-    """Marks what came of a body that broke off. One still arriving at the total deadline is kept: it is as whole as a
-    repeat would get it."""
-    assert result.exchange is not None
-    late = isinstance(error, TimeoutError)
-    result.exchange.truncated = "time" if late else "disconnect"
-    if late and some_body and not isinstance(error, aiohttp.ServerTimeoutError):
-        result.reason = Reason.OK
-    elif not late:
-        result.reason = Reason.LOST
+def cut_short(fetched: Fetched, late: bool, overdue: bool) -> None:
+    """Marks what came of a body that broke off: `late` by a deadline of ours, `overdue` by that of the whole exchange.
+    A body still arriving at that one is kept: it is as whole as a repeat would get it."""
+    exchange = fetched.exchange
+    assert exchange is not None
+    exchange.truncated = "time" if late else "disconnect"
+    if not late:
+        fetched.reason = Reason.LOST
+    elif overdue and exchange.body:
+        fetched.reason = Reason.OK

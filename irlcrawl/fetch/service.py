@@ -21,7 +21,7 @@ from irlcrawl.archive.unit import Exchange, Unit
 from irlcrawl.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.clock import Clock, SystemClock
 from irlcrawl.config import Config, from_dict
-from irlcrawl.fetch.http import Fetcher
+from irlcrawl.fetch.http import open_fetcher
 from irlcrawl.fetch.robots import Rules, RulesCache, product_token
 from irlcrawl.fetch.visit import Lease, Slot, Visit
 from irlcrawl.harvest import HarvestBuilder, Pointer, RulesLog
@@ -45,7 +45,7 @@ class Worker:
     def __init__(self, hello: Message, job: Path, wire: Wire, files: Files) -> None:
         self.config: Config = from_dict(hello["config"])
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
-        self.fetcher = Fetcher(self.config, self.clock)
+        self.fetcher = open_fetcher(self.config, self.clock)
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files

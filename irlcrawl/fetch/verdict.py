@@ -68,7 +68,7 @@ def _reason(fetched: Fetched) -> Reason:
 
 def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
     """Retry-After in seconds (RFC 9110 10.2.3: a number or a date), at most `seconds_max`; None without a valid one."""
-    value = fetched.header.get("retry-after", "").strip()
+    value = (fetched.value(b"retry-after") or b"").decode("latin-1")
     if value.isascii() and value.isdigit():
         return min(float(value[:12]), seconds_max)
     try:

@@ -273,7 +273,7 @@ class Visit:
 
     @staticmethod
     def _redirect(url: bytes, fetched: Fetched) -> bytes | None:
-        location = fetched.header.get("location") if fetched.status in REDIRECTS else None
+        location = fetched.value(b"location") if fetched.status in REDIRECTS else None
         return canonical(location, url) if location else None
 
     async def _ask_robots(self, url: bytes) -> tuple[Fetched | None, Reason | None]:

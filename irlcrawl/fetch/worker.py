@@ -6,8 +6,7 @@ when its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is ful
 The process that starts it passes exactly two descriptors: the worker's end of a socket pair (--fd) and the job's lock,
 which stays held while this process lives.
 
-What it imports is most of its start, and the start is most of what a crawl of one page waits for, so two costly things
-the HTTP client would load and never use are kept out (`_import_service`).
+What it imports is most of its start, and the start is most of what a crawl of one page waits for.
 """
 
 from __future__ import annotations
@@ -33,22 +32,12 @@ _log = logging.getLogger("irlcrawl.worker")
 
 
 def _import_service() -> ModuleType:
-    """irlcrawl.fetch.service, without c-ares (aiohttp imports it for a resolver; workers resolve nothing) and without
-    the certificate authorities of the system (aiohttp loads them into a context of its own; ours is another)."""
-    sys.modules["aiodns"] = None  # type: ignore[assignment]
-    paths = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
-    before = {name: os.environ.get(name) for name in paths}
-    os.environ.update(paths)
+    """irlcrawl.fetch.service, without looking for garbage meanwhile: there is none."""
     gc.disable()
     try:
         from irlcrawl.fetch import service
     finally:
         gc.enable()
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
     return service
 
 

@@ -49,6 +49,7 @@ class Loopback:
         self.pages = pages
         self.asked: list[Asked] = []
         self.connections = 0
+        self.open = 0
         self.port = 0
         self._addresses = addresses
         self._tls = tls
@@ -83,6 +84,7 @@ class Loopback:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open += 1
         connection = self.connections
         address = writer.get_extra_info("sockname")[0]
         try:
@@ -92,6 +94,7 @@ class Loopback:
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass  # the client went away, as clients do, or the test is over
         finally:
+            self.open -= 1
             writer.close()
 
     async def _answer(self, head: bytes, connection: int, address: str, writer: asyncio.StreamWriter) -> None:

@@ -67,10 +67,11 @@ class Web:
         self.log.append((started, ended, request, what))
         if not what.isdigit():
             reason = Reason.LOST if stale else Reason[what]
-            return Fetched(reason, None, 0, {}, started, ended, stale)
-        header = {"301": {"location": "/elsewhere"}, "302": {"location": "http://other.test/robots.txt"}}.get(what, {})
-        exchange = Exchange(request.url, request.address, b"", b"HTTP/1.1 %s X\r\n\r\n" % what.encode(), b"")
-        return Fetched(Reason.OK, exchange, int(what), header, started, ended)
+            return Fetched(reason, None, 0, started, ended, stale)
+        location = {"301": b"/elsewhere", "302": b"http://other.test/robots.txt"}.get(what)
+        header = b"HTTP/1.1 %s X\r\n" % what.encode() + (b"Location: %s\r\n\r\n" % location if location else b"\r\n")
+        exchange = Exchange(request.url, request.address, b"", header, b"")
+        return Fetched(Reason.OK, exchange, int(what), started, ended)
 
     def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
         self.units.append(unit)

@@ -17,9 +17,10 @@ ENDED = 1_700_000_000.0
 
 
 def fetched(status: int = 200, reason: Reason = Reason.OK, truncated: str | None = None, **header: str) -> Fetched:
-    exchange = Exchange(b"http://a.test/", "192.0.2.1", b"", b"", b"", truncated) if status else None
-    named = {name.replace("_", "-"): value for name, value in header.items()}
-    return Fetched(reason, exchange, status, named, ENDED - 1, ENDED)
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in header.items())
+    head = f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode()
+    exchange = Exchange(b"http://a.test/", "192.0.2.1", b"", head, b"", truncated) if status else None
+    return Fetched(reason, exchange, status, ENDED - 1, ENDED)
 
 
 def verdict(*args: Any, attempt: int = 0, config: Config | None = None, **more: Any) -> Verdict:

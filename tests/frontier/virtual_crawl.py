@@ -215,7 +215,7 @@ class Crawl:
                     crawl.archived.add(unit.url)
                 return super().keep(unit, exchange)
 
-        self.monkeypatch.setattr(service, "Fetcher", Fetcher)
+        self.monkeypatch.setattr(service, "open_fetcher", Fetcher)
         self.monkeypatch.setattr(service, "Worker", Worker)
         self.monkeypatch.setattr(service, "TICK_SECONDS", 1.0)  # so that an idle hour costs little
         self.monkeypatch.setattr(frontier_module, "TICK_S", 5.0)
@@ -230,12 +230,12 @@ class Crawl:
         answer = self.web.answer(url, request.host, started)
         ended = self.clock.now()
         if answer.reason is not Reason.OK:
-            return Fetched(answer.reason, None, 0, {}, started, ended)
+            return Fetched(answer.reason, None, 0, started, ended)
         lines = "".join(f"{name}: {value}\r\n" for name, value in answer.header.items())
         header = f"HTTP/1.1 {answer.status} X\r\n{lines}content-length: {len(answer.body)}\r\n\r\n".encode()
         asked = b"GET / HTTP/1.1\r\n\r\n"
         exchange = Exchange(request.url, request.address, asked, header, answer.body, None, started, ended - started)
-        return Fetched(Reason.OK, exchange, answer.status, answer.header, started, ended)
+        return Fetched(Reason.OK, exchange, answer.status, started, ended)
 
     def run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None = None, hours: float = 100.0) -> ExitCode:
         """Open (or open again), crawl, end. With `main` that is what runs beside the crawl."""

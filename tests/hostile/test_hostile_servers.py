@@ -1,5 +1,5 @@
 """Servers that mean harm, or know no better: each costs at most its byte and time bounds, gets its own reason, and
-leaves the worker as fit as before."""
+leaves the worker as fit as before. With either client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Writer = asyncio.StreamWriter
 OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
-def impatient(**fetch: float) -> Config:
+def impatient(**fetch: float | str) -> Config:
     config = crawl_config()
     config.politeness.retries_max = 0
     config.fetch.read_seconds = 0.3
@@ -199,11 +199,17 @@ NONSENSE: dict[str, bytes | Handler] = {
 }
 
 
+@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
+def client(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(scope="module")
-def crawled(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+def crawled(tmp_path_factory: pytest.TempPathFactory, client: str) -> Crawled:
     pages: dict[str, bytes | Handler] = {name: page for name, (page, _) in NO_RESPONSE.items()}
     pages |= {**BROKEN_BODY, **NONSENSE, "endless-body": endless_body, "bomb": bomb(1), "bomb-in-bomb": bomb(3)}
-    return crawl(tmp_path_factory.mktemp("hostile"), pages, impatient())
+    return crawl(tmp_path_factory.mktemp("hostile"), pages, impatient(client=client))
 
 
 def test_the_worker_is_as_fit_as_before_and_archived_every_outcome(crawled: Crawled) -> None:
@@ -225,9 +231,9 @@ def test_a_body_that_breaks_off_is_kept_as_far_as_it_came_and_marked(crawled: Cr
     assert b",truncated=" in outcome["line"] and crawled.links[name] == 1
 
 
-def test_a_body_that_breaks_off_is_asked_for_again_first(tmp_path: Path) -> None:
+def test_a_body_that_breaks_off_is_asked_for_again_first(tmp_path: Path, client: str) -> None:
     """But for one still coming when its time is up: a repeat would bring no more of it."""
-    config = impatient()
+    config = impatient(client=client)
     config.politeness.retries_max = 1
     crawled = crawl(tmp_path, BROKEN_BODY, config)
     assert {name for name, outcome in crawled.outcomes.items() if outcome["cls"] == Class.FETCHED} == {"body-drip"}
@@ -251,9 +257,11 @@ def test_nonsense_in_a_response_is_a_response(crawled: Crawled, name: str) -> No
     assert crawled.outcomes[name]["cls"] == Class.FETCHED
 
 
-def test_a_hundred_slow_servers_do_not_hold_up_a_fast_one(tmp_path: Path) -> None:
+def test_a_hundred_slow_servers_do_not_hold_up_a_fast_one(tmp_path: Path, client: str) -> None:
     pages = {"/slow": silent, "/fast": response(b"x")}
-    with Loopback(pages) as server, Driver(tmp_path, impatient(read_seconds=20.0, total_seconds=20.0)) as worker:
+    with Loopback(pages) as server, Driver(
+        tmp_path, impatient(client=client, read_seconds=20.0, total_seconds=20.0)
+    ) as worker:
         slow = {worker.visit(f"http://h{n}.test:{server.port}", ["/slow"]) for n in range(100)}
         fast = worker.visit(f"http://fast.test:{server.port}", ["/fast"] * 20)
         end = worker.end()
@@ -261,8 +269,8 @@ def test_a_hundred_slow_servers_do_not_hold_up_a_fast_one(tmp_path: Path) -> Non
         assert worker.stop("abort") == 0
 
 
-def test_a_slow_server_is_done_with_at_its_deadline(tmp_path: Path) -> None:
-    with Loopback({"/": header_drip}) as server, Driver(tmp_path, impatient()) as worker:
+def test_a_slow_server_is_done_with_at_its_deadline(tmp_path: Path, client: str) -> None:
+    with Loopback({"/": header_drip}) as server, Driver(tmp_path, impatient(client=client)) as worker:
         began = time.monotonic()
         end, _ = worker.crawl(f"http://a.test:{server.port}", ["/"])
         # The event loop's timers count whole milliseconds, so they may fire that much early.

@@ -1,0 +1,146 @@
+"""HTTP/1 responses out of the bytes of a connection, with the header as the wire carried it. Knows no sockets.
+
+llhttp (through httptools) decides what is HTTP and where a body ends; this module finds where the header ends, which
+llhttp does not tell, and keeps its bytes. As lax as browsers are: bare LF, spaces after a chunk's size, odd characters
+in header values, a Content-Length beside chunks.
+"""
+
+from __future__ import annotations
+
+import re
+
+import httptools
+
+_HEADER_END = re.compile(rb"\n\r?\n")
+_LENGTH = re.compile(rb"\ncontent-length:", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\ntransfer-encoding:[^\n]*chunked[ \t]*\r?\n", re.IGNORECASE)
+
+
+class NotHttp(Exception):
+    """What came is no HTTP response, or its header is over the bound."""
+
+
+class BrokenBody(Exception):
+    """The header was good; what followed it is not the body it promised."""
+
+
+class ResponseReader:
+    """Reads the responses of one connection, one after another: begin(), feed() until done.
+
+    `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to
+    begin(). `over`: there was more; the rest is not looked at.
+    """
+
+    def __init__(self, header_bytes_max: int) -> None:
+        self._header_bytes_max = header_bytes_max
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True,
+            lenient_chunked_length=True,
+        )  # fmt: skip
+        self.begin(0)
+
+    def begin(self, body_bytes_max: int) -> None:
+        """The next response is expected."""
+        self._body_bytes_max = body_bytes_max
+        self._head = bytearray()
+        self._passing = False  # inside a 1xx response
+        self._chunked = False
+        self.header: bytes | None = None
+        self.status = 0
+        self.body = bytearray()
+        self.over = False
+        self.done = False
+        self.reusable = False
+        """Once done: the connection may carry another exchange."""
+
+    def feed(self, data: bytes) -> None:
+        """What arrived. Raises NotHttp or BrokenBody; the connection is of no use then."""
+        view = memoryview(data)
+        while self.header is None and view:
+            end = self._header_end(view)
+            piece, view = view[:end], view[end:]
+            self._head += piece
+            if len(self._head) > self._header_bytes_max:
+                raise NotHttp(f"a header of more than {self._header_bytes_max} bytes")
+            self._parse(piece)
+        if view:
+            if self.done:
+                self.reusable = False  # more than it promised
+            else:
+                self._parse(view)
+
+    def end(self) -> bool:
+        """The server closed the connection. Whether that is how the body was meant to end."""
+        if self.header is not None and not self.done:
+            self.done = not (_LENGTH.search(self.header) or _CHUNKED.search(self.header))
+        return self.done
+
+    def _header_end(self, view: memoryview) -> int:
+        """How many bytes of `view` belong to the header, as far as one can see; all when it does not end there."""
+        tail = bytes(self._head[-2:])
+        if tail:
+            found = _HEADER_END.search(tail + view[:2])
+            if found is not None and found.end() > len(tail):
+                return found.end() - len(tail)
+        found = _HEADER_END.search(view)
+        return len(view) if found is None else found.end()
+
+    def _parse(self, piece: memoryview) -> None:
+        try:
+            self._parser.feed_data(piece)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            cause = error.__context__
+            if isinstance(cause, NotHttp):
+                raise cause from None
+            if self.header is None:
+                raise NotHttp(str(error)) from error
+            if not (self.done or self.over):
+                raise BrokenBody(str(error)) from error
+            self.reusable = False
+
+    # What llhttp calls; once done, because more came than was promised
+
+    def on_message_begin(self) -> None:
+        if self.done:
+            self.reusable = False  # a response nobody asked for
+
+    def on_headers_complete(self) -> None:
+        if self.done:
+            return
+        parser = self._parser
+        self.status = parser.get_status_code()
+        if self.status < 200:
+            if self.status == 101:
+                raise NotHttp("101 Switching Protocols")
+            self._passing = True
+            return
+        header = bytes(self._head).lstrip(b"\r\n")
+        if not header.endswith((b"\n\n", b"\n\r\n")) or b"\0" in header:
+            raise NotHttp("a header that does not end, or with a NUL in it")
+        self.header = header
+        self.reusable = parser.should_keep_alive()
+
+    def on_chunk_header(self) -> None:
+        self._chunked = self._chunked or not self.done
+
+    def on_body(self, data: bytes) -> None:
+        if self.done:
+            return
+        room = self._body_bytes_max - len(self.body)
+        if len(data) > room:
+            self.over = True
+            data = data[:room]
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        if self.done:
+            return
+        if self._passing:
+            self._passing = False
+            self._head.clear()
+            return
+        self.done = True
+        if self._chunked and self.header is not None and _LENGTH.search(self.header):
+            self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
+

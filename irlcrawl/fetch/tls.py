@@ -1,0 +1,63 @@
+"""The client's end of TLS between two streams of bytes. Knows no sockets.
+
+asyncio has a layer of its own, which resumes no sessions: a crawler that meets a host every few seconds with a new
+connection would pay for a whole handshake each time. This one also shows when the handshake is done.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+READ_BYTES = 256 << 10
+
+
+class TlsClient:
+    """received() what the network brought, send what `outgoing()` gives, until `connected`; then send() and received()
+    are the plain stream. Raises ssl.SSLError (and ValueError from the constructor: a name that no certificate and no
+    SNI can carry)."""
+
+    def __init__(self, context: ssl.SSLContext, host: str, session: ssl.SSLSession | None) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host, session=session)
+        self.connected = False
+        self.ended = False
+        """The other side said that nothing follows."""
+        self._handshake()
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """What another connection may resume: None when this one resumed it itself, or the server keeps none. With
+        TLS 1.3 it is there only after the server's first data."""
+        return None if self._tls.session_reused else self._tls.session
+
+    def outgoing(self) -> bytes:
+        """What is to be sent now."""
+        return self._outgoing.read()
+
+    def send(self, data: bytes) -> None:
+        self._tls.write(data)
+
+    def received(self, data: bytes) -> bytes:
+        """The plain bytes that `data` completes."""
+        self._incoming.write(data)
+        if not self.connected:
+            self._handshake()
+            if not self.connected:
+                return b""
+        pieces: list[bytes] = []
+        try:
+            while piece := self._tls.read(READ_BYTES):
+                pieces.append(piece)
+            self.ended = True
+        except ssl.SSLWantReadError:
+            pass  # that was all
+        except ssl.SSLZeroReturnError:
+            self.ended = True
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _handshake(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        self.connected = True
