@@ -51,7 +51,8 @@ class Gauges:
             "bytes": counters.get("bytes", 0),
             "pages_per_s": frontier.schedule.pages_per_s,
             "discovered_urls": ledger.discovered,
-            "queued_urls": ledger.discovered - ledger.done - hosts.urls_out,
+            # Of a visit that is out, the outcomes of its first URLs may be counted already.
+            "queued_urls": max(ledger.discovered - ledger.done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
             "duplicate_urls": counters.get("duplicates", 0),
             "out_of_scope_urls": counters.get("out_of_scope", 0),

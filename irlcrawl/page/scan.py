@@ -49,10 +49,13 @@ _RAW_TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed",
 _STOPS = "|".join(("a", "area", "link", "frame", "meta", "base", "plaintext", *_RAW_TEXT))
 
 # In the patterns every alternative consumes all it looks at (possessively, or to the end): that makes them linear.
+# Python before 3.11.5 (Debian 12 has 3.11.2) forgets to go back when the last alternative of a possessive group fails
+# half-way (gh-106052): there the last alternative is one that fails at once.
+_OR_NOT = r"|(?!)"
 _S = r"[ \t\n\r\f]"
 _VALUE = r"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\r\f>"'][^ \t\n\r\f>]*+)?+"""
-_ATTRIBUTE = rf"[^ \t\n\r\f/>][^ \t\n\r\f/>=]*+(?:{_S}*+={_S}*+{_VALUE})?+"
-_ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE})*+"
+_ATTRIBUTE = rf"[^ \t\n\r\f/>][^ \t\n\r\f/>=]*+(?:{_S}*+={_S}*+{_VALUE}{_OR_NOT})?+"
+_ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE}{_OR_NOT})*+"
 _SKIP = re.compile(
     rf"""(?: [^<]++
            | < (?: /[^>]*+ (?:>|\Z)
@@ -61,6 +64,7 @@ _SKIP = re.compile(
                  | (?!(?:{_STOPS})[ \t\n\r\f/>]) [a-z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} [ \t\n\r\f/]*+ (?:>|\Z)
                  | (?![!?/a-z])
                )
+           {_OR_NOT}
          )*+""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE | re.ASCII,
 )
@@ -90,10 +94,10 @@ class Attributes:
 @lru_cache(maxsize=64)
 def _finder(name: str) -> re.Pattern[str]:
     """Matches a start tag's attributes up to the first of that name; its value is group 1, 2 or 3."""
-    others = rf"(?:[ \t\n\r\f/]*+(?!{re.escape(name)}(?:[ \t\n\r\f/=]|\Z)){_ATTRIBUTE})*+"
+    others = rf"(?:[ \t\n\r\f/]*+(?!{re.escape(name)}(?:[ \t\n\r\f/=]|\Z)){_ATTRIBUTE}{_OR_NOT})*+"
     value = r"""(?:"([^"]*+)|'([^']*+)|([^ \t\n\r\f>"'][^ \t\n\r\f>]*+))"""
     return re.compile(
-        rf"{others}[ \t\n\r\f/]*+{re.escape(name)}(?:{_S}*+={_S}*+{value}?+)?+", re.IGNORECASE | re.ASCII
+        rf"{others}[ \t\n\r\f/]*+{re.escape(name)}(?:{_S}*+={_S}*+{value}?+{_OR_NOT})?+", re.IGNORECASE | re.ASCII
     )
 
 

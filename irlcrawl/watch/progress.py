@@ -6,6 +6,7 @@ The crawl calls `tick` as often as it likes; the record is asked for only when i
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 TERMINAL_SECONDS = 0.5
+WITHOUT_CURSOR = ("dumb", "unknown")
+"""Terminals that cannot redraw: they get lines, as a file does."""
 LINE_SECONDS = 10.0
 
 Record = Callable[[], Mapping[str, Any]]
@@ -100,4 +103,5 @@ def progress_for(stream: IO[str] | None = None, *, quiet: bool = False, clock: C
     stream = stream or sys.stderr
     if quiet:
         return Progress(stream, clock)
-    return (TerminalProgress if stream.isatty() else LineProgress)(stream, clock)
+    table = stream.isatty() and os.environ.get("TERM", "dumb") not in WITHOUT_CURSOR
+    return (TerminalProgress if table else LineProgress)(stream, clock)

@@ -140,11 +140,26 @@ def test_progress_is_shown_by_time_not_by_page() -> None:
     progress.close()
 
 
-def test_a_terminal_gets_a_table_in_place() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+@pytest.mark.parametrize("kind", ["dumb", "unknown", None])
+def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatch, kind: str | None) -> None:
+    """The library for the table shows nothing there at all: with TERM=dumb a crawl ran in silence."""
+    monkeypatch.delenv("TERM", raising=False)
+    if kind is not None:
+        monkeypatch.setenv("TERM", kind)
+    clock, out = VirtualClock(), Terminal()
+    progress = progress_for(out, clock=clock)
+    progress.tick(lambda: RECORD)
+    progress.close()
+    assert "12,345" in out.getvalue()
+
+
+def test_a_terminal_gets_a_table_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     clock, out = VirtualClock(), Terminal()
     progress = progress_for(out, clock=clock)
     assert isinstance(progress, TerminalProgress)
