@@ -12,13 +12,14 @@ commit. URLs are rows with `key` and `site` (u8) and whatever columns the caller
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, Placement, Quotas, drain_to
+from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, SPAN_FIRST, Placement, Quotas, drain_to
 from budgets.deferred import Deferred, partition
 from budgets.ledger import LedgerError
 from budgets.star import BudgetParams, Histogram
@@ -192,6 +193,23 @@ class Sites:
                 f"sites do not add up: {self.discovered} URLs placed, but queued {self.queued_rows} + deferred "
                 f"{self.deferred_rows} + drained {self.drained} + excluded {self.excluded} = {found}"
             )
+
+    def pending_urls(self) -> Iterator[Batch]:
+        """URLs not merged yet, as `pend_urls` got them (for listings)."""
+        for op, batch in self._sites.scan_pending():
+            if op in (PLACE, REREAD):
+                yield _by_key(batch)
+
+    def records(self, keys: npt.NDArray[np.uint64]) -> dict[int, SiteRecord]:
+        """The records of those of the sites that have one, by key. Reads the blocks that hold them."""
+        found, values = self._sites.lookup(keys)
+        rows = Batch({"key": keys, **values.columns}).filter(found)
+        return {record.site: record for record in self._records(rows)}
+
+    def cycle_end(self, key: int) -> int:
+        """The queue whose draining brings back what QF holds of a site."""
+        bucket = next(bucket for bucket in self._sites.buckets if bucket.lo <= key <= bucket.hi)
+        return int(bucket.extra.get("cycle_end", SPAN_FIRST))
 
     def site(self, key: int) -> SiteRecord | None:
         """The record of name_key(site); what is pending is not in it yet. Reads a few blocks."""

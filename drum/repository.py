@@ -174,6 +174,16 @@ class Repository:
         """All keys of a bucket ascending, with their values."""
         return merged([range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(bucket.slices)])
 
+    def scan_pending(self) -> Iterator[tuple[int, Batch]]:
+        """(operation, rows) of what is not merged yet, bucket by bucket, in bounded batches (for listings)."""
+        with self._lock:
+            pending = list(self._pending)
+        for bucket in self.buckets:
+            for part in pending:
+                if part.serial > bucket.cursor:
+                    for batch in part.blocks(self.pool, bucket, list(part.names(self.pool))):
+                        yield part.op, batch
+
     def lookup(self, keys: Keys) -> tuple[Mask, Batch]:
         """(found[n], values; zeros where not found) of keys in any order. Rows still pending are not seen."""
         distinct, inverse = np.unique(keys, return_inverse=True)

@@ -176,7 +176,7 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
         "--status", help="a status (404, -1), a class (4xx), fetched, failed, excluded, retry, or queued"
     )
     parser.add_argument("--host", help="only this host: name or name:port")
-    parser.add_argument("--reason", help="only this reason: robots, dns, timeout, quota_site, ...")
+    parser.add_argument("--reason", help="only this reason: robots, dns, timeout, ...; of queued: the place")
 
 
 def _get_arguments(parser: argparse.ArgumentParser) -> None:

@@ -200,7 +200,7 @@ def inspect(args: argparse.Namespace) -> int:
 def urls(args: argparse.Namespace) -> int:
     """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
     job = JobDir(args.job).require()
-    found = _queued(job, args.host) if args.status == "queued" else _outcomes(job, args)
+    found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
     with _reader_may_leave():
         for fields in found:
             print(*fields, sep="\t")
@@ -240,12 +240,14 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
             yield str(entry.status), entry.reason, entry.url.decode()
 
 
-def _queued(job: JobDir, host: str | None) -> Iterator[tuple[str, str, str]]:
-    from irlcrawl.frontier.listing import queued
+def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    from irlcrawl.watch.reading import PLACES, queued
 
-    for url, origin, where in queued(job):
-        if host is None or host.lower() in _host_names(origin):
-            yield "queued", where, url.decode()
+    if args.reason is not None and args.reason not in PLACES:
+        raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
+    for url, origin, place in queued(job):
+        if args.reason in (None, place) and (args.host is None or args.host.lower() in _host_names(origin)):
+            yield "queued", place, url.decode()
 
 
 def _host_names(origin: bytes) -> tuple[str, str]:

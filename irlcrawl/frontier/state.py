@@ -53,6 +53,19 @@ class Pace:
         self._last[name] = (self._clock.now(), time.perf_counter() - began)
 
 
+def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Sites:
+    """The budgets, as the configuration has them."""
+    budgets = config.budgets
+    return Sites(
+        catalog=catalog,
+        pool=pool,
+        params=BudgetParams(budgets.base, budgets.top_sites, budgets.top_budget, budgets.curve),
+        ram_bytes=ram_bytes,
+        site_pages_max=config.limits.pages_per_site,
+        site_limits=Overrides(config.site).pages_max_by_site(),
+    )
+
+
 class State:
     """Open with `State.open`; JOB's lock must be held."""
 
@@ -64,18 +77,8 @@ class State:
         self.seed: int = identity["seed"]
         self.crawl_id: str = identity["id"]
         ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
-        overrides = Overrides(config.site)
         self.seen = Repository("seen", catalog=catalog, pool=self.pool, values={}, ram_bytes=ram)
-        self.sites = Sites(
-            catalog=catalog,
-            pool=self.pool,
-            params=BudgetParams(
-                config.budgets.base, config.budgets.top_sites, config.budgets.top_budget, config.budgets.curve
-            ),
-            ram_bytes=ram,
-            site_pages_max=config.limits.pages_per_site,
-            site_limits=overrides.pages_max_by_site(),
-        )
+        self.sites = open_sites(catalog, self.pool, config, ram)
         self.hosts = Repository("hosts", catalog=catalog, pool=self.pool, values=RECORD, ram_bytes=ram)
         self.calendar = Calendar(catalog, self.pool)
         self.runs = Runs(catalog, self.pool)

@@ -337,13 +337,14 @@ def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
         (b"http://a.example/1", b"http://a.example", "runs"),
         (b"http://b.example:81/2", b"http://b.example:81", "calendar"),
     ]
-    fake = types.SimpleNamespace(queued=lambda at: iter(waiting))
-    monkeypatch.setitem(sys.modules, "irlcrawl.frontier.listing", fake)
+    monkeypatch.setattr("irlcrawl.watch.reading.queued", lambda at: iter(waiting))
     assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
         "queued\truns\thttp://a.example/1", "queued\tcalendar\thttp://b.example:81/2",
     ]  # fmt: skip
-    for host in ("b.example", "B.example:81"):
-        assert run("urls", a_job, "--status", "queued", "--host", host)[1].count("\n") == 1
+    for options in (["--host", "b.example"], ["--host", "B.example:81"], ["--reason", "calendar"]):
+        assert run("urls", a_job, "--status", "queued", *options)[1] == "queued\tcalendar\thttp://b.example:81/2\n"
+    code, out, err = run("urls", a_job, "--status", "queued", "--reason", "robots")
+    assert code == ExitCode.CONFIG and not out and "runs, calendar, queues, deferred, pending" in err
 
 
 def test_get_of_what_is_not_there(a_job: Path, run: Run) -> None:
