@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from irlcrawl import __version__, verbs
 from irlcrawl.config import Config, ConfigError, Key, apply, keys, parse_value
 from irlcrawl.job import ExitCode, JobError
+from irlcrawl.watch import verbs as watch_verbs
 from irlcrawl.watch.control import ControlError
 
 DEPENDENCIES = (
@@ -187,6 +188,22 @@ def _get_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--record", action="store_true", help="the WARC record as it is stored, unpacked")
 
 
+def _report_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("--politeness", action="store_true", help="every gap against its rule; exit 1 if one broke")
+    parser.add_argument("--top", metavar="N", type=int, default=20, help="how many sites to show (20)")
+    parser.add_argument(
+        "--by", choices=("reputation", "budget", "spent", "waiting", "yield"), default="reputation", help="their order"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _why_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("what", metavar="URL|HOST|SITE", help="a URL has a path or a scheme; a bare name is a host")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
 def _crawl(args: argparse.Namespace) -> int:
     return verbs.crawl(args, apply_options)
 
@@ -207,6 +224,15 @@ VERBS = {
     "urls": Verb(
         "%(prog)s JOB [--status S] [--host H] [--reason R]", "list URLs with their outcome and reason",
         _urls_arguments, verbs.urls,
+    ),
+    "report": Verb(
+        "%(prog)s JOB [--by ORDER] [--top N] [--politeness] [--json]",
+        "sites by reputation, budget, cost and yield; or how polite the crawl was",
+        _report_arguments, watch_verbs.report,
+    ),
+    "why": Verb(
+        "%(prog)s JOB URL|HOST|SITE [--json]", "where a URL, a host or a site stands, and why",
+        _why_arguments, watch_verbs.why,
     ),
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",

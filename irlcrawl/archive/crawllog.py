@@ -28,7 +28,7 @@ from isal import isal_zlib
 
 from drum.files import Damaged, Files
 from irlcrawl.archive.unit import Exchange, Location, Unit
-from irlcrawl.rows import DISCOVERY_LETTER, Class, Reason, Source
+from irlcrawl.rows import DISCOVERY_LETTER, Class, Reason, Source, name_key, origin_of
 
 SCAN_BYTES = 1 << 20
 LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
@@ -95,7 +95,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
         notes["detail"] = unit.detail
     if address := exchange.ip if exchange is not None else unit.address:
         notes["address"] = address
-    if unit.robots is not None and unit.robots.get("crawl_delay"):
+    # A robots.txt that another host redirected to speaks for that one.
+    if unit.robots is not None and unit.robots.get("crawl_delay") and unit.host == name_key(origin_of(unit.url)):
         notes["crawl_delay"] = f"{unit.robots['crawl_delay']:g}"
     if exchange is not None and exchange.status in THROTTLES and (after := exchange.value(b"retry-after")):
         notes["retry_after"] = after[:RETRY_AFTER_CHARS].decode("latin-1")
@@ -213,13 +214,15 @@ def log_files(files: Files, path: str) -> list[str]:
 
 
 def read(
-    files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None
-) -> Iterator[LogEntry]:
+    files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None,
+    within: str | None = None,
+) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port)
-    or `name:port`; `reason`: rows.Reason in lower case. A torn last line is no line; BadLine for any other that cannot
-    be read, ValueError for a status that is none."""
+    or `name:port`; `within`: the same, and every name under it; `reason`: rows.Reason in lower case. A torn last line
+    is no line; BadLine for any other that cannot be read, ValueError for a status that is none."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
+    under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
     for chunk in _log_chunks(files, path):
         for text in chunk[:-1].split(b"\n"):
@@ -227,6 +230,8 @@ def read(
             if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
                 continue
             if wanted_host is not None and wanted_host not in _host_names(fields[3]):
+                continue
+            if under is not None and not any((b"." + name).endswith(b"." + under) for name in _host_names(fields[3])):
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
                 continue

@@ -62,6 +62,20 @@ class Rules:
         return self._parser.can_fetch("http://host" + path.decode("ascii"), "*")
 
 
+def verdict(text: bytes, product_token: str, url: bytes) -> tuple[bool, str | None]:
+    """(whether a URL may be requested, the line that decides: the longest that matches it), for people."""
+    allowed, best = Rules(text, product_token).allowed(url), ""
+    path = url[url.index(b"/", url.index(b"//") + 2) :].decode("ascii")
+    for line in _group_for(text, product_token.lower().encode("ascii")):
+        name, _, pattern = line.partition(":")
+        if not pattern.strip() or (name.strip().lower() == "allow") != allowed or len(line) <= len(best):
+            continue
+        # A line alone is tried as what it forbids: where it matches, it forbids.
+        if not Protego.parse(f"user-agent: *\ndisallow:{pattern}").can_fetch("http://host" + path, "*"):
+            best = line.strip()
+    return allowed, best or None
+
+
 def _group_for(text: bytes, token: bytes) -> list[str]:
     """The rule lines of every group that names `token`, or else of every group for `*`; at most RULES_MAX."""
     ours: list[str] = []

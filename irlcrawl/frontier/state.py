@@ -33,6 +33,8 @@ from irlcrawl.scope import Scope
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
 OPEN_FILES_MAX = 128
+PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
+PROMISES_MAX = 100
 
 
 class Pace:
@@ -64,6 +66,17 @@ def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: i
         site_pages_max=config.limits.pages_per_site,
         site_limits=Overrides(config.site).pages_max_by_site(),
     )
+
+
+def note_promises(catalog: Catalog, edits: Edits, config: Config, now: float) -> None:
+    """What the crawl promises to hosts from now on, for those who audit it (watch/gapaudit.py): configurations change
+    from one run to the next. The first ones are forgotten when there are very many."""
+    known: list[dict[str, Any]] = catalog.get("promises", [])
+    politeness = {name: value for name, value in vars(config.politeness).items() if "gap" in name or name in PROMISED}
+    gaps = {name: site.gap_host_seconds for name, site in config.site.items() if site.gap_host_seconds is not None}
+    promised = {"politeness": politeness, "sites": gaps}
+    if not known or known[-1]["promised"] != promised:
+        edits.set("promises", [*known[1 - PROMISES_MAX :], {"from": now, "promised": promised}])
 
 
 class State:
@@ -98,12 +111,14 @@ class State:
         """Open or create JOB/state. Damaged, OSError."""
         files = files or Files()
         catalog = Catalog.open(job.state, files)
+        edits = Edits()
         if catalog.get("crawl") is None:
-            edits = Edits()
             identity = {"id": secrets.token_hex(8), "seed": secrets.randbits(63), "created": clock.now(), "format": 1}
             edits.set("crawl", identity)
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
             edits.set("stream-next", SEEDS_STREAM + 1)
+        note_promises(catalog, edits, config, clock.now())
+        if edits:
             catalog.commit(edits)
         return cls(job, config, clock, files, catalog)
 

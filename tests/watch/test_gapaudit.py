@@ -1,0 +1,121 @@
+"""The audit of politeness: what it measures is what happened, and no gap that is too short escapes it (I3)."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl import cli
+from irlcrawl.archive.crawllog import LogEntry, format_entry
+from irlcrawl.config import Config, to_toml
+from irlcrawl.job import JobDir
+from irlcrawl.url import host_of
+from irlcrawl.watch import gapaudit
+from tests.upkeep import versions
+
+NOW_MS = 1_700_000_000_000
+
+
+def job_with(path: Path, entries: list[LogEntry], config: Config | None = None) -> JobDir:
+    with JobDir(path) as job:
+        job.write_config(to_toml(config or Config()))
+        job.crawl_log.write_bytes(b"".join(format_entry(entry) + b"\n" for entry in entries))
+    return job
+
+
+def request(url: str, start_ms: int, took_ms: int = 0, address: str = "", status: int = 200, **notes: str) -> LogEntry:
+    outcome = "none" if url.endswith("/robots.txt") else "fetched"
+    notes = {"outcome": outcome, "reason": "ok", **({"address": address} if address else {}), **notes}
+    at = NOW_MS + start_ms
+    return LogEntry(at + took_ms, status, 10, url.encode(), "L", "", "text/html", 1, at, took_ms, notes=notes)
+
+
+def test_a_crawl_kept_its_promises_and_the_audit_saw_every_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    assert cli.main(["report", str(crawl.path), "--politeness", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["requests"] == len(crawl.web.log) and told["broken"] == 0
+    starts: dict[str, list[float]] = {}
+    for at, url in crawl.web.log:
+        starts.setdefault(host_of(url.encode()), []).append(at)
+    gaps = [b - a - crawl.web.fetch_s for times in starts.values() for a, b in pairwise(times)]
+    assert told["host"]["clocks"] == told["address"]["clocks"] == len(starts) and told["host"]["gaps"] == len(gaps)
+    assert told["host"]["smallest_s"] == pytest.approx(min(gaps), abs=0.002)
+    assert told["host"]["median_s"] == pytest.approx(statistics.median(gaps), abs=0.002)
+    (slow,) = (one for one in told["host"]["worst"] if one["name"] == "b.two.test")
+    assert slow["rule_s"] == 3.0, "its Crawl-delay"
+    (busy,) = (one for one in told["host"]["worst"] if one["name"] == "c.three.test")
+    assert busy["smallest_s"] < 1, "Retry-After is another rule than the gap's"
+    assert cli.main(["report", str(crawl.path), "--politeness"]) == 0
+    assert "no promise was broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("entries", "clock", "rule"),
+    [
+        ([request("http://a.test/", 0, 50), request("http://a.test/1", 1047)], "host", 1.0),
+        ([request("http://a.test/", 0, 500), request("http://a.test/1", 5400)], "host", 5.0),
+        ([request("http://a.test/", 0, status=503, retry_after="9"), request("http://a.test/1", 8900)], "host", 9.0),
+        ([request("http://a.test/", 0, status=429), request("http://a.test/1", 4900)], "host", 5.0),
+        (
+            [request("http://a.test/robots.txt", 0, crawl_delay="7"), request("http://a.test/1", 7001),
+             request("http://a.test/2", 13_900)], "host", 7.0,
+        ),
+        ([request("http://a.test/", 0, 0, "10.0.0.1"), request("http://b.test/", 490, 0, "10.0.0.1")], "address", 0.5),
+        ([request("http://a.test/", 2000), request("http://a.test/1", 0, 1500)], "host", 15.0),  # logged out of order
+    ],
+)  # fmt: skip
+def test_a_gap_that_is_too_short_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], entries: list[LogEntry], clock: str, rule: float
+) -> None:
+    job = job_with(tmp_path / "job", entries)
+    assert cli.main(["report", str(job.path), "--politeness", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["broken"] == told[clock]["broken"] == 1
+    (worst, *_) = told[clock]["worst"]
+    assert worst["broken"] == 1 and worst["rule_s"] == pytest.approx(rule)
+    assert cli.main(["report", str(job.path), "--politeness"]) == 1
+    assert f"{worst['name']}: BROKEN 1 times" in capsys.readouterr().out
+
+
+def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gap that was right when it was kept stays right after the configuration asks for more."""
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 40
+    crawl.run()
+    crawl.config.limits.pages = 0
+    crawl.config.politeness.gap_host_seconds = 0.9
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = gapaudit.audit(JobDir(crawl.path))
+    assert told["broken"] == 0 and told["host"]["smallest_s"] == pytest.approx(0.5, abs=0.002)
+    assert {one["rule_s"] for one in told["host"]["worst"]} >= {0.5}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9000), st.integers(0, 80)), max_size=30))
+def test_gaps_are_those_a_brute_force_finds(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[int, int, int]]
+) -> None:
+    """Any order of logging, requests that overlap, several hosts."""
+    entries = [request(f"http://h{host}.test/{n}", start, took) for n, (host, start, took) in enumerate(asked)]
+    told = gapaudit.audit(job_with(tmp_path_factory.mktemp("jobs") / "job", entries))
+    gaps, broken = [], 0
+    for host in range(4):
+        mine = sorted((start, start + took) for which, start, took in asked if which == host)
+        for n in range(1, len(mine)):
+            last, rule = max(end for _, end in mine[:n]), max(1.0, 0.01 * (mine[n - 1][1] - mine[n - 1][0]))
+            gaps.append((mine[n][0] - last) / 1000)
+            broken += gaps[-1] < rule - 0.002
+    assert told["host"]["gaps"] == len(gaps) and told["host"]["broken"] == broken
+    assert told["host"]["smallest_s"] == (pytest.approx(min(gaps)) if gaps else None)

@@ -1,0 +1,140 @@
+"""`why` and `report` on a real crawl, stopped half way and at its end: what they say is what is so."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irlcrawl import cli
+from irlcrawl.config import to_toml
+from irlcrawl.job import JobDir
+from irlcrawl.watch.reading import PLACES, Reading
+from tests.frontier.virtual_crawl import Answer, Crawl, Web, star
+from tests.upkeep import versions
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def ask(*words: object) -> Any:
+        assert cli.main([*map(str, words), "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert cli.main([*map(str, words)]) == 0
+        assert capsys.readouterr().out.strip()
+        return answer
+
+    return ask
+
+
+def half_way(path: Path, monkeypatch: pytest.MonkeyPatch, pages: int = 75) -> Crawl:
+    """Stopped by its limit of pages."""
+    crawl = versions.crawl_of(path, monkeypatch)
+    crawl.config.limits.pages = pages
+    crawl.run()
+    JobDir(path).write_config(to_toml(crawl.config))
+    return crawl
+
+
+def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, ask: Ask) -> None:
+    met: set[str] = set()
+    for pages in (15, 75):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            crawl = half_way(tmp_path / f"job{pages}", monkeypatch, pages)
+        reading = Reading.open(JobDir(crawl.path))
+        assert reading is not None
+        places = {url.decode(): place for place, batch in reading.waiting() for url in batch["url"].tolist()}
+        done = crawl.outcomes()
+        discovered = reading.catalog.get("ledger")["discovered"]
+        assert not places.keys() & done.keys() and len(places) + len(done) == discovered
+        for place in set(places.values()):
+            url = next(url for url, where in places.items() if where == place)
+            told = ask("why", crawl.path, url)
+            assert told["seen"] and told["place"] == place and told["stands"], told
+            assert told["history"] == [] or told["history"][-1]["outcome"] == "retry"
+        met |= set(places.values())
+    assert {"runs", "calendar", "queues", "deferred"} <= met <= set(PLACES)
+
+
+def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    monkeypatch.setattr("time.time", lambda: crawl.clock.now() + 0.1)
+    told = ask("why", crawl.path, "http://c.three.test/5")
+    assert [line["outcome"] for line in told["history"]] == ["retry", "fetched"]
+    assert told["history"][0]["retry_after"] == "400" and told["place"] == "done"
+    told = ask("why", crawl.path, "http://a.two.test/secret/1")
+    assert told["stands"] == "done: excluded, robots" and not told["robots"]["allowed"]
+    assert told["robots"]["rule"].lower().replace(" ", "") == "disallow:/secret/"
+    told = ask("why", crawl.path, "http://a.two.test/0")
+    assert told["robots"]["allowed"] and told["robots"]["rule"] is None
+    told = ask("why", crawl.path, "http://a.two.test/never")
+    assert not told["seen"] and told["place"] == "unknown"
+    told = ask("why", crawl.path, "http://two.test/")
+    assert told["site"]["name"] == "two.test" and told["site"]["in_degree"] == 1
+
+
+def test_why_of_a_host_says_when_it_may_be_asked_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    now = crawl.clock.now()
+    monkeypatch.setattr("time.time", lambda: now)
+    told = ask("why", crawl.path, "b.two.test")
+    ends = [at + crawl.web.fetch_s for at, url in crawl.web.log if url.startswith("http://b.two.test/")]
+    (origin,) = told["origins"].values()
+    assert origin["robots"]["crawl_delay_s"] == 3.0
+    assert origin["next_allowed"] is None or ends[-1] + 3.0 - 0.01 <= origin["next_allowed"] <= now + 3.01
+    assert told["outcomes"]["fetched"]["ok"] + 1 == len(ends)
+    told = ask("why", crawl.path, "two.test")
+    outcomes = Counter(what for url, (what, _) in crawl.outcomes().items() if "two.test/" in url)
+    assert {what: sum(reasons.values()) for what, reasons in told["outcomes"].items() if what in outcomes} == outcomes
+
+
+def test_report_counts_what_was_spent_and_names_what_eats_the_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    names = [f"www.good{n}.test" for n in range(9)]
+    links = {url: targets for name in names for url, targets in star(name, 6).items()}
+    links["http://www.good0.test/"] += [f"http://{name}/" for name in names] + ["http://trap.test/"]
+    web = Web(links, fetch_s=0.01)
+    for number, url in enumerate(url for url in links if url.rsplit("/", 1)[1]):
+        web.answers[url] = Answer(200, {"content-type": "text/html"}, b"page %d" % number)
+    web.page("http://trap.test/", [f"http://trap.test/{n}" for n in range(60)])
+    crawl = Crawl(tmp_path / "job", web, ["http://www.good0.test/"], monkeypatch)  # the trap's pages are all 404
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("report", crawl.path, "--by", "spent", "--top", "3")
+    assert told["totals"]["spent"] == crawl.web.pages_asked.total() and told["totals"]["sites"] == 10
+    first = told["sites"][0]
+    assert len(told["sites"]) == 3 and (first["name"], first["spent"], first["gained"]) == ("trap.test", 61, 1)
+    assert [one["name"] for one in told["eaters"]] == ["trap.test"]
+    told = ask("report", crawl.path)
+    assert [one["in_degree"] for one in told["sites"]] == [1] * 9 + [0]
+    assert told["sites"][-1]["name"] == "good0.test" and told["sites"][0]["budget"] > told["sites"][-1]["budget"]
+
+
+def test_a_report_of_very_many_sites_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    monkeypatch.setattr("irlcrawl.watch.report.SITES_MAX", 4)
+    links = {"http://hub.test/": [f"http://s{n}.test/" for n in range(30)]}
+    crawl = Crawl(tmp_path / "job", Web(links), ["http://hub.test/"], monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("report", crawl.path)
+    assert len(told["sites"]) <= 4 and told["totals"]["sites"] == 31
+    assert told["totals"]["spent"] == 31 == sum(one["spent"] for one in told["sites"]) + told["others"]["spent"]
+
+
+def test_before_the_first_commit_there_is_little_to_say(tmp_path: Path, ask: Ask) -> None:
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert "nothing is known yet" in ask("why", job.path, "a.test")["stands"]
+    assert ask("report", job.path)["totals"]["sites"] == 0
