@@ -33,6 +33,9 @@ from irlcrawl.wire import Message
 NAME_GONE_S = 3600.0
 """How long a name that does not exist is believed not to."""
 
+VISIT_WEIGHT = 1 / 64
+"""Of one visit in the running mean of their durations."""
+
 
 class Dispatcher:
     """Owned by the event loop; `load` alone is also called from the turn's thread (it only reads)."""
@@ -62,6 +65,8 @@ class Dispatcher:
         self.address_rows: dict[str, int] = {}
         self.urls_out = 0
         self.visits_out = 0
+        self.visit_seconds = config.politeness.visit_seconds
+        """How long a visit takes of late, from its lease to its end."""
         self.scope_version = 0
         self.failure: BaseException | None = None  # of a task, for the loop to raise
         self._newcomers = 0  # hosts the turn found room for that are not in memory yet
@@ -238,7 +243,7 @@ class Dispatcher:
         rows = min(self.politeness.visit_size(host), run.rows, rows_max)
         batch = self._runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
-        visit = Visit(self._visit, host, run, rows)
+        visit = Visit(self._visit, host, run, rows, now)
         self.leases.append(self.politeness.promises(host))
         link.visits[visit.number] = visit
         link.urls_out += rows
@@ -264,6 +269,7 @@ class Dispatcher:
         if run.at >= run.end:
             host.runs.popleft()
         now = self._clock.now()
+        self.visit_seconds += VISIT_WEIGHT * (now - visit.leased - self.visit_seconds)
         silent = self._learn_from(host, message, now)
         crawl_delay = message["robots"]["crawl_delay"] if message["robots"] else None
         due = self.politeness.release(

@@ -1,9 +1,9 @@
 """When to turn, how much a turn should bring, and when to ask workers for what they harvested (DESIGN, "When to
 merge").
 
-Low water: fewer visits are out or could soon start than the workers can carry. High water: as many URLs in runs as
-would last for the horizon. A turn starts when the low water asks for it and the last one has rested, or at once when
-nothing at all can be leased; so a crawl of one site feels immediate and a long one spends little on turns.
+Low water: fewer visits are out or could soon start than the workers could carry in that time. High water: as many URLs
+in runs as would last for the horizon. A turn starts when the low water asks for it and the last one has rested, or at
+once when nothing at all can be leased; so a crawl of one site feels immediate and a long one spends little on turns.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless noth
 INBOX_AGE_MAX_S = 10.0
 ROWS_WANTED_MIN = 1000
 RATE_S = 30.0
+STARTS_PER_SLOT_MAX = 16  # visits of one slot that low water counts on
+LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some microseconds per visit counted
 
 
 class Schedule:
@@ -37,6 +39,8 @@ class Schedule:
         self._asked_at = 0.0  # when harvests were asked for that are still to come; 0 none
         self._inbox_since = 0.0
         self._rate: deque[tuple[float, int]] = deque()
+        self._low = True
+        self._low_until = 0.0
         self.moved = True
         """The last turn moved something, or something happened since it began: another turn may, too."""
 
@@ -48,7 +52,7 @@ class Schedule:
 
     def turned(self, result: Result) -> None:
         now = self._clock.now()
-        self.turn_seconds, self._turned_at = result.seconds, now
+        self.turn_seconds, self._turned_at, self._low_until = result.seconds, now, 0.0
         self.moved = self.moved or result.moved
         self._rate.append((now, self._state.ledger.fetched))
         while len(self._rate) > 2 and self._rate[0][0] < now - RATE_S:
@@ -83,9 +87,15 @@ class Schedule:
 
     @property
     def low(self) -> bool:
-        within = max(NEAR_S, 2 * self.turn_seconds)
-        slots = max(self._fleet.slots, 1)
-        return self._hosts.visits_out + self._hosts.politeness.ready_pairs(within, slots) < slots
+        """A slot carries one visit at a time but may start many: where visits last 20 ms, a hundred in two seconds."""
+        now = self._clock.now()
+        if now >= self._low_until:
+            within = max(NEAR_S, 2 * self.turn_seconds)
+            starts = min(max(1.0, within / max(self._hosts.visit_seconds, 0.001)), STARTS_PER_SLOT_MAX)
+            wanted = int(max(self._fleet.slots, 1) * starts)
+            self._low = self._hosts.visits_out + self._hosts.politeness.ready_pairs(within, wanted) < wanted
+            self._low_until = now + LOW_AGE_S
+        return self._low
 
     @property
     def _rows_high(self) -> int:

@@ -33,12 +33,13 @@ class Host(HostEntry):
 
 @dataclass(slots=True)
 class Visit:
-    """A lease that is out: rows [run.at, run.at + rows) of the host's first run."""
+    """A lease that is out since `leased` (unix seconds): rows [run.at, run.at + rows) of the host's first run."""
 
     number: int
     host: Host
     run: Run
     rows: int
+    leased: float
 
 
 @dataclass(slots=True)

@@ -19,10 +19,12 @@ from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.frontier.schedule import (
     ANSWER_S,
     INBOX_AGE_MAX_S,
+    LOW_AGE_S,
     REST_DRY_S,
     REST_FACTOR,
     REST_S,
     ROWS_WANTED_MIN,
+    STARTS_PER_SLOT_MAX,
     Schedule,
 )
 from irlcrawl.frontier.turn import Result, Turn
@@ -64,6 +66,7 @@ class World:
             visits_out = property(lambda self: world.out)
             hosts = property(lambda self: range(world.hosts))
             ran_dry = False
+            visit_seconds = 60.0
 
         self.dispatcher = Hosts()
         self.dispatcher.politeness = politeness  # type: ignore[attr-defined]
@@ -107,6 +110,21 @@ def test_low_water_is_fewer_visits_than_the_workers_can_carry(ready: int, out: i
     world = World(ready=ready, out=out, queued=10)
     world.clock.advance(100)
     assert world.schedule.low == world.should_turn() == low
+
+
+@pytest.mark.parametrize(
+    ("visit_seconds", "wanted"), [(60.0, 8), (1.0, 16), (0.5, 32), (0.001, 8 * STARTS_PER_SLOT_MAX)]
+)
+def test_short_visits_need_more_hosts_than_slots(visit_seconds: float, wanted: int) -> None:
+    """Hosts that answer in milliseconds and may be asked every five seconds: with only as many in memory as the workers
+    have slots, the workers were idle for most of the time (a third of what the gaps of 2,000 hosts allowed)."""
+    world = World(ready=wanted - 1, queued=10)
+    world.dispatcher.visit_seconds = visit_seconds
+    world.clock.advance(100)
+    assert world.schedule.low
+    world.ready = wanted
+    world.clock.advance(LOW_AGE_S)
+    assert not world.schedule.low
 
 
 def test_a_turn_waits_for_the_harvests_that_were_asked_for() -> None:

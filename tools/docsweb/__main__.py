@@ -33,8 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--addresses", type=int, default=0, help="deal all hosts over so many addresses; default one per set"
     )
-    up.add_argument("--port", type=int, default=0, help="default: 80 where it may be bound, else a free high port")
+    up.add_argument(
+        "--port", type=int, default=0, help="default: 80 or 443 where it may be bound, else a free high port"
+    )
     up.add_argument("--no-gzip", action="store_true", help="send everything uncompressed")
+    up.add_argument("--https", action="store_true", help="serve https only, certified by DIR/tls/ca.pem")
+    up.add_argument("--sites", action="store_true", help="mirrors are NAME-mN.test, each a site of its own")
     up.set_defaults(run=_up)
     down = verbs.add_parser("down", help="end the daemons; the logs stay")
     down.set_defaults(run=lambda o: print(json.dumps({"ended": serve.down(o.directory)})) or 0)
@@ -57,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def _up(options: argparse.Namespace) -> int:
     web = serve.up(
         options.directory, options.sets, mirrors=options.mirrors, addresses=options.addresses, port=options.port,
-        gzip=not options.no_gzip,
+        gzip=not options.no_gzip, https=options.https, sites=options.sites,
     )  # fmt: skip
     for reason in web.missing.values():
         print(f"docsweb: left out {reason}", file=sys.stderr)

@@ -2,7 +2,8 @@
 together.
 
 A log line is a JSON object as docsweb's nginx and the demo's server write it: `end` (unix seconds), `seconds`
-(duration), `host`, `port`, `address`, `status`, `method`, `uri` (as on the request line). The server's clock is the
+(duration), `host`, `port`, `address`, `status`, `method`, `uri` (as on the request line); nginx also tells of the
+connection (its age, how many requests it has carried, whether its TLS session was resumed). The server's clock is the
 honest one: it sees a request start no earlier, and its answer end no later, than the crawler does, so a gap that the
 crawler keeps is never shorter here, up to the log's resolution.
 """
@@ -41,6 +42,9 @@ class Request:
     status: int
     method: str
     uri: str
+    connection_s: float = 0.0  # since the connection was accepted, until `end`
+    new_connection: bool = False
+    resumed: bool = False
 
     @property
     def url(self) -> str:
@@ -55,7 +59,13 @@ def read(path: Path) -> list[Request]:
         for line in lines:
             row = json.loads(line)
             start, scheme = row["end"] - row["seconds"], row.get("scheme", "http")
-            found.append(Request(start, row["end"], scheme, **{name: row[name] for name in _COPIED}))
+            fields = {name: row[name] for name in _COPIED}
+            fields |= {
+                "connection_s": row.get("connection_s", 0.0),
+                "new_connection": row.get("connection_request") == 1,
+                "resumed": row.get("resumed") == "r",
+            }
+            found.append(Request(start, row["end"], scheme, **fields))
     return found
 
 

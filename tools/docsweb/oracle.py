@@ -12,9 +12,9 @@ from typing import Any
 from tools.docsweb import reach as reach_module
 from tools.docsweb import robots, urls
 from tools.docsweb.reach import Reach, reach
-from tools.docsweb.serve import ServedSet, Web
 from tools.docsweb.sets import cache_dir
 from tools.docsweb.urls import Url
+from tools.docsweb.web import ServedSet, Web
 
 UNPARSED = 400
 """nginx refuses a malformed percent-encoding before it reads the Host header, so its log cannot tell whose URL it was:
@@ -24,7 +24,7 @@ audit leaves those requests out, and so must what is expected."""
 def expected(web: Web) -> set[str]:
     """Every URL that a crawl of the whole web requests, each exactly once (see tools.docsweb.reach)."""
     return {
-        str(Url("http", host.name, web.port, target))
+        str(Url(web.scheme, host.name, web.port, target))
         for served in web.sets
         for target, status in of_set(web, served).requested.items()
         if status != UNPARSED
@@ -34,7 +34,9 @@ def expected(web: Web) -> set[str]:
 
 def disallowed(web: Web) -> set[str]:
     """Every URL that is linked to and that robots.txt forbids."""
-    return {str(Url("http", h.name, web.port, t)) for s in web.sets for t in of_set(web, s).disallowed for h in s.hosts}
+    return {
+        str(Url(web.scheme, h.name, web.port, t)) for s in web.sets for t in of_set(web, s).disallowed for h in s.hosts
+    }
 
 
 def counts(web: Web) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Serving the sets: nginx for the files, dnsmasq for the names, both as daemons that `down` ends by their pid files.
 
 Everything about a running web lies in its directory: configuration, pid files, logs, `docsweb.json` (which `reach`,
-`audit` and `down` read), `seeds.txt` and a `crawl.toml` with the network part of a crawl's configuration.
+`audit` and `down` read), `seeds.txt` and a `crawl.toml` with the network part of a crawl's configuration. With TLS,
+every host is served under https and nothing else, by certificates of an authority made for this web (`tls.py`), with
+sessions that clients may resume.
 """
 
 from __future__ import annotations
@@ -9,170 +11,44 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import http.client
 import json
 import os
-import pwd
 import select
 import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.docsweb import audit
+from tools.docsweb.conf import write_files
 from tools.docsweb.sets import DocSet, DocswebError, cache_dir, chosen, entries, robots_text, unpacked
+from tools.docsweb.web import PORTS, Host, ServedSet, Web
 
 STATE = "docsweb.json"
-ACCESS_LOG = "access.log"
-SETTLE_HOST = "settle.invalid"
+ADDRESSES_MAX = 4096
 STOP_SECONDS = 10
-
-NGINX_CONF = """\
-{user}worker_processes 1;
-pid "{dir}/nginx.pid";
-error_log "{dir}/error.log" warn;
-worker_rlimit_nofile 65536;
-events {{ worker_connections 16384; }}
-http {{
-    include /etc/nginx/mime.types;
-    default_type application/octet-stream;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_timeout 30s;
-    keepalive_requests 1000000;
-    gzip {gzip};
-    gzip_comp_level 1;
-    gzip_types text/plain text/css application/javascript;
-    open_file_cache max=20000 inactive=600s;
-    server_names_hash_max_size 65536;
-    server_names_hash_bucket_size 128;
-    client_body_temp_path "{dir}/tmp"; proxy_temp_path "{dir}/tmp"; fastcgi_temp_path "{dir}/tmp";
-    uwsgi_temp_path "{dir}/tmp"; scgi_temp_path "{dir}/tmp";
-    # $msec is the end of the exchange, $request_time its duration since the first byte of the request.
-    log_format exchange escape=json '{{"end":$msec,"seconds":$request_time,"host":"$host","port":$server_port,'
-        '"address":"$server_addr","status":$status,"method":"$request_method","uri":"$request_uri",'
-        '"bytes":$bytes_sent,"agent":"$http_user_agent"}}';
-    access_log "{dir}/access.log" exchange;
-    # A request for a name that is not ours is answered, and shows in the log as the error it is.
-    server {{ {listens_default} server_name _; return 421; }}
-    server {{ {listens_settle} server_name {settle_host}; access_log off; keepalive_timeout 0; return 204; }}
-{servers}}}
-"""
-
-SERVER = """\
-    server {{
-        {listens}
-        server_name {names};
-        root "{root}";
-        index index.html;
-        location = /robots.txt {{ {robots} }}
-    }}
-"""
-
-DNSMASQ_CONF = """\
-port={port}
-listen-address=127.0.0.1
-bind-interfaces
-no-resolv
-no-hosts
-local=/test/
-local-ttl=3600
-dns-forward-max=1000
-user={user}
-pid-file={dir}/dnsmasq.pid
-log-facility={dir}/dnsmasq.log
-{records}
-"""
-
-CRAWL_TOML = """\
-# The part of a crawl's configuration that docsweb decides.
-[network]
-resolvers = ["{resolver}"]
-allow = ["{allow}"]
-"""
-
-
-@dataclass(frozen=True)
-class Host:
-    name: str
-    address: str
-
-
-@dataclass(frozen=True)
-class ServedSet:
-    """A set as it is served: the oracle needs no more than this."""
-
-    name: str
-    package: str
-    root: str
-    robots: str | None
-    entries: list[str]
-    hosts: list[Host]
-
-
-@dataclass(frozen=True)
-class Web:
-    """A running docsweb, as `docsweb.json` keeps it."""
-
-    directory: Path
-    port: int
-    dns_port: int
-    network: str
-    sets: list[ServedSet]
-    missing: dict[str, str]
-
-    @property
-    def seeds(self) -> list[str]:
-        return [f"http://{self.authority(h)}{path}" for s in self.sets for h in s.hosts for path in s.entries]
-
-    def authority(self, host: Host) -> str:
-        return host.name if self.port == 80 else f"{host.name}:{self.port}"
-
-    @property
-    def access_log(self) -> Path:
-        return self.directory / ACCESS_LOG
-
-    def requests(self) -> list[audit.Request]:
-        """Every exchange whose answer somebody already had when this was called.
-
-        nginx sends an answer and then writes its line, so a client may find the log a line short. Its one worker ends
-        an exchange before it takes up another: the answer to one more request says that the lines before are written.
-        """
-        connection = http.client.HTTPConnection(self.sets[0].hosts[0].address, self.port, timeout=STOP_SECONDS)
-        with contextlib.closing(connection):
-            connection.request("GET", "/", headers={"Host": SETTLE_HOST})
-            connection.getresponse().read()
-        return audit.read(self.access_log)
-
-    def summary(self) -> dict[str, Any]:
-        """What somebody who wants to crawl it needs to know."""
-        return {
-            "directory": str(self.directory),
-            "port": self.port,
-            "resolvers": [f"127.0.0.1:{self.dns_port}"],
-            "allow": [self.network],
-            "hosts": sum(len(s.hosts) for s in self.sets),
-            "addresses": len({h.address for s in self.sets for h in s.hosts}),
-            "sets": {s.name: [asdict(h) for h in s.hosts] for s in self.sets},
-            "seeds": len(self.seeds),
-            "seeds_file": str(self.directory / "seeds.txt"),
-            "config_file": str(self.directory / "crawl.toml"),
-            "access_log": str(self.access_log),
-            "missing": self.missing,
-        }
 
 
 def up(
-    directory: Path, names: str = "all", *, mirrors: int = 0, addresses: int = 0, port: int = 0, gzip: bool = True
+    directory: Path,
+    names: str = "all",
+    *,
+    mirrors: int = 0,
+    addresses: int = 0,
+    port: int = 0,
+    gzip: bool = True,
+    https: bool = False,
+    sites: bool = False,
 ) -> Web:
     """Brings a web up and returns it when both daemons answer.
 
-    mirrors: hosts mN.NAME.test beside each NAME.test. addresses: in total, over which all hosts are dealt in turn; 0 is
-    one per set. port: 0 takes 80 where that may be bound, else a free one. Raises DocswebError.
+    mirrors: hosts mN.NAME.test beside each NAME.test; with sites, NAME-mN.test, each a site of its own. addresses: in
+    total, over which all hosts are dealt in turn; 0 is one per set. port: 0 takes 80 (443 with https) where that may be
+    bound, else a free one. https: no plain http, and certificates that `directory`/tls/ca.pem vouches for. Raises
+    DocswebError.
     """
     nginx, dnsmasq = program("nginx"), program("dnsmasq")
     directory = directory.absolute()
@@ -185,9 +61,12 @@ def up(
     if not sets:
         raise DocswebError("no documentation package could be had: " + "; ".join(missing.values()))
     pool = _addresses(directory, addresses or len(sets))
-    served = _served(sets, roots, mirrors, pool, spread=bool(addresses))
-    web = Web(directory, _free_port(pool, port), _free_dns_port(), f"{pool[0].rsplit('.', 1)[0]}.0/24", served, missing)
-    _write_files(web, gzip)
+    mirror = "{0}-m{1}.test" if sites else "m{1}.{0}.test"
+    served = _served(sets, roots, ["{0}.test", *([mirror] * mirrors)], pool, spread=bool(addresses))
+    scheme = "https" if https else "http"
+    bound = _free_port(pool, port, PORTS[scheme])
+    web = Web(directory, bound, _free_dns_port(), _network(pool), served, missing, scheme)
+    write_files(web, gzip)
     _run([nginx, "-p", str(directory), "-e", str(directory / "error.log"), "-c", str(directory / "nginx.conf")])
     try:
         _run([dnsmasq, f"--conf-file={directory / 'dnsmasq.conf'}"])
@@ -237,20 +116,30 @@ def program(name: str) -> str:
 
 
 def _addresses(directory: Path, count: int) -> list[str]:
-    """`count` loopback addresses in a /24 derived from the directory, so that two webs rarely meet."""
-    if count > 254:
-        raise DocswebError("at most 254 addresses")
+    """`count` loopback addresses in a row, 254 of each /24, from where the directory's hash says: two webs rarely
+    meet."""
+    if count > ADDRESSES_MAX:
+        raise DocswebError(f"at most {ADDRESSES_MAX} addresses")
     digest = hashlib.sha256(os.fsencode(directory)).digest()
-    return [f"127.{64 + digest[0] % 128}.{digest[1]}.{n + 1}" for n in range(count)]
+    first = (64 + digest[0] % 128) << 16 | (digest[1] if count <= 254 else 0) << 8
+    numbers = (first + (n // 254 << 8) + n % 254 + 1 for n in range(count))
+    return [f"127.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in numbers]
+
+
+def _network(addresses: list[str]) -> str:
+    """The /24 they all lie in, or else the /16."""
+    parts = 3 if len(addresses) <= 254 else 2
+    return ".".join(addresses[0].split(".")[:parts] + ["0"] * (4 - parts)) + f"/{8 * parts}"
 
 
 def _served(
-    sets: Sequence[DocSet], roots: dict[str, Path], mirrors: int, pool: list[str], *, spread: bool
+    sets: Sequence[DocSet], roots: dict[str, Path], names: list[str], pool: list[str], *, spread: bool
 ) -> list[ServedSet]:
+    """The sets with their hosts: names are patterns of the set's name and the host's number."""
     served, dealt = [], 0
     for number, docs in enumerate(sets):
         hosts = []
-        for name in [f"{docs.name}.test", *(f"m{n}.{docs.name}.test" for n in range(1, mirrors + 1))]:
+        for name in (pattern.format(docs.name, n) for n, pattern in enumerate(names)):
             hosts.append(Host(name, pool[(dealt if spread else number) % len(pool)]))
             dealt += 1
         root = roots[docs.name]
@@ -258,9 +147,9 @@ def _served(
     return served
 
 
-def _free_port(addresses: list[str], wanted: int) -> int:
-    """The wanted port, else 80 where it may be bound, else one that is free on every address."""
-    for port in [wanted] if wanted else [80, *range(8080, 8180)]:
+def _free_port(addresses: list[str], wanted: int, usual: int) -> int:
+    """The wanted port, else the usual one where it may be bound, else one that is free on every address."""
+    for port in [wanted] if wanted else [usual, *range(8080, 8180)]:
         with contextlib.ExitStack() as stack:
             try:
                 for address in addresses:
@@ -272,7 +161,9 @@ def _free_port(addresses: list[str], wanted: int) -> int:
             except OSError as error:
                 if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                     raise
-    raise DocswebError(f"port {wanted or '80 and 8080 to 8179'} cannot be bound on {addresses[0]} and its neighbours")
+    raise DocswebError(
+        f"port {wanted or f'{usual} and 8080 to 8179'} cannot be bound on {addresses[0]} and its neighbours"
+    )
 
 
 def _free_dns_port() -> int:
@@ -284,42 +175,6 @@ def _free_dns_port() -> int:
                 tcp.bind(("127.0.0.1", port))
                 return port
     raise DocswebError("no port is free for the name server")
-
-
-def _write_files(web: Web, gzip: bool) -> None:
-    directory = web.directory
-    web.access_log.unlink(missing_ok=True)  # an earlier web's
-    for folder in ("tmp", "robots"):
-        (directory / folder).mkdir(exist_ok=True)
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    servers = []
-    for s in web.sets:
-        robots = "return 404;"
-        if s.robots is not None:
-            path = directory / "robots" / f"{s.name}.txt"
-            path.write_text(s.robots)
-            robots = f'alias "{path}"; default_type text/plain;'
-        names = "\n            ".join(h.name for h in s.hosts)
-        listens = _listens({h.address for h in s.hosts}, web.port, "")
-        servers.append(SERVER.format(listens=listens, names=names, root=s.root, robots=robots))
-    everywhere = {h.address for s in web.sets for h in s.hosts}
-    text = NGINX_CONF.format(
-        user=f"user {user};\n" if os.geteuid() == 0 else "",  # only a master started by root may set it
-        dir=directory, gzip="on" if gzip else "off", servers="".join(servers),
-        listens_default=_listens(everywhere, web.port, " default_server"),
-        listens_settle=_listens(everywhere, web.port, ""), settle_host=SETTLE_HOST,
-    )  # fmt: skip
-    (directory / "nginx.conf").write_text(text)
-    records = "\n".join(f"host-record={h.name},{h.address}" for s in web.sets for h in s.hosts)
-    text = DNSMASQ_CONF.format(port=web.dns_port, user=user, dir=directory, records=records)
-    (directory / "dnsmasq.conf").write_text(text)
-    (directory / "seeds.txt").write_text("".join(seed + "\n" for seed in web.seeds))
-    resolver = f"127.0.0.1:{web.dns_port}"
-    (directory / "crawl.toml").write_text(CRAWL_TOML.format(resolver=resolver, allow=web.network))
-
-
-def _listens(addresses: set[str], port: int, options: str) -> str:
-    return " ".join(f"listen {address}:{port}{options};" for address in sorted(addresses))
 
 
 def _run(command: list[str]) -> None:
