@@ -11,12 +11,14 @@ What survives (DESIGN section 4): `delta()` gives the clocks moved since the las
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from drum.ragged import Batch
-from irlcrawl.frontier.gates import BACKOFF_MEMORY, REBOOT, Gate, Promise
+from irlcrawl.frontier.gates import NONE, REBOOT, Flag, Gates, Promise, promises
 
 CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8"}
 """A row of a clock section: Kind; name_key of the host name, address or site; Gate.next in unix seconds; the others in
@@ -47,92 +49,99 @@ class Coarse:
         return float(self._due[self._cells(key)].min())
 
 
-class Clocks:
-    """Every clock by kind and key. Bounded: beyond `idle_max` unused ones, those due soonest are kept only coarsely."""
+class Clocks(Gates):
+    """Every clock that is used or promises something. Bounded: beyond `idle_max` unused ones, those due soonest are
+    kept only coarsely."""
 
     def __init__(self, idle_max: int = 200_000) -> None:
+        super().__init__()
         self.idle_max = idle_max
+        self.idle = 0  # clocks kept although no active host uses them
         self.opened = float("-inf")  # after a reboot: nothing is due before this + its gap
-        self._gates: tuple[dict[int, Gate], ...] = ({}, {}, {})
-        self._idle: dict[Gate, None] = {}  # gates without users, oldest first
-        self._swept = 0  # idle gates left by the last sweep
-        self._unsaved: list[Gate] = []
-        self._news: list[Gate] = []
+        self._swept = 0  # idle clocks left by the last sweep
+        self._unsaved = array("i")
+        self._news = array("i")
+        self._gone: list[Row] = []  # of clocks forgotten before their last move was saved
+        self._gone_told = 0  # of these, told as news
         self._coarse: dict[int, Coarse] = {}  # by kind, made when first needed
 
-    def __len__(self) -> int:
-        return sum(map(len, self._gates))
-
-    @property
-    def idle(self) -> int:
-        """Clocks kept although no active host uses them."""
-        return len(self._idle)
-
-    def find(self, kind: int, key: int) -> Gate | None:
-        return self._gates[kind].get(key)
-
-    def gate(self, kind: int, key: int) -> Gate:
+    def gate(self, kind: int, key: int) -> int:
         """The clock, made if unknown. Its user counts itself in `users` and calls `let_go` when it stops."""
-        gates = self._gates[kind]
-        gate = gates.get(key)
-        if gate is None:
+        gate = self.find(kind, key)
+        if gate == NONE:
             coarse = self._coarse.get(kind)
-            gate = gates[key] = Gate(kind, key, coarse.get(key) if coarse else 0.0)
-        elif gate.users == 0:
-            self._idle.pop(gate, None)
+            return self.make(kind, key, coarse.get(key) if coarse else 0.0)
+        if self.flags[gate] & Flag.IDLE:
+            self.flags[gate] &= ~Flag.IDLE
+            self.idle -= 1
         return gate
 
-    def let_go(self, gate: Gate, now: float) -> None:
+    def let_go(self, gate: int, now: float) -> None:
         """Nobody uses the gate any more: keep it only for what it still promises."""
-        if gate.users or gate.held:
+        if self.users[gate] or self.held[gate]:
             return
-        if not gate.promises(now):
+        if not promises(self.next[gate], self.backoff[gate], now):
             self._forget(gate)
             return
-        self._idle[gate] = None
-        if len(self._idle) > 2 * self._swept + 1024 or len(self._idle) > self.idle_max:
+        self.flags[gate] |= Flag.IDLE
+        self.idle += 1
+        if self.idle > 2 * self._swept + 1024 or self.idle > self.idle_max:
             self.sweep(now)
 
     def sweep(self, now: float) -> None:
         """Forget idle clocks that promise nothing; then, beyond the bound, those due soonest. Amortised O(1) a gate."""
-        for gate in [gate for gate in self._idle if not gate.promises(now)]:
-            del self._idle[gate]
+        if not self.flags:
+            return  # numpy makes no view of nothing
+        gates = np.flatnonzero(np.frombuffer(self.flags, np.uint8) & Flag.IDLE)
+        due, backoff = np.frombuffer(self.next)[gates], np.frombuffer(self.backoff)[gates]
+        keep = promises(due, backoff, now)
+        forgotten, kept = gates[~keep].tolist(), gates[keep]
+        if len(kept) > self.idle_max:
+            soonest = kept[np.argsort(due[keep])][: len(kept) - self.idle_max // 2].tolist()
+            for gate in soonest:
+                self._coarse.setdefault(self.kind[gate], Coarse()).put(self.key[gate], self.next[gate])
+            forgotten += soonest
+        for gate in forgotten:
+            self.idle -= 1
             self._forget(gate)
-        if len(self._idle) > self.idle_max:
-            by_due = sorted(self._idle, key=lambda gate: gate.next)
-            for gate in by_due[: len(by_due) - self.idle_max // 2]:
-                del self._idle[gate]
-                self._forget(gate)
-                if gate.kind not in self._coarse:
-                    self._coarse[gate.kind] = Coarse()
-                self._coarse[gate.kind].put(gate.key, gate.next)
-        self._swept = len(self._idle)
+        self._swept = self.idle
 
-    def _forget(self, gate: Gate) -> None:
-        del self._gates[gate.kind][gate.key]
+    def _forget(self, gate: int) -> None:
+        if self.flags[gate] & Flag.UNSAVED:
+            self._gone.append(self._row(gate))
+        self.drop(gate)
+
+    def _row(self, gate: int) -> Row:
+        return Row(
+            self.kind[gate], self.key[gate], self.next[gate], self.wait[gate], self.gap[gate], self.backoff[gate],
+            bool(self.flags[gate] & Flag.STORED),
+        )  # fmt: skip
 
     # ---- what survives
 
-    def moved(self, gate: Gate) -> None:
+    def moved(self, gate: int) -> None:
         """Note that the gate changed, for the next delta and news."""
-        if not gate.news:
-            gate.news = True
+        flags = self.flags[gate]
+        if not flags & Flag.NEWS:
             self._news.append(gate)
-        if not gate.unsaved:
-            gate.unsaved = True
+        if not flags & Flag.UNSAVED:
             self._unsaved.append(gate)
+        self.flags[gate] = flags | Flag.NEWS | Flag.UNSAVED
 
     def news(self, now: float) -> list[Promise]:
         """The clocks moved since the last call (or delta), for `LeaseLog.append` once per tick: what a visit taught (a
         slow answer, Retry-After, back-off) then outlives a kill as its lease does, without a look into the archive."""
-        promises = [_wait_left(gate, now) for gate in self._news]
-        self._forget_news()
-        return promises
+        rows = self._gone[self._gone_told :] + [self._row(gate) for gate in self._marked(self._news, Flag.NEWS)]
+        self._gone_told = len(self._gone)
+        del self._news[:]
+        return [row.promise(now) for row in rows]
 
-    def _forget_news(self) -> None:
-        for gate in self._news:
-            gate.news = False
-        self._news.clear()
+    def _marked(self, gates: Iterable[int], flag: int) -> Iterator[int]:
+        """Those that still have the flag, each once, without it afterwards. (Others were forgotten, or came twice.)"""
+        for gate in gates:
+            if self.flags[gate] & flag:
+                self.flags[gate] &= ~flag
+                yield gate
 
     def delta(self, now: float) -> Batch:
         """Rows (CLOCK) of the clocks moved since the last call that still promise something, for one commit.
@@ -140,20 +149,25 @@ class Clocks:
         The lead writes them into the turn's segment, commits, then calls `LeaseLog.roll(clocks.unsaved(...))`. A commit
         that fails ends the process, so nothing is given twice.
         """
-        self._forget_news()
-        rows = []
-        for gate in self._unsaved:
-            gate.unsaved = False
-            remembers = gate.promises(now)
-            if remembers or gate.stored:
-                rows.append((gate.kind, gate.key, gate.next, gate.wait, gate.gap, gate.backoff))
-            gate.stored = remembers and gate.backoff > 0
-        self._unsaved.clear()
-        return _batch(rows)
+        moved = [row for row in self._gone if row.promises(now) or row.stored]
+        for gate in self._marked(self._unsaved, Flag.UNSAVED):
+            row = self._row(gate)
+            if row.promises(now) or row.stored:
+                moved.append(row)
+            self._stored(gate, row.promises(now) and row.backoff > 0)
+            self.flags[gate] &= ~Flag.NEWS
+        for past in (self._unsaved, self._news, self._gone):
+            del past[:]
+        self._gone_told = 0
+        return _batch(moved)
+
+    def _stored(self, gate: int, stored: bool) -> None:
+        self.flags[gate] = self.flags[gate] | Flag.STORED if stored else self.flags[gate] & ~Flag.STORED
 
     def unsaved(self, now: float) -> list[Promise]:
         """What no delta covers yet: the clocks moved since the last one. (Leased ones: `Politeness.promises_out`.)"""
-        moved = [_wait_left(gate, now) for gate in self._unsaved]
+        left = {gate for gate in self._unsaved if self.flags[gate] & Flag.UNSAVED}
+        moved = [row.promise(now) for row in [*self._gone, *map(self._row, left)]]
         return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
     def load(self, batches: Iterable[Batch], now: float, wait_max: float = 0.0) -> None:
@@ -163,8 +177,9 @@ class Clocks:
         columns = (folded[name].tolist() for name in CLOCK)
         for kind, key, due, wait, gap, backoff in zip(*columns, strict=True):
             gate = self.gate(kind, key)
-            gate.next = max(gate.next, min(due, now + max(wait, wait_max)))
-            gate.wait, gate.gap, gate.backoff, gate.stored = wait, gap, backoff, backoff > 0
+            self.next[gate] = max(self.next[gate], min(due, now + max(wait, wait_max)))
+            self.wait[gate], self.gap[gate], self.backoff[gate] = wait, gap, backoff
+            self._stored(gate, backoff > 0)
             self.let_go(gate, now)
 
     def open(self, now: float, leases: Iterable[Promise], rebooted: bool) -> None:
@@ -175,22 +190,36 @@ class Clocks:
                 self.opened = max(self.opened, gap)
                 continue
             gate = self.gate(kind, key)
-            if now + gap > gate.next:
-                gate.next, gate.wait = now + gap, gap
+            if now + gap > self.next[gate]:
+                self.next[gate], self.wait[gate] = now + gap, gap
             self.moved(gate)
             self.let_go(gate, now)
         if rebooted:
             self.opened = now
 
 
-def _wait_left(gate: Gate, now: float) -> Promise:
-    return Promise(gate.kind, gate.key, max(gate.gap, gate.backoff, gate.next - now))
+class Row(NamedTuple):
+    """A clock on its way to the disk: the columns of CLOCK, and whether a back-off of it is there."""
+
+    kind: int
+    key: int
+    next: float
+    wait: float
+    gap: float
+    backoff: float
+    stored: bool
+
+    def promises(self, now: float) -> bool:
+        return bool(promises(self.next, self.backoff, now))
+
+    def promise(self, now: float) -> Promise:
+        return Promise(self.kind, self.key, max(self.gap, self.backoff, self.next - now))
 
 
-def _batch(rows: list[tuple[int, int, float, float, float, float]]) -> Batch:
+def _batch(rows: list[Row]) -> Batch:
     if not rows:
         return Batch.empty(CLOCK)
-    columns = zip(CLOCK.items(), zip(*rows, strict=True), strict=True)
+    columns = zip(CLOCK.items(), zip(*(row[: len(CLOCK)] for row in rows), strict=True), strict=True)
     return Batch({name: np.array(column, dtype=dtype) for (name, dtype), column in columns})
 
 
@@ -206,6 +235,4 @@ def fold(batches: Iterable[Batch], now: float) -> Batch:
     newest = np.ones(len(order), dtype=bool)
     newest[:-1] = (kind[1:] != kind[:-1]) | (key[1:] != key[:-1])
     rows = both.take(order[newest])
-    return rows.filter(
-        (rows["next"] > now) | ((rows["backoff"] > 0) & (rows["next"] + BACKOFF_MEMORY * rows["backoff"] > now))
-    )
+    return rows.filter(promises(rows["next"], rows["backoff"], now))

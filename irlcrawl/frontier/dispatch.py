@@ -21,7 +21,7 @@ from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.overrides import Overrides
-from irlcrawl.frontier.politeness import Politeness
+from irlcrawl.frontier.politeness import Politeness, State
 from irlcrawl.frontier.release import HostLoad
 from irlcrawl.frontier.runs import ReadyHost, Run, Runs
 from irlcrawl.frontier.slots import Slots
@@ -151,14 +151,15 @@ class Dispatcher:
             if horizons:
                 due = now + horizons * self._config.politeness.horizon_seconds
                 return HostLoad(0, self._gap_unknown(record), due)
-        gap = self.politeness.gap_for(host) if host is not None and host.gates else self._gap_unknown(record)
+        active = host if host is not None and host.state != State.IDLE else None
+        gap = self._gap_unknown(record) if active is None else self.politeness.gap_for(active)
         cap = self._config.frontier.urls_per_host_max
         if gap > 0:
             cap = max(4, min(cap, int(self._config.politeness.horizon_seconds / gap)))
         rows = 0 if host is None else host.rows
         address = record.address_at(now) if host is None else host.address
         together = max(rows, self.address_rows.get(address, 0)) if address else rows
-        due = now if host is None or not host.gates else max(now, self.politeness.due(host))
+        due = now if active is None else max(now, self.politeness.due(active))
         return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
 
     def _gap_unknown(self, record: HostRecord) -> float:

@@ -6,15 +6,17 @@ the others. There are at most as many as visits that are out, nearly always none
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from irlcrawl.frontier.entries import HostEntry, State
 from irlcrawl.frontier.gaps import Gaps
-from irlcrawl.frontier.gates import Gate, HostEntry, Kind, State
+from irlcrawl.frontier.gates import Gates, Kind
+from irlcrawl.frontier.workbench import Workbench
 
 
 class Errands:
-    def __init__(self, gaps: Gaps) -> None:
-        self._gaps = gaps
+    def __init__(self, gaps: Gaps, gates: Gates, bench: Workbench) -> None:
+        self._gaps, self._gates, self._bench = gaps, gates, bench
         self._of: dict[HostEntry, HostEntry] = {}  # parent -> its errand, waiting or leased
 
     def __len__(self) -> int:
@@ -47,21 +49,23 @@ class Errands:
         if errand is None or entry.state != State.WAITING:
             return None
         due = errand.not_before
-        for gate in entry.gates:
-            if not gate.held:
-                due = max(due, gate.next)
-            elif gate not in errand.parent.gates:
+        gates, parents = self._gates, self._bench.gates_of(errand.parent.number)
+        for gate in self._bench.gates_of(entry.number):
+            if not gates.held[gate]:
+                due = max(due, gates.next[gate])
+            elif gate not in parents:
                 return None
         return due
 
-    def pause(self, entry: HostEntry, gates: tuple[Gate, ...], now: float, fetch_s: float = 0.0) -> None:
+    def pause(self, entry: HostEntry, joined: Sequence[int], now: float, fetch_s: float = 0.0) -> None:
         """Of the gates that an errand shares with its visit, the gap runs from now: the visit's request just ended."""
         errand = entry.errand
         if errand is None:
             return
-        for gate in gates:
-            if gate.held and gate in errand.parent.gates:
-                gap = max(gate.gap, gate.backoff)
-                if gate.kind == Kind.HOST:
+        gates, parents = self._gates, self._bench.gates_of(errand.parent.number)
+        for gate in joined:
+            if gates.held[gate] and gate in parents:
+                gap = gates.longest_gap(gate)
+                if gates.kind[gate] == Kind.HOST:
                     gap = max(gap, entry.crawl_delay, errand.parent.crawl_delay, self._gaps.stretch(fetch_s))
                 errand.not_before = max(errand.not_before, now + gap)

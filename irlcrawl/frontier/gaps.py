@@ -1,6 +1,6 @@
 """How long each clock waits after an exchange, and why: floors, the last fetch, Crawl-delay, Retry-After, back-off.
 
-Pure policy on one gate at a time (DESIGN section 2 item 6). Only a host's clock knows Crawl-delay and Retry-After; an
+Pure policy on one clock at a time (DESIGN section 2 item 6). Only a host's clock knows Crawl-delay and Retry-After; an
 address backs off more gently than a host, and not at all inside politeness.shared_addresses.
 """
 
@@ -10,7 +10,8 @@ from ipaddress import ip_address, ip_network
 from typing import Literal
 
 from irlcrawl import config
-from irlcrawl.frontier.gates import Delay, Gate, HostEntry, Kind
+from irlcrawl.frontier.entries import HostEntry
+from irlcrawl.frontier.gates import Delay, Flag, Gates, Kind
 
 Outcome = Literal["ok", "throttled", "failed", "unreached"]
 """How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
@@ -52,44 +53,54 @@ class Gaps:
         return self._params.gap_address_seconds, False
 
     def move(
-        self, gate: Gate, entry: HostEntry, ended: float, fetch_s: float, outcome: Outcome, retry_after: float | None
+        self,
+        gates: Gates,
+        gate: int,
+        entry: HostEntry,
+        ended: float,
+        fetch_s: float,
+        outcome: Outcome,
+        retry_after: float | None,
     ) -> None:
         """An exchange ended: sets the clock's gap, back-off, next time (never earlier than before) and why."""
         params = self._params
-        if gate.kind == Kind.HOST:
-            gate.gap = max(self.floor(entry), self.stretch(fetch_s))
-            _back_off_host(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-        elif gate.kind == Kind.ADDRESS and not gate.lenient:
-            _back_off_address(gate, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-        wait, why = gate.gap, Delay.HOST_GAP
-        if gate.backoff > wait:
-            wait, why = gate.backoff, Delay.BACKOFF
-        if gate.kind == Kind.HOST:
+        kind, gap, backoff = gates.kind[gate], gates.gap[gate], gates.backoff[gate]
+        if kind == Kind.HOST:
+            gap = gates.gap[gate] = max(self.floor(entry), self.stretch(fetch_s))
+            backoff = _host_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
+        elif kind == Kind.ADDRESS and not gates.flags[gate] & Flag.LENIENT:
+            backoff = _address_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
+        gates.backoff[gate] = backoff
+        wait, why = gap, Delay.HOST_GAP
+        if backoff > wait:
+            wait, why = backoff, Delay.BACKOFF
+        if kind == Kind.HOST:
             if entry.crawl_delay > wait:
                 wait, why = entry.crawl_delay, Delay.CRAWL_DELAY
             believed = 0.0 if retry_after is None else min(retry_after, params.retry_after_max_seconds)
             if believed > wait:
                 wait, why = believed, Delay.RETRY_AFTER
-        if ended + wait > gate.next:
-            gate.next, gate.wait = ended + wait, wait
-            gate.why = why
+        if ended + wait > gates.next[gate]:
+            gates.next[gate], gates.wait[gate] = ended + wait, wait
+            gates.why[gate] = why
 
 
-def _back_off_host(gate: Gate, outcome: Outcome, first: float, top: float) -> None:
+def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:
     """Additive increase, multiplicative decrease of the rate: a bad visit doubles the back-off, each good one adds a
     quarter of the first back-off's rate, until it is shorter than the gap or no longer worth the name."""
     if outcome in ("throttled", "failed"):
-        gate.backoff = min(max(first, 2 * gate.backoff), top)
-    elif outcome == "ok" and gate.backoff > 0:
-        eased = 1 / (1 / gate.backoff + 1 / (4 * first)) if first > 0 else 0.0
-        gate.backoff = eased if eased > max(gate.gap, first / 4) else 0.0
+        return min(max(first, 2 * backoff), top)
+    if outcome == "ok" and backoff > 0:
+        eased = 1 / (1 / backoff + 1 / (4 * first)) if first > 0 else 0.0
+        return eased if eased > max(gap, first / 4) else 0.0
+    return backoff
 
 
-def _back_off_address(gate: Gate, outcome: Outcome, first: float, top: float) -> None:
+def _address_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:
     """Gentler than a host's, for its hosts fail for their own reasons: from twice the gap; a good visit halves it."""
     if outcome in ("throttled", "failed"):
         top = min(top, first * 2**ADDRESS_BACKOFF_STEPS)
-        gate.backoff = min(max(2 * gate.gap, first / 8, 2 * gate.backoff), top)
-    elif outcome == "ok" and gate.backoff > 0:
-        eased = gate.backoff / 2
-        gate.backoff = eased if eased > max(gate.gap, first / 8) else 0.0
+        return min(max(2 * gap, first / 8, 2 * backoff), top)
+    if outcome == "ok" and backoff > 0:
+        return backoff / 2 if backoff / 2 > max(gap, first / 8) else 0.0
+    return backoff

@@ -22,14 +22,16 @@ of ten, BUbiNG's workbench of hosts inside addresses.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 
 from irlcrawl import config
 from irlcrawl.clock import Clock
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.entries import Errand, HostEntry, State
 from irlcrawl.frontier.errands import Errands
 from irlcrawl.frontier.gaps import Gaps, Outcome
-from irlcrawl.frontier.gates import DELAY_NAMES, Delay, Errand, Gate, HostEntry, Kind, Promise, State
+from irlcrawl.frontier.gates import DELAY_NAMES, NONE, Delay, Flag, Kind, Promise
+from irlcrawl.frontier.nameless import Nameless
 from irlcrawl.frontier.workbench import Workbench
 from irlcrawl.rows import name_key
 
@@ -42,13 +44,10 @@ class Politeness:
         self._clock = clock
         self._params = params
         self._gaps = Gaps(params)
-        self._bench = Workbench()
-        self._unresolved: deque[HostEntry] = deque()  # some of them gone
-        self._sites_nameless: dict[int, int] = {}  # site -> hosts in state UNRESOLVED or RESOLVING
+        self._bench = Workbench(self.clocks)
+        self._nameless = Nameless()
         self._out: set[HostEntry] = set()
-        self._errands = Errands(self._gaps)
-        self._nameless = 0  # hosts in state UNRESOLVED or RESOLVING
-        self._resolving = 0  # ... of these, RESOLVING
+        self._errands = Errands(self._gaps, self.clocks, self._bench)
 
     # ---- in and out
 
@@ -56,12 +55,11 @@ class Politeness:
         """The host has something to fetch. Returns when its clocks, as far as known, are due. ValueError if active."""
         if entry.state != State.IDLE:
             raise ValueError(f"activate: {entry!r} is active")
-        now = self._clock.now()
+        now, clocks = self._clock.now(), self.clocks
         host = self._use(Kind.HOST, entry.clock_host, self._gaps.floor(entry))
-        entry.gates = (host,)
-        if self._gaps.site > 0 and entry.site:
-            entry.gates = (host, self._use(Kind.SITE, entry.site, self._gaps.site))
-        host.next = max(host.next, self.clocks.opened + self.gap_for(entry))
+        site = self._use(Kind.SITE, entry.site, self._gaps.site) if self._gaps.site > 0 and entry.site else NONE
+        self._bench.enter(entry, host, site)
+        clocks.next[host] = max(clocks.next[host], clocks.opened + self.gap_for(entry))
         self._queue(entry, now)
         return self.due(entry)
 
@@ -80,11 +78,11 @@ class Politeness:
             return errand
         now = self._clock.now()
         while (entry := self._bench.take(now)) is not None:
-            if entry.gates[-1].kind == Kind.ADDRESS:
+            if self._bench.address_gate[entry.number] != NONE:
                 self._hold(entry)
                 return entry
-            self._await_address(entry)
-            for gate in entry.gates:
+            self._nameless.add(entry)
+            for gate in self._gates(entry):
                 self._bench.arm(gate, now)
         return None
 
@@ -130,8 +128,8 @@ class Politeness:
         elif not requests:
             ended = None
         if ended is not None:
-            for gate in entry.gates:
-                self._gaps.move(gate, entry, ended, fetch_s, outcome, retry_after)
+            for gate in self._gates(entry):
+                self._gaps.move(self.clocks, gate, entry, ended, fetch_s, outcome, retry_after)
                 self.clocks.moved(gate)
         self._out.discard(entry)
         errand = self._errands.take_from(entry)
@@ -139,9 +137,9 @@ class Politeness:
             self.release(errand, ended=now, again=False)
         elif errand is not None:
             self.deactivate(errand)
-        gates = entry.gates
+        gates = self._gates(entry)
         for gate in gates:
-            gate.held -= 1
+            self.clocks.held[gate] -= 1
         due = self.due(entry)
         entry.state = State.IDLE
         if again and entry.errand is None:
@@ -157,13 +155,7 @@ class Politeness:
     def unresolved(self) -> HostEntry | None:
         """The next host whose only obstacle is its missing (or outdated) address; None if there is none. Answer with
         `resolved`, `unresolvable`, or (a name that does not exist) `deactivate`."""
-        while self._unresolved:
-            entry = self._unresolved.popleft()
-            if entry.state == State.UNRESOLVED:
-                entry.state = State.RESOLVING
-                self._resolving += 1
-                return entry
-        return None
+        return self._nameless.ask()
 
     def resolved(self, entry: HostEntry, address: str, expires: float) -> None:
         """The address of a host that `unresolved` gave. Nothing if the host was deactivated meanwhile."""
@@ -181,10 +173,10 @@ class Politeness:
             return self.due(entry)
         now = self._clock.now()
         self._withdraw(entry)
-        host = entry.gates[0]
-        self._gaps.move(host, entry, now, 0.0, "failed", None)
+        host = self._bench.host_gate[entry.number]
+        self._gaps.move(self.clocks, host, entry, now, 0.0, "failed", None)
         self.clocks.moved(host)
-        host.why = Delay.DNS
+        self.clocks.why[host] = Delay.DNS
         self._place(entry, now)
         return self.due(entry)
 
@@ -207,34 +199,37 @@ class Politeness:
         entry.errand = Errand(parent, token, self._clock.now())
         self.activate(entry)
         self._errands.add(entry, parent)
-        self._errands.pause(entry, entry.gates, self._clock.now(), fetch_s)
+        self._errands.pause(entry, self._gates(entry), self._clock.now(), fetch_s)
         return max(self.due(entry), entry.errand.not_before)
 
     # ---- questions
 
     def due(self, entry: HostEntry) -> float:
         """When all clocks of an active entry, held ones as if free now, are due (unix seconds, may lie in the past)."""
-        due = 0.0
-        for gate in entry.gates:
-            if gate.next > due:
-                due = gate.next
+        due, nexts = 0.0, self.clocks.next
+        for gate in self._gates(entry):
+            if nexts[gate] > due:
+                due = nexts[gate]
         return due
 
     def gap_for(self, entry: HostEntry) -> float:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
         gap = max(self._gaps.floor(entry), entry.crawl_delay)
-        for gate in entry.gates:
-            gap = max(gap, gate.gap, gate.backoff)
-        return gap
+        return max([gap, *map(self.clocks.longest_gap, self._gates(entry))])
+
+    def _wanted_gaps(self, entry: HostEntry) -> list[float]:
+        """The gaps of its clocks that other active hosts use: its address's, and its site's where sites have a gap."""
+        shared = [gate for gate in self._gates(entry)[1:] if self.clocks.users[gate] > 1]
+        return list(map(self.clocks.longest_gap, shared))
 
     def shared(self, entry: HostEntry) -> bool:
         """Whether another active host uses its address, or its site where sites have a gap."""
-        return any(gate.users > 1 for gate in entry.gates[1:])
+        return bool(self._wanted_gaps(entry))
 
     def visit_size(self, entry: HostEntry) -> int:
         """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
         would wait for a gap that is not theirs."""
-        if any(gate.users > 1 and (gate.gap > 0 or gate.backoff > 0) for gate in entry.gates[1:]):
+        if any(self._wanted_gaps(entry)):
             return 1
         gap = self.gap_for(entry)
         if gap <= 0:
@@ -244,15 +239,15 @@ class Politeness:
     def patience(self, entry: HostEntry) -> float:
         """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A
         host's own gap or Crawl-delay must not keep an address from its other hosts."""
-        gaps = [max(gate.gap, gate.backoff) for gate in entry.gates[1:] if gate.users > 1]
-        return min([self._params.visit_seconds, *gaps])
+        return min([self._params.visit_seconds, *self._wanted_gaps(entry)])
 
     def promises(self, entry: HostEntry) -> list[Promise]:
         """The clocks a lease of the entry moves, for LeaseLog.append."""
-        gap = self.gap_for(entry)
+        clocks, host_gap = self.clocks, self.gap_for(entry)
         return [
-            Promise(gate.kind, gate.key, gap if gate.kind == Kind.HOST else max(gate.gap, gate.backoff))
-            for gate in entry.gates
+            Promise(kind, clocks.key[gate], host_gap if kind == Kind.HOST else clocks.longest_gap(gate))
+            for gate in self._gates(entry)
+            for kind in (clocks.kind[gate],)
         ]
 
     def promises_out(self) -> list[Promise]:
@@ -273,21 +268,20 @@ class Politeness:
     @property
     def waiting(self) -> int:
         """Active entries that are not leased, those without an address included."""
-        return sum(self._bench.counts) + self._nameless
+        return sum(self._bench.counts) + len(self._nameless)
 
     @property
     def resolving(self) -> int:
         """Names asked for and not answered."""
-        return self._resolving
+        return self._nameless.resolving
 
     def delayed(self) -> dict[str, int]:
         """Hosts that wait, by what for (DELAY_NAMES). Those whose clock came due since are left out, see `ready`.
         Costs O(hosts due now)."""
         counts = list(self._bench.counts)
-        counts[Delay.DNS] += self._nameless
+        counts[Delay.DNS] += len(self._nameless)
         for gate in self._bench.due(self._clock.now()):
-            assert gate.first is not None
-            counts[gate.first.delay] -= 1
+            counts[self._bench.delay(gate)] -= 1
         return {name: count for name, count in zip(DELAY_NAMES, counts, strict=True) if count}
 
     @property
@@ -303,8 +297,7 @@ class Politeness:
         address. Cheap enough for every tick with a limit of some hundreds.
         """
         pairs, sites = self._bench.startable(self._clock.now(), within_s, limit)
-        unresolved = sum(site not in self._sites_nameless for site in sites)
-        return min(limit, pairs + unresolved + len(self._sites_nameless))
+        return min(limit, pairs + self._nameless.sites_with(sites))
 
     def observe(
         self,
@@ -319,23 +312,23 @@ class Politeness:
         crawl_delay: float = 0.0,
     ) -> None:
         """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have."""
-        entry = HostEntry(key=0, name="", scheme="", port=0, site=site, clock_host=clock_host, crawl_delay=crawl_delay)
+        entry = HostEntry(key=0, name="", scheme="", port=0, site=site, crawl_delay=crawl_delay)
         gates = [self._use(Kind.HOST, clock_host, self._gaps.floor(entry))]
         if address:
             gates.append(self._use_address(address))
         if self._gaps.site > 0 and site:
             gates.append(self._use(Kind.SITE, site, self._gaps.site))
-        entry.gates = tuple(gates)
         for gate in gates:
-            self._gaps.move(gate, entry, ended, fetch_s, outcome, retry_after)
+            self._gaps.move(self.clocks, gate, entry, ended, fetch_s, outcome, retry_after)
             self.clocks.moved(gate)
-        self._drop(entry, self._clock.now())
+            self.clocks.users[gate] -= 1
+            self.clocks.let_go(gate, self._clock.now())
 
     # ---- states
 
     def _queue(self, entry: HostEntry, now: float) -> None:
         """Begin to wait. An address that will have expired by the time it could be used is dropped first."""
-        self._bench.ticket(entry)
+        self._bench.ticket(entry.number)
         if entry.address and entry.address_until > max(now, self.due(entry)):
             self._join_address(entry, now)
         else:
@@ -344,89 +337,78 @@ class Politeness:
 
     def _place(self, entry: HostEntry, now: float) -> None:
         """Wait for a clock that keeps it, or for an address, or (nothing does) for its turn."""
-        nameless = entry.gates[-1].kind != Kind.ADDRESS
+        bench = self._bench
+        nameless = bench.address_gate[entry.number] == NONE
         if entry.errand is not None:  # waits in no queue: pop_errand looks at each
             entry.state = State.WAITING
             if nameless:
-                self._await_address(entry)
+                self._nameless.add(entry)
             return
-        gate = self._bench.obstacle(entry, now)
-        if gate is None and nameless:
-            self._await_address(entry)
+        gate = bench.obstacle(entry.number, now)
+        if gate == NONE and nameless:
+            self._nameless.add(entry)
         else:
-            self._bench.wait(entry, gate or entry.gates[0], now)
-
-    def _await_address(self, entry: HostEntry) -> None:
-        entry.state = State.UNRESOLVED
-        self._nameless += 1
-        self._sites_nameless[entry.site] = self._sites_nameless.get(entry.site, 0) + 1
-        if entry.errand is None:
-            self._unresolved.append(entry)
-        else:
-            self._unresolved.appendleft(entry)
+            bench.wait(entry.number, bench.host_gate[entry.number] if gate == NONE else gate, now)
 
     def _withdraw(self, entry: HostEntry) -> None:
         """Out of whatever it waits for."""
         if entry.state == State.WAITING:
-            self._bench.withdraw(entry)
-            return
-        self._nameless -= 1
-        self._resolving -= entry.state == State.RESOLVING
-        left = self._sites_nameless[entry.site] - 1
-        if left:
-            self._sites_nameless[entry.site] = left
+            self._bench.withdraw(entry.number)
         else:
-            del self._sites_nameless[entry.site]
-        entry.state = State.IDLE
-        if len(self._unresolved) > 2 * self._nameless + 1024:  # those that went before they were asked for
-            self._unresolved = deque(other for other in self._unresolved if other.state == State.UNRESOLVED)
+            self._nameless.remove(entry)
 
     def _hold(self, entry: HostEntry) -> None:
         entry.state = State.LEASED
         self._out.add(entry)
-        self._bench.hold(entry)
+        self._bench.hold(entry.number)
 
     # ---- the gates
 
-    def _use(self, kind: int, key: int, gap: float) -> Gate:
-        gate = self.clocks.gate(kind, key)
-        gate.users += 1
-        gate.gap = max(gate.gap, gap) if kind == Kind.HOST else gap
-        gate.next = max(gate.next, self.clocks.opened + gap)
+    def _gates(self, entry: HostEntry) -> Sequence[int]:
+        """Those it uses: the host's first, the address's, when known, last. The turn's thread may ask while the loop
+        lets the host go; it then sees none, or what was."""
+        number = entry.number
+        return self._bench.gates_of(number) if number != NONE else ()
+
+    def _use(self, kind: int, key: int, gap: float) -> int:
+        clocks = self.clocks
+        gate = clocks.gate(kind, key)
+        clocks.users[gate] += 1
+        clocks.gap[gate] = max(clocks.gap[gate], gap) if kind == Kind.HOST else gap
+        clocks.next[gate] = max(clocks.next[gate], clocks.opened + gap)
         return gate
 
-    def _use_address(self, address: str) -> Gate:
+    def _use_address(self, address: str) -> int:
         gap, lenient = self._gaps.address(address)
         gate = self._use(Kind.ADDRESS, name_key(address.encode()), gap)
-        gate.lenient = lenient
+        if lenient:
+            self.clocks.flags[gate] |= Flag.LENIENT
         return gate
 
     def _drop(self, entry: HostEntry, now: float) -> None:
         """The entry uses its gates no more."""
         entry.state = State.IDLE
-        gates, entry.gates = entry.gates, ()
         self._errands.end(entry)
-        for gate in gates:
+        for gate in self._gates(entry):
             self._unuse(gate, entry, now)
+        self._bench.leave(entry)
 
-    def _unuse(self, gate: Gate, entry: HostEntry, now: float) -> None:
-        gate.users -= 1
-        self._bench.unreserve(entry, gate, now)
+    def _unuse(self, gate: int, entry: HostEntry, now: float) -> None:
+        self.clocks.users[gate] -= 1
+        self._bench.unreserve(entry.number, gate, now)
         self.clocks.let_go(gate, now)
 
     def _join_address(self, entry: HostEntry, now: float) -> None:
         assert entry.address is not None
-        key = name_key(entry.address.encode())
-        last = entry.gates[-1]
-        if last.kind == Kind.ADDRESS and last.key == key:
+        address_gate, number = self._bench.address_gate, entry.number
+        if (last := address_gate[number]) != NONE and self.clocks.key[last] == name_key(entry.address.encode()):
             return
         self._leave_address(entry, now)
-        gate = self._use_address(entry.address)
-        entry.gates = (*entry.gates, gate)
+        gate = address_gate[number] = self._use_address(entry.address)
         self._errands.pause(entry, (gate,), now)
 
     def _leave_address(self, entry: HostEntry, now: float) -> None:
-        last = entry.gates[-1]
-        if last.kind == Kind.ADDRESS:
-            entry.gates = entry.gates[:-1]
-            self._unuse(last, entry, now)
+        gate = self._bench.address_gate[entry.number]
+        if gate != NONE:
+            self._bench.address_gate[entry.number] = NONE
+            self._unuse(gate, entry, now)

@@ -1,22 +1,27 @@
-"""Which waiting host is next, in O(log n): a heap of clocks that come due, each with the queue of its waiters.
+"""Which waiting host is next, at once: a line of clocks that come due, each with the queue of its waiters.
 
 A waiting host stands in the queue of exactly one of its clocks (its *gates*); a gate with waiters that is free stands
-in the heap at the time it comes due. `take` takes the first due gate and its oldest waiter; when another of that host's
+in the line at the time it comes due. `take` takes the first due gate and its oldest waiter; when another of that host's
 clocks is not due, the host moves to that clock's queue and the gate goes to its next waiter. So nothing is looked at
-before it can matter, and a thousand hosts on one address cost one heap entry.
+before it can matter, and a thousand hosts on one address are one in the line.
 
 Nobody starves: a gate that is due comes before those that come due later; its waiters are served in the order in which
 they began to wait, which they keep when they move; a host that comes from another queue does not pass those older than
 itself; and one that was turned away too often gets its gates reserved.
+
+An active host is a number here, as a gate is: its row in the columns below, given by `enter`.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, insort
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from itertools import islice
 
-from irlcrawl.frontier.gates import Delay, Gate, HostEntry, Kind, State
+from irlcrawl.frontier.columns import NONE, DueLine
+from irlcrawl.frontier.entries import HostEntry, State
+from irlcrawl.frontier.gates import Delay, Flag, Gates, Kind
 
 TURNED_AWAY_MAX = 8
 """A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
@@ -26,72 +31,162 @@ _VISIT_SECONDS_LEAST = 0.1
 """startable: how long a visit is counted to keep a clock that has no gap."""
 
 _DELAY = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
+_HOST_BITS = 24
+_HOST_MASK = (1 << _HOST_BITS) - 1
+"""A place in the order of service: the ticket, then the host's number (at most 16 million of them) in the low bits."""
 
 
 class Workbench:
     """Times are unix seconds. `counts`: hosts in queues, by Delay of the queue they stand in."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
         self.counts = [0] * len(Delay)
-        self._heap: list[tuple[float, Gate]] = []
+        self.entries: list[HostEntry | None] = []
+        self.host_gate = array("i")
+        self.site_gate = array("i")  # NONE without a gap of sites
+        self.address_gate = array("i")  # NONE while the address is not known
+        self._order = array("Q")  # place in the order of service
+        self._at = array("i")  # the gate in whose queue it stands, or NONE
+        self._delay = array("B")  # Delay it is counted under
+        self._turned_away = array("B")
+        self._free = array("i")
+        self._behind: dict[int, array[int]] = {}  # gate -> places of its waiters but the first, oldest first
+        self._reserved: dict[int, int] = {}  # gate -> the host it is kept free for
+        self._line = DueLine(gates.next)
         self._ticket = 0
 
-    def ticket(self, entry: HostEntry) -> None:
+    def enter(self, entry: HostEntry, host_gate: int, site_gate: int) -> None:
+        """The host is active: it has a number until it leaves."""
+        if self._free:
+            number = self._free.pop()
+        else:
+            number = len(self.entries)
+            self.entries.append(None)
+            for column in (self.host_gate, self.site_gate, self.address_gate, self._at):
+                column.append(NONE)
+            for numbers in (self._order, self._delay, self._turned_away):
+                numbers.append(0)
+        self.entries[number] = entry
+        self.host_gate[number], self.site_gate[number], self.address_gate[number] = host_gate, site_gate, NONE
+        entry.number = number
+
+    def leave(self, entry: HostEntry) -> None:
+        self.entries[entry.number] = None
+        self._free.append(entry.number)
+        entry.number = NONE
+
+    def gates_of(self, host: int) -> list[int]:
+        """Its gates: the host's first, the address's, when known, last."""
+        gates = [self.host_gate[host]]
+        if (site := self.site_gate[host]) != NONE:
+            gates.append(site)
+        if (address := self.address_gate[host]) != NONE:
+            gates.append(address)
+        return gates
+
+    def ticket(self, host: int) -> None:
         """The host begins to wait, behind all who wait."""
         self._ticket += 1
-        entry.ticket = self._ticket
-        entry.turned_away = 0
+        self._order[host] = self._ticket << _HOST_BITS | host
+        self._turned_away[host] = 0
 
-    def wait(self, entry: HostEntry, gate: Gate, now: float) -> None:
-        entry.state = State.WAITING
-        entry.delay = gate.why if gate.kind == Kind.HOST else _DELAY[Kind(gate.kind)]
-        self.counts[entry.delay] += 1
-        gate.join(entry)
+    # ---- queues
+
+    def wait(self, host: int, gate: int, now: float) -> None:
+        gates = self._gates
+        self.entry(host).state = State.WAITING
+        kind = gates.kind[gate]
+        delay = gates.why[gate] if kind == Kind.HOST else _DELAY[Kind(kind)]
+        self._delay[host] = delay
+        self.counts[delay] += 1
+        self._at[host] = gate
+        first = gates.first[gate]
+        if first == NONE:
+            gates.first[gate] = host
+        else:
+            order = self._order
+            if order[host] < order[first]:
+                gates.first[gate], host = host, first
+            insort(self._behind.setdefault(gate, array("Q")), order[host])
         self.arm(gate, now)
 
-    def withdraw(self, entry: HostEntry) -> None:
+    def withdraw(self, host: int) -> None:
         """Out of the queue it stands in, if it stands in one."""
-        if entry.at is not None:
-            self.counts[entry.delay] -= 1
-            entry.at.leave(entry)
+        gate = self._at[host]
+        if gate == NONE:
+            return
+        self.counts[self._delay[host]] -= 1
+        self._at[host] = NONE
+        behind = self._behind.get(gate)
+        if self._gates.first[gate] != host:
+            assert behind is not None
+            del behind[bisect_left(behind, self._order[host])]
+        elif behind is None:
+            self._gates.first[gate] = NONE
+        else:
+            self._gates.first[gate] = behind.pop(0) & _HOST_MASK
+        if behind is not None and not behind:
+            del self._behind[gate]
 
-    def hold(self, entry: HostEntry) -> None:
-        """The host has all its gates until `free`."""
-        for gate in entry.gates:
-            gate.held += 1
-            if gate.reserved is entry:
-                gate.reserved = None
+    def entry(self, host: int) -> HostEntry:
+        entry = self.entries[host]
+        assert entry is not None
+        return entry
 
-    def unreserve(self, entry: HostEntry, gate: Gate, now: float) -> None:
-        if gate.reserved is entry:
-            gate.reserved = None
+    def delay(self, gate: int) -> int:
+        """Delay of the one in front."""
+        return self._delay[self._gates.first[gate]]
+
+    # ---- clocks
+
+    def hold(self, host: int) -> None:
+        """The host has all its gates until they are freed (`held`, then `arm`)."""
+        for gate in self.gates_of(host):
+            self._gates.held[gate] += 1
+            if self._reserved.get(gate) == host:
+                del self._reserved[gate]
+
+    def unreserve(self, host: int, gate: int, now: float) -> None:
+        if self._reserved and self._reserved.get(gate) == host:
+            del self._reserved[gate]
             self.arm(gate, now)
 
-    def arm(self, gate: Gate, now: float) -> None:
-        """Into the heap, if the gate is free and its first waiter may have it; to be called when either changed.
+    def arm(self, gate: int, now: float) -> None:
+        """Into the line, if the gate is free and its first waiter may have it; to be called when either changed.
 
         One that is due already goes behind those that were due before, however long ago it was last used: else a
         stream of new hosts would keep the old ones waiting.
         """
-        first = gate.first
-        if first is None or gate.held or gate.armed:
+        gates = self._gates
+        first = gates.first[gate]
+        if first == NONE or gates.held[gate] or gates.flags[gate] & Flag.ARMED:
             return
-        if _promised(gate.reserved, first):
+        if self._kept(gate, first):
             return
-        gate.armed = True
-        heappush(self._heap, (gate.next if gate.next > now else now, gate))
+        gates.flags[gate] |= Flag.ARMED
+        self._line.push(gate, now)
 
-    def obstacle(self, entry: HostEntry, now: float) -> Gate | None:
+    def _kept(self, gate: int, host: int) -> bool:
+        """Whether the gate is reserved for one that has waited longer."""
+        if not self._reserved:
+            return False
+        other = self._reserved.get(gate, NONE)
+        return other != NONE and self._order[other] < self._order[host]
+
+    def obstacle(self, host: int, now: float) -> int:
         """The clock to wait for: one that is held, else the one due last, else one that an older host waits for or has
-        reserved (it is in the heap, and comes to this host as soon as the older one cannot use it). None: none."""
-        found: Gate | None = None
-        for gate in entry.gates:
-            if gate.held:
+        reserved (it is in the line, and comes to this host as soon as the older one cannot use it). NONE: none."""
+        gates = self._gates
+        held, nexts, firsts, order = gates.held, gates.next, gates.first, self._order
+        found, found_due = NONE, 0.0
+        for gate in self.gates_of(host):
+            if held[gate]:
                 return gate
-            if gate.next <= now and not _promised(gate.first, entry) and not _promised(gate.reserved, entry):
-                continue
-            if found is None or gate.next > found.next:
-                found = gate
+            due, first = nexts[gate], firsts[gate]
+            keeps = due > now or (first != NONE and order[first] < order[host])
+            if (keeps or self._kept(gate, host)) and (found == NONE or due > found_due):
+                found, found_due = gate, due
         return found
 
     def take(self, now: float) -> HostEntry | None:
@@ -99,88 +194,84 @@ class Workbench:
 
         The caller holds it, or, if it does not, arms its gates for their next waiters.
         """
-        heap = self._heap
-        while heap and heap[0][0] <= now:
-            gate = heappop(heap)[1]
-            gate.armed = False
-            if gate.held or gate.first is None:
+        line, gates = self._line, self._gates
+        while (gate := line.pop(now)) != NONE:
+            gates.disarm(gate)
+            if gates.held[gate] or gates.first[gate] == NONE:
                 continue  # it comes back when it is freed, or with a waiter
-            if gate.next > now:
+            if gates.next[gate] > now:
                 self.arm(gate, now)
                 continue
-            entry = self._first_of(gate, now)
-            if entry is not None:
-                return entry
+            host = self._first_of(gate, now)
+            if host != NONE:
+                return self.entries[host]
         return None
 
-    def _first_of(self, gate: Gate, now: float) -> HostEntry | None:
+    def _first_of(self, gate: int, now: float) -> int:
         """The oldest waiter of a due, free gate that nothing else keeps; those before it go where they must wait."""
-        while (entry := gate.first) is not None:
-            if _promised(gate.reserved, entry):
-                return None
-            self.withdraw(entry)
-            other = self.obstacle(entry, now)
-            if other is None:
-                return entry
-            entry.turned_away += 1
-            if entry.turned_away > TURNED_AWAY_MAX:
-                gate.reserved = entry
-            self.wait(entry, other, now)
-        return None
+        while (host := self._gates.first[gate]) != NONE:
+            if self._kept(gate, host):
+                return NONE
+            self.withdraw(host)
+            other = self.obstacle(host, now)
+            if other == NONE:
+                return host
+            self._turned_away[host] = min(self._turned_away[host] + 1, 255)
+            if self._turned_away[host] > TURNED_AWAY_MAX:
+                self._reserved[gate] = host
+            self.wait(host, other, now)
+        return NONE
+
+    # ---- looking ahead
 
     def next_due(self, now: float) -> float | None:
         """When the next gate with a waiter comes due: later than now if `take` just returned None."""
-        heap = self._heap
-        while heap:
-            due, gate = heap[0]
-            if gate.first is not None and not gate.held and gate.next <= due:
+        line, gates = self._line, self._gates
+        while (first := line.first(now)) is not None:
+            due, gate = first
+            if gates.first[gate] != NONE and not gates.held[gate] and gates.next[gate] <= due:
                 return due
-            heappop(heap)
-            gate.armed = False
+            gate = line.pop(due)
+            gates.disarm(gate)
             self.arm(gate, now)
         return None
 
-    def due(self, by: float) -> Iterator[Gate]:
-        """The free gates with waiters that are due by then, in no order: a walk of the heap from its top."""
-        heap = self._heap
-        stack = [0]
-        while stack:
-            index = stack.pop()
-            if index >= len(heap) or heap[index][0] > by:
-                continue
-            gate = heap[index][1]
-            if gate.first is not None and not gate.held and gate.next <= by:
+    def due(self, by: float) -> Iterator[int]:
+        """The free gates with waiters that are due by then, in no order."""
+        gates = self._gates
+        for gate in self._line.due(by):
+            if gates.first[gate] != NONE and not gates.held[gate] and gates.next[gate] <= by:
                 yield gate
-            stack.append(2 * index + 1)
-            stack.append(2 * index + 2)
 
     def startable(self, now: float, within_s: float, limit: int) -> tuple[int, set[int]]:
         """What could start within the next seconds: the number of distinct (address, site) pairs, an address counted at
         most as often as its gap lets it start; and the sites of hosts that have no address yet. Stops at `limit` of
         them, and after 16 times as many gates."""
-        horizon = now + within_s
+        gates, horizon = self._gates, now + within_s
         pairs: set[tuple[int, int]] = set()
-        starts: dict[Gate, int] = {}  # address -> visits it can still start
+        starts: dict[int, int] = {}  # address -> visits it can still start
         sites: set[int] = set()
         for gate in islice(self.due(horizon), 16 * limit):
-            for entry in gate.some(_starts(gate, now, horizon)):
-                address = entry.gates[-1]
-                if address.kind != Kind.ADDRESS:
-                    sites.add(entry.site)
-                elif not address.held and address.next <= horizon and (address.key, entry.site) not in pairs:
-                    left = starts[address] if address in starts else _starts(address, now, horizon)
+            for host in self._some(gate, self._starts(gate, now, horizon)):
+                address, site = self.address_gate[host], self.entry(host).site
+                if address == NONE:
+                    sites.add(site)
+                elif not gates.held[address] and gates.next[address] <= horizon and (address, site) not in pairs:
+                    left = starts[address] if address in starts else self._starts(address, now, horizon)
                     starts[address] = max(0, left - 1)
                     if left:
-                        pairs.add((address.key, entry.site))
+                        pairs.add((address, site))
             if len(pairs) + len(sites) >= limit:
                 break
         return len(pairs), sites
 
+    def _starts(self, gate: int, now: float, horizon: float) -> int:
+        """Visits that a clock due before the horizon allows until then."""
+        gap = self._gates.longest_gap(gate) or _VISIT_SECONDS_LEAST
+        return 1 + int((horizon - max(now, self._gates.next[gate])) / gap)
 
-def _promised(older: HostEntry | None, entry: HostEntry) -> bool:
-    return older is not None and older.ticket < entry.ticket
-
-
-def _starts(gate: Gate, now: float, horizon: float) -> int:
-    """Visits that a clock due before the horizon allows until then."""
-    return 1 + int((horizon - max(now, gate.next)) / (max(gate.gap, gate.backoff) or _VISIT_SECONDS_LEAST))
+    def _some(self, gate: int, count: int) -> Iterator[int]:
+        """The first `count` waiters."""
+        yield self._gates.first[gate]
+        for place in islice(self._behind.get(gate, ()), count - 1):
+            yield place & _HOST_MASK

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from irlcrawl import config
 from irlcrawl.clock import VirtualClock
+from irlcrawl.frontier.gates import NONE
 from irlcrawl.frontier.politeness import HostEntry, Outcome, Politeness, State
 from irlcrawl.rows import name_key
 
@@ -146,7 +147,7 @@ class World:
         self._ends.clear()
         self.polite = Politeness(self.clock, self.params)
         for entry in self.hosts:
-            entry.state, entry.at, entry.gates = State.IDLE, None, ()
+            entry.state, entry.number = State.IDLE, NONE
 
     def starts_of(self, of: Callable[[HostEntry], object]) -> dict[object, list[float]]:
         """The times of all starts, by host, address, …"""

@@ -13,19 +13,26 @@ from drum.files import Files
 from drum.ragged import Batch
 from irlcrawl.frontier import leases
 from irlcrawl.frontier.clocks import CLOCK, Clocks, fold
-from irlcrawl.frontier.gates import BACKOFF_MEMORY, Gate, Kind, Promise
+from irlcrawl.frontier.gates import BACKOFF_MEMORY, NONE, Kind, Promise
 from irlcrawl.frontier.leases import LeaseLog
 
 NOW = 1_000_000_000.0
 
 
-def remember(clocks: Clocks, kind: int, key: int, due: float, gap: float = 1.0, backoff: float = 0.0) -> Gate:
+def remember(clocks: Clocks, kind: int, key: int, due: float, gap: float = 1.0, backoff: float = 0.0) -> None:
     """A clock that was used, moved and is used no more."""
     gate = clocks.gate(kind, key)
-    gate.next, gate.wait, gate.gap, gate.backoff = due, gap, gap, backoff
+    clocks.next[gate], clocks.wait[gate], clocks.gap[gate], clocks.backoff[gate] = due, gap, gap, backoff
     clocks.moved(gate)
     clocks.let_go(gate, NOW)
-    return gate
+
+
+def due_of(clocks: Clocks, kind: int, key: int) -> float:
+    """When a clock is due that is not used now."""
+    gate = clocks.gate(kind, key)
+    due = clocks.next[gate]
+    clocks.let_go(gate, NOW)
+    return due
 
 
 def rows(batch: Batch) -> list[tuple[float, ...]]:
@@ -38,16 +45,16 @@ def test_only_future_and_backed_off_clocks_are_kept() -> None:
     remember(clocks, Kind.HOST, 2, NOW + 1)
     remember(clocks, Kind.HOST, 3, NOW - 1, backoff=10.0)
     remember(clocks, Kind.HOST, 4, NOW - 10 * BACKOFF_MEMORY - 1, backoff=10.0)
-    assert [clocks.find(Kind.HOST, key) is not None for key in (1, 2, 3, 4)] == [False, True, True, False]
+    assert [clocks.find(Kind.HOST, key) != NONE for key in (1, 2, 3, 4)] == [False, True, True, False]
     clocks.sweep(NOW + 2)
-    assert clocks.find(Kind.HOST, 2) is None and len(clocks) == clocks.idle == 1
+    assert clocks.find(Kind.HOST, 2) == NONE and len(clocks) == clocks.idle == 1
 
 
 def test_kinds_do_not_share_keys() -> None:
     """The name, the address and the site of http://192.0.2.1/ have the same key."""
     clocks = Clocks()
     gates = {clocks.gate(kind, 7) for kind in Kind}
-    assert len(gates) == 3 and [gate.next for gate in gates] == [0.0] * 3
+    assert len(gates) == 3 and [clocks.next[gate] for gate in gates] == [0.0] * 3
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2**64 - 1), st.floats(-5, 5000)), max_size=300))
@@ -57,12 +64,12 @@ def test_memory_is_bounded_and_a_forgotten_clock_is_never_early(moves: list[tupl
     promised: dict[tuple[int, int], float] = {}
     for kind, key, wait in moves:
         gate = clocks.gate(kind, key)
-        gate.next = max(gate.next, NOW + wait)
-        promised[kind, key] = gate.next
+        clocks.next[gate] = max(clocks.next[gate], NOW + wait)
+        promised[kind, key] = clocks.next[gate]
         clocks.let_go(gate, NOW)
         assert clocks.idle <= 16 and len(clocks) <= 16
     for (kind, key), due in promised.items():
-        assert due <= NOW or clocks.gate(kind, key).next >= due
+        assert due <= NOW or due_of(clocks, kind, key) >= due
 
 
 def test_a_delta_holds_what_moved_and_still_promises_something() -> None:
@@ -123,24 +130,24 @@ def test_folding_keeps_the_newest_row_of_each_clock(
     assert len(clocks) == len(expected)
     for kind, key, due, _, gap, backoff in expected:
         gate = clocks.find(kind, key)
-        assert gate is not None and (gate.next, gate.gap, gate.backoff) == (due, gap, backoff)
+        assert (clocks.next[gate], clocks.gap[gate], clocks.backoff[gate]) == (due, gap, backoff)
 
 
 def test_a_wall_clock_that_was_set_back_closes_no_host_for_years() -> None:
     clocks = Clocks()
     year = 365 * 86_400.0
     clocks.load([batch_of([(0, 1, NOW + year, 30.0, 1.0, 0.0), (0, 2, NOW + 20.0, 30.0, 1.0, 0.0)])], NOW)
-    assert [clocks.gate(0, key).next - NOW for key in (1, 2)] == [30.0, 20.0]
+    assert [due_of(clocks, 0, key) - NOW for key in (1, 2)] == [30.0, 20.0]
 
 
 def test_what_leases_name_is_due_a_gap_after_the_opening() -> None:
     clocks = Clocks()
     clocks.load([batch_of([(0, 1, NOW + 50, 90.0, 1.0, 0.0)])], NOW)
     clocks.open(NOW, [Promise(0, 1, 30.0), Promise(0, 2, 30.0), Promise(1, 2, 0.5)], rebooted=False)
-    assert clocks.gate(0, 1).next == NOW + 50  # the later time wins
-    assert clocks.gate(0, 2).next == NOW + 30
-    assert clocks.gate(1, 2).next == NOW + 0.5
-    assert clocks.gate(0, 3).next == 0.0
+    assert due_of(clocks, 0, 1) == NOW + 50  # the later time wins
+    assert due_of(clocks, 0, 2) == NOW + 30
+    assert due_of(clocks, 1, 2) == NOW + 0.5
+    assert due_of(clocks, 0, 3) == 0.0
     moved = {(row[0], row[1]) for row in rows(clocks.delta(NOW))}
     assert moved == {(0, 1), (0, 2), (1, 2)}  # or a second kill would forget them
 

@@ -1,0 +1,91 @@
+"""The structures over columns against a dict and a sorted list."""
+
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.frontier.columns import NONE, DueLine, KeyIndex
+
+KEYS = st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(st.tuples(st.booleans(), KEYS | st.integers(0, 40)), max_size=400))
+@settings(deadline=None)
+def test_an_index_finds_what_a_dict_does(steps: list[tuple[bool, int]]) -> None:
+    """Rows come and go; a number that is free again gets another key."""
+    keys: array[int] = array("Q")
+    index, model, free = KeyIndex(keys), dict[int, int](), list[int]()
+    for add, key in steps:
+        if add and key not in model:
+            row = free.pop() if free else len(keys)
+            keys[row:row] = array("Q", [key]) if row == len(keys) else array("Q")
+            keys[row] = key
+            model[key] = row
+            index.add(row)
+        elif not add and model:
+            gone = key if key in model else next(iter(model))
+            row = model.pop(gone)
+            index.remove(row)
+            free.append(row)
+        assert len(index) == len(model)
+        assert index.find(key) == model.get(key, NONE)
+    for key, row in model.items():
+        assert index.find(key) == row
+
+
+def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() -> None:
+    keys = array("Q", (number << 40 for number in range(100_000)))
+    index = KeyIndex(keys)
+    for row in range(len(keys)):
+        index.add(row)
+    assert all(index.find(number << 40) == number for number in range(0, 100_000, 37))
+    assert index.find(1) == NONE
+    for row in range(0, 100_000, 2):
+        index.remove(row)
+    assert all(index.find(number << 40) == (number if number % 2 else NONE) for number in range(0, 100_000, 37))
+
+
+SECONDS = st.sampled_from([0.0, 0.05, 0.125, 0.13, 1.0, 2.7, 40.0, 1e20])
+STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "look", "wait"]), SECONDS), max_size=120)
+
+
+@given(STEPS)
+@settings(deadline=None)
+def test_a_line_gives_what_is_due_in_order(steps: list[tuple[str, float]]) -> None:
+    """Sorted by when it came due: its time, or when it was put there if that is later; never early, never forgotten."""
+    dues: array[float] = array("d")
+    line, now = DueLine(dues), 1000.0
+    waiting: dict[int, tuple[float, int]] = {}  # number -> its place in the order
+    for what, seconds in steps:
+        if what == "push":
+            dues.append(now + seconds - 0.1)
+            number = len(dues) - 1
+            waiting[number] = (max(dues[number], now), number)
+            line.push(number, now)
+        elif what == "wait":
+            now += min(seconds, 50.0)
+        elif what == "pop":
+            number = line.pop(now)
+            due = {number for number in waiting if dues[number] <= now}
+            assert (number in due) if due else number == NONE
+            if number != NONE:
+                assert waiting.pop(number)[0] <= min((waiting[other][0] for other in due - {number}), default=now)
+        else:
+            first = line.first(now)
+            assert (first is None) == (not waiting)
+            if first is not None:
+                assert first[0] == max(now, min(dues[number] for number in waiting)) and first[1] in waiting
+            assert sorted(line.due(now + seconds)) == sorted(n for n in waiting if dues[n] <= now + seconds)
+
+
+def test_a_line_files_a_number_anew_whose_time_moved() -> None:
+    dues = array("d", [1010.0, 1011.0])
+    line = DueLine(dues)
+    line.push(0, 1000.0)
+    line.push(1, 1000.0)
+    dues[0] = 1020.0
+    assert line.first(1000.0) == (1011.0, 1)
+    assert [line.pop(1015.0), line.pop(1019.0), line.pop(1020.0)] == [1, NONE, 0]
