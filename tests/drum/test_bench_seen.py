@@ -1,29 +1,47 @@
-"""The benchmark measures what it says: the stream it promises, exact verdicts, one JSON line."""
+"""The benchmark measures what it says: the stream it promises, exact verdicts of every system, one JSON line each."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.seen import splitmix64, stream
+from bench.seen import plan, systems, table
+from bench.seen.ours import DrumSystem, PythonSet
+from bench.seen.run import Order, Wrong, measure
+from bench.seen.stream import Keys, splitmix64, stream, urls_of
+
+FIELDS = {
+    "system", "store_keys", "keys", "keys_per_cpu_s", "keys_per_s", "read_bytes_per_key", "write_bytes_per_key",
+    "disk_bytes_per_stored_key", "peak_rss_bytes", "verdict_delay_keys_max", "np_sort_ns",
+}  # fmt: skip
 
 
-def test_the_stream_is_one_tenth_new_and_the_rest_repeats() -> None:
-    keys = np.concatenate(list(stream(300_000, 1000, seed=3)))
-    known = set(splitmix64(np.arange(1000, dtype=np.uint64)).tolist())
-    new = 0
-    for key in keys.tolist():
-        if key not in known:
-            known.add(key)
-            new += 1
+def new_in(keys: Sequence[int], known: set[int]) -> int:
+    """Brute force: how many were not known; they are now."""
+    before = len(known)
+    known.update(keys)
+    return len(known) - before
+
+
+@pytest.mark.parametrize("count", [0, 1000])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_the_stream_is_one_tenth_new_and_tells_which(count: int, uniform: bool) -> None:
+    known = set(splitmix64(np.arange(count, dtype=np.uint64)).tolist())
+    keys: list[int] = []
+    for batch in stream(300_000, count, seed=3, uniform=uniform):
+        keys += batch.keys.tolist()
+        assert new_in(batch.keys.tolist(), known) == batch.new
+    new = len(known) - count
     assert new / len(keys) == pytest.approx(0.1, rel=0.05)
-    numbers = splitmix64(np.arange(1000 + new, dtype=np.uint64))
+    numbers = splitmix64(np.arange(count + new, dtype=np.uint64))
     assert known == set(numbers.tolist()), "new URLs are numbered one after another"
-    _, counts = np.unique(keys, return_counts=True)
-    assert counts.max() > len(keys) / 4, "⌊count·u¹⁰⌋ favours the first URLs"
+    _, counts = np.unique(np.array(keys, np.uint64), return_counts=True)
+    assert (counts.max() > len(keys) / 5) is not uniform, "⌊count·u¹⁰⌋ favours the first URLs"
 
 
 def test_splitmix64_is_the_published_function() -> None:
@@ -32,18 +50,123 @@ def test_splitmix64_is_the_published_function() -> None:
     ]  # fmt: skip
 
 
-def test_it_prints_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["seen", "--json", "--links", "1500000", "--store", "50000", "--merge-rows", "20000"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["bench"] == "seen"
-    assert found["merges"] >= 5
-    assert found["keys_per_cpu_s"] > 0
-    assert found["store_keys_after"] - 50_000 == pytest.approx(150_000, rel=0.05)
-    assert {"keys_per_s", "peak_rss_bytes", "bytes_read_per_link", "bytes_written_per_link"} <= found.keys()
+def test_urls_differ_as_their_numbers_do() -> None:
+    for length in (70, 110):
+        urls = urls_of(np.arange(1000, dtype=np.uint64) << np.uint64(20), length).tolist()
+        assert len(set(urls)) == 1000
+        assert {len(url) for url in urls} == {length}
+        assert all(url.startswith(b"http://www.site-") and url.endswith(b".html") for url in urls)
 
 
-def test_an_unknown_benchmark_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("count", [0, 5, 40_000, (1 << 24) + 5])
+def test_ascending_keys_are_those_of_the_first_numbers(count: int, tmp_path: Path) -> None:
+    keys = np.concatenate([*systems.ascending(count, tmp_path, parts=4), np.empty(0, np.uint64)])
+    assert np.array_equal(keys, np.sort(splitmix64(np.arange(count, dtype=np.uint64))))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+@pytest.mark.parametrize("name", list(systems.register()))
+def test_every_system_finds_what_is_new(name: str, uniform: bool, tmp_path: Path) -> None:
+    """`measure` compares number and checksum of the verdicts with the stream's own."""
+    kind = systems.register()[name]
+    ram_bytes = (1 if kind.module == "" else 64) << 20
+    runs = plan.Bench(tmp_path, ram_bytes, 1, 0.8, 0, say=print)
+    order = Order(name, "", 50_000, 400_000, ram_bytes, warm=1 << 18, uniform=uniform)
+    try:
+        row = runs._run(order)
+    except plan.Failed as error:
+        assert "make bench-venv" in str(error), error
+        pytest.skip(str(error))
+    assert row.keys() >= FIELDS
+    assert row["falsely_seen"] == 0 or name == "bloom"
+    assert row["new_keys"] == pytest.approx(0.1 * (400_000 + (1 << 18)), rel=0.05)
+    assert name != "mercator-b" or row["merges"] >= 3
+    assert not list(tmp_path.glob("run-*"))
+    assert (tmp_path / f"seeded-{kind.seeded_as or name}-50000").exists() is kind.on_disk
+
+
+def test_drum_hands_the_aux_of_every_new_key_back(tmp_path: Path) -> None:
+    row = measure(Order("drum", str(tmp_path / "a"), 0, 300_000, 32 << 20, aux_bytes=70))
+    assert row["aux_bytes_emitted"] == 70 * int(str(row["new_keys"]))
+    with pytest.raises(systems.Refused, match="aux"):
+        measure(Order("set", str(tmp_path / "b"), 0, 1000, 32 << 20, aux_bytes=70))
+
+
+class Forgetful(PythonSet):
+    """Takes the last new key of a batch for seen."""
+
+    def check(self, keys: Keys) -> Keys:
+        return super().check(keys)[:-1]
+
+
+class Swapping(PythonSet):
+    """Hands on as many keys as it should, one of them a wrong one."""
+
+    def check(self, keys: Keys) -> Keys:
+        new = super().check(keys)
+        new[0] ^= np.uint64(1)
+        return new
+
+
+@pytest.mark.parametrize("liar", [Forgetful, Swapping])
+def test_wrong_verdicts_give_no_number(
+    liar: type[PythonSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.seen.run.register", lambda: {"set": liar})
+    with pytest.raises(Wrong, match="set found"):
+        measure(Order("set", str(tmp_path), 0, 100_000, 1 << 20))
+
+
+def test_it_prints_a_json_line_for_each_system_and_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--json", "--keys", "2e5", "--store", "0,50000", "--systems", "drum,set", "--dir", str(tmp_path)]
+    assert main(["seen", *options]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["system"], row["store_keys"]) for row in rows] == [
+        ("drum", 0), ("set", 0), ("drum", 50_000), ("set", 50_000),
+    ]  # fmt: skip
+    for row in rows:
+        assert row.keys() >= FIELDS
+        assert row["keys"] == 200_000
+        assert row["keys_per_cpu_s"] > 0
+        assert row["verdict_delay_keys_max"] <= 200_000
+
+
+def test_a_missing_library_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(systems.Missing, match="the package rocksdict is not installed: make bench-venv"):
+        systems.library("no_such_module", "rocksdict")
+
+
+def test_what_it_does_not_know_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sen"]) == 4
     assert "no benchmark 'sen'; there are:" in capsys.readouterr().err
+    assert main(["seen", "--systems", "drum,redis"]) == 4
+    assert "no system 'redis'; there are: drum, rocksdb" in capsys.readouterr().err
     assert main(["--help"]) == 0
     assert "seen" in capsys.readouterr().out
+
+
+def test_ratios_need_five_rounds() -> None:
+    def rounds(count: int) -> list[plan.Row]:
+        return [
+            {"case": "c", "system": name, "round": i, "keys_per_cpu_s": speed * (i + 1), "falsely_seen": 0}
+            for i in range(count)
+            for name, speed in (("drum", 100), ("lmdb", 10 + i))
+        ]
+
+    assert all("drum_times" not in row for row in table.medians(rounds(4)))
+    drum, lmdb = table.medians(rounds(5))
+    assert drum["keys_per_cpu_s"] == 300
+    assert lmdb["drum_times"] == [8.33, 7.14, 10.0]
+    assert lmdb["rounds"] == 5
+
+
+def test_a_copied_store_shares_only_what_never_changes(tmp_path: Path) -> None:
+    source = tmp_path / "store"
+    source.mkdir()
+    (source / "00000001.seg").write_bytes(b"x")
+    (source / "catalog.log").write_bytes(b"y")
+    systems.clone(source, tmp_path / "copy", DrumSystem.immutable)
+    assert (tmp_path / "copy" / "00000001.seg").stat().st_nlink == 2
+    assert (tmp_path / "copy" / "catalog.log").stat().st_nlink == 1
+    assert (tmp_path / "copy" / "catalog.log").read_bytes() == b"y"

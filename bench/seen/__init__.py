@@ -1,0 +1,79 @@
+"""How many links a CPU-second a seen-check takes: drum, and what people use today, on the same stream in the same run.
+
+Every system is a process of its own with the same RAM setting, checks the same links (bench/seen/stream.py) by its best
+batch interface, and is held to the right verdicts: the number of new keys and which they are. Bytes are what it asked
+the file system for (`bytes_from` says where they were counted). Making the stream is outside the clocks; they stop when
+the last verdict was delivered and the store is durable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.seen.counting import CountingFiles
+from bench.seen.stream import splitmix64
+
+__all__ = ["CountingFiles", "main", "splitmix64"]
+
+
+def main(argv: list[str]) -> int:
+    """Exit codes: 0 measured, 4 wrong usage. Wrong verdicts are a traceback: nothing may be concluded from them."""
+    from bench.seen import plan, table
+    from bench.seen.systems import register
+
+    args = _arguments(argv, list(register()))
+    systems = args.systems.split(",") if args.systems else list(register())
+    unknown = [name for name in systems if name not in register()]
+    if unknown:
+        print(f"no system {unknown[0]!r}; there are: {', '.join(register())}", file=sys.stderr)
+        return 4
+    directory = Path(args.dir or tempfile.mkdtemp(prefix="bench-seen-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    bench = plan.Bench(
+        directory, args.ram_mib << 20, args.seed, args.duplicates, args.aux_bytes,
+        say=lambda words: print(words, file=sys.stderr, flush=True),
+    )  # fmt: skip
+    try:
+        rows = table.medians(bench.rounds(_cases(args), systems, args.rounds))
+    finally:
+        if args.dir is None:
+            shutil.rmtree(directory)
+    print("\n".join(map(json.dumps, rows)) if args.json else table.text(rows))
+    return 0
+
+
+def _cases(args: argparse.Namespace) -> tuple[Any, ...]:
+    from bench.seen.plan import DEFAULT, FULL, Case
+
+    if args.store is None and args.keys is None:
+        return FULL if args.full else DEFAULT
+    keys = int(args.keys or 60e6)
+    return tuple(
+        Case(f"{store:,} stored" + ", uniform repeats" * uniform, store, keys, keys, store, uniform)
+        for store in [int(float(text)) for text in (args.store or "0").split(",")]
+        for uniform in (False, True)
+        if args.repeats in ("both", ("skewed", "uniform")[uniform])
+    )
+
+
+def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench seen", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="stores of 100 M and 1 G keys, too: hours, 60 GB")
+    parser.add_argument("--keys", type=float, help="links, for every system; default: what each has time for")
+    parser.add_argument("--store", help="keys stored before, a list (default 0, where --keys is given)")
+    parser.add_argument("--duplicates", type=float, default=0.9, help="share of repeats (default %(default)s)")
+    parser.add_argument("--repeats", choices=("skewed", "uniform", "both"), default="skewed", help="with --keys")
+    parser.add_argument("--ram-mib", type=int, default=256, help="RAM setting of every system (default %(default)s)")
+    parser.add_argument("--aux-bytes", type=int, default=0, help="a URL of so many bytes waits with every link")
+    parser.add_argument("--systems", help=f"comma-separated (default {','.join(systems)})")
+    parser.add_argument("--rounds", type=int, default=1, help="alternating; with 5, ratios (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dir", help="keep seeded stores here for the next time (default: a temporary directory)")
+    parser.add_argument("--json", action="store_true", help="a JSON line for each system and store")
+    return parser.parse_args(argv)
