@@ -114,6 +114,7 @@ class DueLine:
     def push(self, number: int, now: float) -> None:
         """A number that does not stand here. One that is due already goes behind all that were before."""
         if self._dues[number] <= now:
+            self._come_due(now)  # those before it, unnoticed yet
             self._ready.append(number)
         else:
             self._file(number)
