@@ -39,11 +39,14 @@ DEFER = 0
 EXCLUDE = np.iinfo(np.uint64).max
 """The `queue` of a row that goes to QF, and of one that its site's quota keeps out."""
 
+SLOTS = 1 << 10
+"""Parts of a queue, drained one after the other: a label is queue * SLOTS + slot."""
+
 SPAN_FIRST = 2
 """j of the first cycle, which ends when queue 2 has been drained."""
 
-SPAN_MAX = 1 << 48
-"""j never exceeds this: with budgets below 2**14 every product stays in 63 bits."""
+SPAN_MAX = 1 << 32
+"""j never exceeds this: with budgets up to 2**30 every product stays in 63 bits."""
 
 
 def opened(tail: Ints, count: Ints, current: int) -> tuple[Ints, Ints]:
@@ -69,6 +72,19 @@ def filled(tail: Ints, count: Ints, budget: Ints, rows: Ints) -> tuple[Ints, Int
     last = queue_of(rows - 1, tail, count, budget)
     beyond = rows - 1 - np.maximum(budget - count, 0)
     return last, np.where(last == tail, count + rows, beyond % budget + 1)
+
+
+def fill_of(rank: Ints, count: Ints, budget: Ints) -> Ints:
+    """How many URLs of its site are in its queue before the site's rank-th next one."""
+    room = np.maximum(budget - count, 0)
+    return np.where(rank < room, count + rank, (rank - room) % budget)
+
+
+def slot_of(sites: npt.NDArray[np.uint64], fill: Ints, budget: Ints) -> Ints:
+    """The part of its queue in which a URL stands: the URLs of each site evenly over the queue, from a place of the
+    site's own, so that every part holds of each site what its budget is a share of, and no site is first in all."""
+    start = (sites >> np.uint64(40)).astype(np.int64) * SLOTS // budget >> 24
+    return np.minimum(start + fill * SLOTS // budget, SLOTS - 1)
 
 
 class Widening:
@@ -103,9 +119,9 @@ class Widening:
 
 
 def drain_to(labels: npt.NDArray[Any], rows: npt.NDArray[Any], rows_wanted: int, stop: int) -> int | None:
-    """The first queue up to which there are `rows_wanted` rows, or None when there are fewer up to queue `stop`.
+    """The first label up to which there are `rows_wanted` rows, or None when there are fewer up to `stop`.
 
-    labels: the queues that hold rows, rising; rows: how many each holds.
+    labels: those that have rows, rising; rows: how many each has.
     """
     through = int(np.searchsorted(np.cumsum(rows), rows_wanted))
     return int(labels[through]) if through < len(labels) and int(labels[through]) <= stop else None
@@ -130,7 +146,8 @@ class Quotas:
 
 
 class Placement:
-    """The kernel: in-degrees first, then the URLs of QF, then new ones, each in its order within the site.
+    """The kernel: in-degrees first, then the URLs of QF, then new ones, each in its order within the site. Its column
+    `queue` is a label: the queue and the part of it.
 
     star: the budgets of this merge. current: the last queue drained. records: for the merge at the end of a cycle, in
     which QF comes back: a bucket's records ascending. It keeps `j` and `cycle_end` in the bucket's `extra`, and counts
@@ -197,7 +214,9 @@ class Placement:
         is_new = op == PLACE
         inside = rank < np.where(is_new, (again + new_in)[group], again_in[group])
         rank -= np.where(is_new, (again - again_in)[group], 0)
-        queue = queue_of(rank, tail[group], count[group], budget[group]).astype(np.uint64)
+        sites, count_, budget_ = items["key"], count[group], budget[group]
+        slot = slot_of(sites, fill_of(rank, count_, budget_), budget_)
+        queue = (queue_of(rank, tail[group], count_, budget_) * SLOTS + slot).astype(np.uint64)
         queue[rank >= fits[group]] = DEFER
         queue[~inside] = EXCLUDE
 

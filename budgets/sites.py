@@ -19,7 +19,19 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, SPAN_FIRST, Placement, Quotas, drain_to
+from budgets.beast import (
+    DEFER,
+    EXCLUDE,
+    IN_DEGREE,
+    PLACE,
+    RECORD,
+    REREAD,
+    SLOTS,
+    SPAN_FIRST,
+    Placement,
+    Quotas,
+    drain_to,
+)
 from budgets.deferred import Deferred, partition
 from budgets.ledger import LedgerError
 from budgets.star import BudgetParams, Histogram
@@ -117,7 +129,8 @@ class Sites:
         self._merge(writer, edits, exclude)
 
     def rotate(self, writer: SegmentWriter, edits: Edits, rows_wanted: int, emit: Sink, exclude: Sink) -> Rotation:
-        """Drain queues in order until `rows_wanted` rows came out, whole queues only; fewer when there are no more.
+        """Drain queues in order until `rows_wanted` rows came out, whole parts of queues only; fewer when there are no
+        more. A queue whose draining has begun takes no more rows.
 
         emit(batch) gets them in bounded batches, a site's in order. Where a cycle ends with URLs in QF, what is pending
         is merged and QF read again; exclude(batch) gets rows over their site's quota, as in `merge`.
@@ -126,10 +139,11 @@ class Sites:
         while done.rows < rows_wanted and (self._queues.rows or self._deferred.rows):
             end = self._deferred.next_end()
             labels, rows = self._queues.counts()
-            stop = end if end is not None else int(labels[-1])
+            stop = (end + 1) * SLOTS - 1 if end is not None else int(labels[-1])
             through = drain_to(labels, rows, rows_wanted - done.rows, stop)
-            self.current = max(self.current, stop if through is None else through)
-            for batch in self._queues.take_through(edits, self.current):
+            last = stop if through is None else through
+            self.current = max(self.current, last // SLOTS)
+            for batch in self._queues.take_through(edits, last):
                 emit(_without(batch, "queue"))
                 done.rows += batch.rows
                 self.drained += batch.rows

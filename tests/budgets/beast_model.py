@@ -7,6 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 
+SLOTS = 1024
+
+
+def slot(site: int, fill: int, budget: int) -> int:
+    """The part of its queue for a site's URL number `fill` there."""
+    return min(int((site >> 40) / 2**24 * SLOTS // budget) + fill * SLOTS // budget, SLOTS - 1)
+
+
 @dataclass
 class Record:
     in_degree: int = 0
@@ -45,6 +53,7 @@ class Model:
     deferred_once: set[int] = field(default_factory=set)
     discovered: int = 0
     rereads: int = 0
+    label: int = 0  # of the URL placed last
 
     def __post_init__(self) -> None:
         self.buckets = [Bucket(0, self.span, self.span)]
@@ -99,7 +108,8 @@ class Model:
             return False
         record.tail, record.count = tail, count + 1
         record.placed += 1
-        self.queues.setdefault(tail, []).append((site, url))
+        self.label = tail * SLOTS + slot(site, count, budget)
+        self.queues.setdefault(self.label, []).append((site, url))
         return True
 
     def free(self, record: Record, j: int) -> int:
@@ -110,17 +120,19 @@ class Model:
         return sum(max(0, budget - held.get(queue, 0)) for queue in range(first, self.current + j + 1))
 
     def rotate(self, rows_wanted: int) -> list[tuple[int, int]]:
-        """Drain queues until there are rows_wanted URLs, or none is left anywhere."""
+        """Drain labels until there are rows_wanted URLs, or none is left anywhere. A queue is closed when its draining
+        begins, and a cycle ends when nothing up to its last queue is left."""
         out: list[tuple[int, int]] = []
         while len(out) < rows_wanted and (self.qf or self.queues):
-            stop = min(bucket.cycle_end for bucket in self.buckets)
-            if not self.qf:
-                stop = min(stop, max(self.queues))
-            while len(out) < rows_wanted and self.current < stop:
-                self.current += 1
-                out += self.queues.pop(self.current, [])
-            if len(out) < rows_wanted and (self.qf or self.queues):
-                self.end_cycles()
+            stop = min(bucket.cycle_end for bucket in self.buckets) if self.qf else max(self.queues) // SLOTS
+            while len(out) < rows_wanted and self.queues and min(self.queues) // SLOTS <= stop:
+                label = min(self.queues)
+                self.current = max(self.current, label // SLOTS)
+                out += self.queues.pop(label)
+            if len(out) < rows_wanted:
+                self.current = max(self.current, stop)
+                if self.qf:
+                    self.end_cycles()
         return out
 
     def end_cycles(self) -> None:

@@ -7,7 +7,7 @@ from beast_model import Model, Record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, Placement, Quotas, Widening, drain_to
+from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, SLOTS, Placement, Quotas, Widening, drain_to
 from budgets.star import BudgetParams, Ints, Star
 from drum import Batch, Bucket
 
@@ -98,12 +98,12 @@ def test_kernel_places_as_the_model_does(
                         record.deferred += 1
                         expected[site, op, i] = DEFER
                         continue
-                    expected[site, op, i] = record.tail
+                    expected[site, op, i] = model.label
                     continue
                 waiting, out = record.deferred, len(model.excluded)
                 model.put(site, 0)
                 excluded, deferred = len(model.excluded) > out, record.deferred > waiting
-                expected[site, op, i] = int(EXCLUDE) if excluded else DEFER if deferred else record.tail
+                expected[site, op, i] = int(EXCLUDE) if excluded else DEFER if deferred else model.label
     assert went == expected
     assert {s: vars(r) for s, r in after.items()} == {
         s: vars(r) for s, r in model.records.items() if s in after or vars(r) != vars(Record())
@@ -164,6 +164,7 @@ def test_a_lowered_quota_reaches_what_waits_in_qf() -> None:
     """The limit may be changed when a crawl is resumed: URLs already queued stay, those in QF beyond it leave."""
     stored = {7: Record(tail=3, count=2, deferred=5, placed=4)}
     _, after, went = run(stored, {7: (0, 5, 2)}, current=9, j=9, base=2, quotas=Quotas(0, {7: 6}))
-    assert [went[7, REREAD, i] for i in range(5)] == [10, 10, EXCLUDE, EXCLUDE, EXCLUDE]
+    labels = [10 * SLOTS, 10 * SLOTS + SLOTS // 2]
+    assert [went[7, REREAD, i] for i in range(5)] == [*labels, EXCLUDE, EXCLUDE, EXCLUDE]
     assert [went[7, PLACE, i] for i in range(2)] == [EXCLUDE, EXCLUDE]
     assert vars(after[7]) == vars(Record(tail=10, count=2, deferred=0, placed=6))

@@ -32,6 +32,19 @@ def finish(x: U8s) -> U8s:
     return x
 
 
+_M1_INVERSE, _M2_INVERSE = np.uint64(pow(int(_M1), -1, 1 << 64)), np.uint64(pow(int(_M2), -1, 1 << 64))
+
+
+def unfinish(x: U8s) -> U8s:
+    """The inverse of `finish`, in a new array."""
+    x = x ^ (x >> _S31) ^ (x >> np.uint64(62))
+    x *= _M2_INVERSE
+    x ^= (x >> _S27) ^ (x >> np.uint64(54))
+    x *= _M1_INVERSE
+    x ^= (x >> _S30) ^ (x >> np.uint64(60))
+    return x
+
+
 def mix(salt: int, *columns: Array) -> U8s:
     """A hash of the rows of integer columns under a salt (a seed and a purpose: `salted`)."""
     first, *rest = columns

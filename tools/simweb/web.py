@@ -8,7 +8,7 @@ from drum.ragged import Batch, Ragged
 from tools.simweb import answers as _answers
 from tools.simweb import robots as _robots
 from tools.simweb.links import Links, links
-from tools.simweb.mix import Array, Bools, U8s, below, mix, uniform
+from tools.simweb.mix import Array, Bools, I8s, U8s, below, mix, unfinish, uniform
 from tools.simweb.names import Names
 from tools.simweb.params import Params
 from tools.simweb.truth import Section, Sites, page_number
@@ -37,6 +37,26 @@ class Web(Sites):
         """A 64-bit key for each page, as good as a hash of its URL and without collisions. For simulators that have no
         use for the URL's text; the crawler's own keys are irlcrawl.rows.url_key of it."""
         return mix(self.salt("key"), pages)
+
+    def keyed(self, keys: U8s) -> U8s:
+        """The pages of keys that `keys` gave."""
+        return unfinish(keys) - np.uint64(self.salt("key"))
+
+    def site_keys(self, sites: I8s) -> U8s:
+        """A key for each site, as `keys` gives them for pages."""
+        return mix(self.salt("site key"), sites)
+
+    def keyed_sites(self, keys: U8s) -> I8s:
+        """The sites of keys that `site_keys` gave."""
+        return (unfinish(keys) - np.uint64(self.salt("site key"))).astype(np.int64)
+
+    def host_keys(self, hosts: U8s) -> U8s:
+        """A key for each host, as `keys` gives them for pages."""
+        return mix(self.salt("host key"), hosts)
+
+    def keyed_hosts(self, keys: U8s) -> U8s:
+        """The hosts of keys that `host_keys` gave."""
+        return unfinish(keys) - np.uint64(self.salt("host key"))
 
     def answers(self, pages: U8s, when: float | Array = 0.0, attempt: int | Array = 0) -> Batch:
         """Status, seconds, bytes, location and content of each: see answers.answers."""

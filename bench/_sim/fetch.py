@@ -1,0 +1,175 @@
+"""What simulated workers do with a batch of leased URLs: answers in columns, and the harvest file they hand over.
+
+The harvest is the crawler's own (irlcrawl/harvest.py): same sections, same segment format, named and read by the real
+turn. Only its making is different: columns straight from the web's arithmetic, with keys from which a page's number can
+be had back, so that a URL's text is made for the rows that reach the disk and never read.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Ragged, SegmentWriter
+from irlcrawl.frontier.state import State
+from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, RETRY, RecentKeys, harvest_name
+from irlcrawl.rows import FACT, LINK, NO_SEGMENT, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, Class, Reason, Source
+from tools.simweb.mix import U8s, mix
+from tools.simweb.truth import NOWHERE, Truth, site_of
+from tools.simweb.web import Web
+
+STREAM = 1
+CACHE_BITS = 22  # recent keys of all workers together
+RETRIES_MAX = 3
+
+
+@dataclass
+class Leased:
+    """URLs that workers had in hand, a row each."""
+
+    segment: NDArray[np.uint32]
+    row: NDArray[np.uint32]
+    key: U8s
+    depth: NDArray[np.uint16]
+    attempt: NDArray[np.uint8]
+    status: NDArray[np.int16]  # as simweb answers; 0: robots.txt forbids it, nothing was asked
+    again_at: NDArray[np.float64]  # unix seconds at which a passing failure is tried again
+
+    @classmethod
+    def concat(cls, parts: list[Leased]) -> Leased:
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__annotations__))
+
+
+@dataclass
+class Spent:
+    """What a batch of fetches was worth."""
+
+    fetches: int = 0
+    enemy: int = 0
+    good: int = 0
+    importance: float = 0.0
+
+
+class Harvester:
+    """All workers of a simulated crawl, as one stream."""
+
+    def __init__(self, web: Web, state: State, admit: NDArray[np.bool_] | None = None) -> None:
+        """`admit`: the truths whose pages are let in at all (for an oracle); None: all."""
+        self._web = web
+        self._state = state
+        self._admit = admit
+        self._links = RecentKeys(CACHE_BITS)
+        self._pairs = RecentKeys(CACHE_BITS)
+        self._number = 0
+
+    def seeds(self, pages: U8s) -> str:
+        """The first harvest."""
+        links = self._rows(pages, np.zeros(len(pages), np.uint16), np.full(len(pages), Source.SEED, np.uint8))
+        return self._write({"links": links}, 0)
+
+    def harvest(self, leased: Leased, when: float) -> tuple[str, Spent]:
+        """The file of a batch of finished URLs, and what they were worth."""
+        web = self._web
+        pages = web.keyed(leased.key)
+        asked = leased.status != 0
+        again = _passing(leased.status) & (leased.attempt < RETRIES_MAX)
+        sections = {
+            "outcomes": self._outcomes(leased, again),
+            "retries": self._retries(leased, pages, again),
+        }
+        ok = np.flatnonzero(leased.status == 200)
+        links = web.links(pages[ok], when)
+        source = ok[links.sources()]
+        targets, depth = links.targets, leased.depth[source] + 1
+        kind = np.full(len(targets), Source.LINK, np.uint8)
+        moved = np.flatnonzero(leased.status == 301)
+        to = web.answers(pages[moved], when)["location"]
+        if len(to):
+            targets, source = np.concatenate([targets, to]), np.concatenate([source, moved])
+            depth = np.concatenate([depth, leased.depth[moved]])
+            kind = np.concatenate([kind, np.full(len(to), Source.REDIRECT, np.uint8)])
+        found = len(targets)
+        sections["pairs"] = self._pair_rows(site_of(pages)[source], site_of(targets))
+        fresh = self._links.fresh(web.keys(targets))
+        targets, depth, kind = targets[fresh], depth[fresh], kind[fresh]
+        if self._admit is not None:
+            let = self._admit[web.truth(targets, when)]
+            targets, depth, kind = targets[let], depth[let], kind[let]
+        sections["links"] = self._rows(targets, depth.astype(np.uint16), kind)
+        name = self._write(sections, found)
+        truth = web.truth(pages, when)
+        good = (truth == Truth.GOOD) & (leased.status == 200)
+        worth = float(web.importance(pages[good], when).sum())
+        return name, Spent(int(asked.sum()), int((asked & (truth != Truth.GOOD)).sum()), int(good.sum()), worth)
+
+    def _outcomes(self, leased: Leased, again: NDArray[np.bool_]) -> Batch:
+        status, rows = leased.status, len(leased.key)
+        cls = np.select([status == 0, again, status > 0], [Class.EXCLUDED, Class.RETRY, Class.FETCHED], Class.FAILED)
+        reason = np.select(
+            [status == 0, status == 503, status < 0, status >= 400, status == 301],
+            [Reason.ROBOTS, Reason.THROTTLED, Reason.CONNECT, Reason.HTTP_ERROR, Reason.REDIRECT],
+            Reason.OK,
+        )
+        columns = {
+            "segment": leased.segment, "row": leased.row, "key": leased.key, "host": np.zeros(rows, np.uint64),
+            "cls": cls.astype(np.uint8), "reason": reason.astype(np.uint8), "status": status,
+            "bytes": np.zeros(rows, np.uint32), "line": _empty(rows),
+        }  # fmt: skip
+        return Batch(columns)
+
+    def _retries(self, leased: Leased, pages: U8s, again: NDArray[np.bool_]) -> Batch:
+        rows = self._rows(pages[again], leased.depth[again], np.full(int(again.sum()), Source.LINK, np.uint8))
+        return rows.with_(attempt=leased.attempt[again] + np.uint8(1), due=leased.again_at[again])
+
+    def _rows(self, pages: U8s, depth: NDArray[np.uint16], source: NDArray[np.uint8]) -> Batch:
+        """LINK rows."""
+        web = self._web
+        pages = np.where(pages == NOWHERE, np.uint64(0), pages)
+        priority = np.minimum(depth, PRIORITY_DEPTH_MAX).astype(np.uint8) * np.uint8(2)
+        zero = np.zeros(len(pages), np.uint8)
+        columns = {
+            "key": web.keys(pages), "site": web.site_keys(site_of(pages)), "host": web.host_keys(web.host(pages)),
+            "depth": depth, "hop": zero, "source": source, "priority": priority, "attempt": zero,
+            "url": web.urls(pages) if len(pages) else _empty(0),
+        }  # fmt: skip
+        return Batch(columns)
+
+    def _pair_rows(self, origin: NDArray[np.int64], target: NDArray[np.int64]) -> Batch:
+        """Links between two different sites."""
+        out = origin != target
+        origin, target = origin[out], target[out]
+        key = mix(self._web.salt("pair"), origin, target)
+        fresh = self._pairs.fresh(key)
+        return Batch({"key": key[fresh], "site": self._web.site_keys(target[fresh])})
+
+    def _write(self, sections: dict[str, Batch], links: int) -> str:
+        """A harvest file; sections that are not given are empty."""
+        name = harvest_name(STREAM, self._number)
+        meta = {"stream": STREAM, "number": self._number, "warc": [0, 0], "counters": {"links": links}}
+        self._number += 1
+        schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT,
+                   "scope": SCOPE_ENTRY}  # fmt: skip
+        with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:
+            for section, schema in schemas.items():
+                out = writer.section(section, schema, meta if section == "outcomes" else None)
+                batch = sections.get(section)
+                if batch is None or not batch.rows:
+                    continue
+                labelled = section in ("links", "pairs") and batch.rows > LABEL_ROWS
+                out.append(batch, (batch["key"] >> LABEL_SHIFT).astype(np.uint8) if labelled else None)
+        return name
+
+
+def _passing(status: NDArray[np.int16]) -> NDArray[np.bool_]:
+    """Failures that are tried again."""
+    return (status < 0) | (status == 503) | (status == 500)
+
+
+def _empty(rows: int) -> Ragged:
+    return Ragged(np.zeros(0, np.uint8), np.zeros(rows + 1, np.int64))
+
+
+__all__ = ["NO_SEGMENT", "Harvester", "Leased", "Spent"]
