@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from budgets.star import Histogram, Ints, Star
+from budgets.star import WITHOUT_LIMIT, Histogram, Ints, Star
 from drum import Batch, Bucket, Result
 
 RECORD = {
@@ -41,6 +41,8 @@ EXCLUDE = np.iinfo(np.uint64).max
 
 SLOTS = 1 << 10
 """Parts of a queue, drained one after the other: a label is queue * SLOTS + slot."""
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 SPAN_FIRST = 2
 """j of the first cycle, which ends when queue 2 has been drained."""
@@ -82,7 +84,11 @@ def fill_of(rank: Ints, count: Ints, budget: Ints) -> Ints:
 
 def slot_of(sites: npt.NDArray[np.uint64], fill: Ints, budget: Ints) -> Ints:
     """The part of its queue in which a URL stands: the URLs of each site evenly over the queue, from a place of the
-    site's own, so that every part holds of each site what its budget is a share of, and no site is first in all."""
+    site's own, so that every part holds of each site what its budget is a share of, and no site is first in all.
+    Without budgets, at random."""
+    if len(budget) and budget[0] == WITHOUT_LIMIT:
+        drawn = (sites ^ (fill.astype(np.uint64) + np.uint64(1)) * GOLDEN) * GOLDEN
+        return (drawn >> np.uint64(65 - SLOTS.bit_length())).astype(np.int64)
     start = (sites >> np.uint64(40)).astype(np.int64) * SLOTS // budget >> 24
     return np.minimum(start + fill * SLOTS // budget, SLOTS - 1)
 

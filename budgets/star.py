@@ -19,7 +19,10 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-CURVES = ("log", "linear", "rank")
+CURVES = ("log", "linear", "rank", "none")
+
+WITHOUT_LIMIT = 1 << 30
+"""The budget of every site under the curve "none"."""
 
 EXACT = 32
 """In-degrees below this have a bin each; above, an octave has half as many bins (so a bin is at most 6% wide)."""
@@ -32,7 +35,8 @@ BINS = EXACT + (32 - EXACT.bit_length() + 1) * STEPS
 class BudgetParams:
     """How reputation turns into budgets. `curve`: how budgets fall between the first of the top sites and the base:
     with the logarithm of in-degree (in-degrees follow a power law, so `linear` feeds a handful of sites), with
-    in-degree itself, or with its rank. What the paper used of the last two is not settled (algorithms.md 1.5)."""
+    in-degree itself, or with its rank (what the paper used of the last two is not settled); `none`: no budgets, breadth
+    first."""
 
     base: int = 10
     top_sites: int = 10_000
@@ -116,6 +120,8 @@ class Star:
     def budgets(self, in_degree: npt.NDArray[Any]) -> Ints:
         """URLs per queue of a site with each in-degree: i8[n], at least `base`, never less for a higher in-degree."""
         base = self.params.base
+        if self.params.curve == "none":
+            return np.full(len(in_degree), WITHOUT_LIMIT, np.int64)
         top = max(base, self.params.top_budget)
         return base + np.floor((top - base) * self._share(in_degree)).astype(np.int64)
 

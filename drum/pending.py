@@ -11,7 +11,7 @@ import numpy as np
 
 from drum.bucket import PART_SHIFT
 from drum.kernels import Mask
-from drum.ragged import Batch
+from drum.ragged import Batch, Schema
 from drum.segment import SegmentPool
 from drum.store import KEY_MAX, Slice
 
@@ -89,8 +89,8 @@ class Pending:
             batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
         return inside_of(batch, bucket)
 
-    def names(self, pool: SegmentPool) -> Iterable[str]:
-        return self.batch.columns if self.batch is not None else pool.section(self.file, self.section).schema
+    def schema(self, pool: SegmentPool) -> Schema:
+        return self.batch.schema if self.batch is not None else pool.section(self.file, self.section).schema
 
 
 class Outbox:

@@ -232,12 +232,15 @@ class Repository:
         room = self.ram_bytes - store_bytes
         rows = 0
         found: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in wanted}
+        kinds: dict[str, str] = {}
         keys: list[Keys] = []
         ops: list[tuple[int, int]] = []
         counts: dict[int, list[int]] = {}
         bases: dict[int, int] = {}
         for part in sorted(waiting, key=lambda part: (part.op, part.serial)):
-            here = [name for name in wanted if name in part.names(self.pool)]
+            schema = part.schema(self.pool)
+            here = [name for name in wanted if name in schema]
+            kinds.update({name: schema[name] for name in here})
             counts[part.serial], bases[part.serial] = [], rows
             for batch in part.blocks(self.pool, bucket, ["key", *here]):
                 counts[part.serial].append(batch.rows)
@@ -251,7 +254,7 @@ class Repository:
                 if rows * (_ROW_BYTES + 3 * width + 3 * value_bytes) > room and rows > 1 and bucket.lo < bucket.hi:
                     return None
             ops.append((part.op, rows - bases[part.serial]))
-        columns = {name: _spread(name, parts, rows) for name, parts in found.items()} if rows else {}
+        columns = {name: _spread(name, kinds.get(name), parts, rows) for name, parts in found.items()} if rows else {}
         return _Items(
             keys=np.concatenate(keys) if keys else np.empty(0, np.uint64),
             ops=np.repeat(np.array([op for op, _ in ops], np.uint8), [count for _, count in ops]),
@@ -406,11 +409,12 @@ class Repository:
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
 
 
-def _spread(name: str, parts: list[tuple[int, int, Array]], rows: int) -> Array:
-    """A column of all rows from those sections that have it; zero elsewhere."""
-    if not parts:
+def _spread(name: str, kind: str | None, parts: list[tuple[int, int, Array]], rows: int) -> Array:
+    """A column of all rows from those sections that have it; zero elsewhere. kind: its dtype, None: no section has it,
+    in whatever bucket its rows are."""
+    if kind is None:
         raise KeyError(f"the kernel wants column {name!r}, which no pending section has")
-    column = np.zeros(rows, parts[0][2].dtype)
+    column = np.zeros(rows, np.dtype(kind))
     for start, stop, values in parts:
         column[start:stop] = values
     return column

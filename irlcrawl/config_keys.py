@@ -137,7 +137,10 @@ class Budgets:
     base: int = key(10, "URLs of a site per queue without reputation (B0).", low=1, fixed=True)
     top_sites: int = key(10_000, "Sites with the highest in-degree, which get more.", low=1)
     top_budget: int = key(10_000, "The budget of the first of them.", low=1)
-    curve: str = key("log", "How budgets between fall with in-degree.", choices=("log", "linear", "rank"))
+    curve: str = key(
+        "log", "How budgets between fall with in-degree; none: no budgets, breadth first.",
+        choices=("log", "linear", "rank", "none"),
+    )
 
 
 @dataclass

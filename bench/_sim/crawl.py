@@ -2,8 +2,8 @@
 
 What is the crawler's own: seen, pairs, sites, queues, hosts, runs, calendar, ledger, the turn, its file and its commit
 (irlcrawl/frontier/turn.py over state.py), and the clocks of hosts and addresses (politeness.py). What is played: time,
-workers (fetch.py), the part of the loop that holds hosts (hosts.py). A turn is run inline; what it brings is there after
-the time its disk traffic would take, by drum/cost.py, while fetching goes on.
+workers (fetch.py), the part of the loop that holds hosts (hosts.py). A turn is run inline; what it brings is there
+after the time its disk traffic would take, by drum/cost.py, while fetching goes on.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bench._sim.fetch import Harvester, Leased, Spent
 from bench._sim.hosts import Hosts
@@ -179,7 +177,8 @@ class Crawl:
         pending = state.seen.pending_rows
         wanted = int(1.5 * self.rate * max(TURN_S, 10.0 * self._turn_s))
         policy = Release(
-            now=now, load=self.hosts.load, blocked=lambda origin: False, allowed=lambda record, urls: [True] * len(urls),
+            now=now, load=self.hosts.load, blocked=lambda origin: False,
+            allowed=lambda record, urls: [True] * len(urls),  # simulated workers look before they ask, as real ones do
             quota_host=self.config.limits.pages_per_host, denials_max=self.config.politeness.retries_max,
         )  # fmt: skip
         task = Task(
@@ -211,8 +210,9 @@ class Crawl:
         disk = sum(os.path.getsize(os.path.join(state.dir, name)) for name in os.listdir(state.dir))
         point = Point(
             self.clock.now() - START, run.spent.fetches, run.spent.enemy, run.spent.good, run.spent.importance,
-            state.sites.lookups, state.sites.rereads, self._naive + discovered, discovered, live["queued"], live["deferred"],
-            live["runs"], live["calendar"], disk, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            state.sites.lookups, state.sites.rereads, self._naive + discovered, discovered, live["queued"],
+            live["deferred"], live["runs"], live["calendar"], disk,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )  # fmt: skip
         run.points.append(point)
         if discovered:
@@ -220,10 +220,17 @@ class Crawl:
             run.rereads_per_url_max = max(run.rereads_per_url_max, point.rereads / discovered)
         if self._progress:
             cpu = time.process_time() - self._began
-            print(f"{point.seconds:8.0f} s {point.fetches:9d} fetched {point.enemy / max(1, point.fetches):6.1%} enemy, "
+            print(f"{point.seconds:8.0f} s {point.fetches:9d} fetched {point.enemy / max(1, point.fetches):5.1%} enemy "
                   f"queued {point.queued} deferred {point.deferred} runs {point.runs} calendar {point.calendar} "
                   f"hosts {len(self.hosts.hosts)} current {state.sites.current} turn {self._turn_s:.2f} s; "
                   f"{point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
+
+    def _queued_bytes(self) -> float:
+        """Bytes on disk of a URL that waits in a queue or in QF."""
+        places = [*self.state.sites._queues.places(), *self.state.sites._deferred.places()]
+        sections = [self.state.pool.section(*place) for place in places]
+        stored = sum(int(section.chunks["stored"].sum()) for section in sections)
+        return stored / max(1, sum(section.rows for section in sections))
 
     def _finish(self) -> Run:
         run, state = self.run_, self.state
@@ -236,6 +243,7 @@ class Crawl:
         run.lookups_per_url = state.sites.lookups / max(1, state.sites.discovered)
         run.rereads_per_url = state.sites.rereads / max(1, state.sites.discovered)
         run.peak_rss_bytes = run.points[-1].rss_bytes
+        run.disk_bytes_per_url = self._queued_bytes()
         state.close()
         self.job.release()
         return run

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Ragged, SegmentWriter
+from drum.ragged import Column
 from irlcrawl.frontier.state import State
 from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, RETRY, RecentKeys, harvest_name
-from irlcrawl.rows import FACT, LINK, NO_SEGMENT, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, Class, Reason, Source
+from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, Class, Reason, Source
+from tools.simweb.answers import location
 from tools.simweb.mix import U8s, mix
-from tools.simweb.truth import NOWHERE, Truth, site_of
+from tools.simweb.truth import Truth, site_of
 from tools.simweb.web import Web
 
 STREAM = 1
@@ -86,7 +88,7 @@ class Harvester:
         targets, depth = links.targets, leased.depth[source] + 1
         kind = np.full(len(targets), Source.LINK, np.uint8)
         moved = np.flatnonzero(leased.status == 301)
-        to = web.answers(pages[moved], when)["location"]
+        to = location(web, pages[moved])
         if len(to):
             targets, source = np.concatenate([targets, to]), np.concatenate([source, moved])
             depth = np.concatenate([depth, leased.depth[moved]])
@@ -113,7 +115,7 @@ class Harvester:
             [Reason.ROBOTS, Reason.THROTTLED, Reason.CONNECT, Reason.HTTP_ERROR, Reason.REDIRECT],
             Reason.OK,
         )
-        columns = {
+        columns: dict[str, Column] = {
             "segment": leased.segment, "row": leased.row, "key": leased.key, "host": np.zeros(rows, np.uint64),
             "cls": cls.astype(np.uint8), "reason": reason.astype(np.uint8), "status": status,
             "bytes": np.zeros(rows, np.uint32), "line": _empty(rows),
@@ -127,10 +129,9 @@ class Harvester:
     def _rows(self, pages: U8s, depth: NDArray[np.uint16], source: NDArray[np.uint8]) -> Batch:
         """LINK rows."""
         web = self._web
-        pages = np.where(pages == NOWHERE, np.uint64(0), pages)
         priority = np.minimum(depth, PRIORITY_DEPTH_MAX).astype(np.uint8) * np.uint8(2)
         zero = np.zeros(len(pages), np.uint8)
-        columns = {
+        columns: dict[str, Column] = {
             "key": web.keys(pages), "site": web.site_keys(site_of(pages)), "host": web.host_keys(web.host(pages)),
             "depth": depth, "hop": zero, "source": source, "priority": priority, "attempt": zero,
             "url": web.urls(pages) if len(pages) else _empty(0),
@@ -170,6 +171,3 @@ def _passing(status: NDArray[np.int16]) -> NDArray[np.bool_]:
 
 def _empty(rows: int) -> Ragged:
     return Ragged(np.zeros(0, np.uint8), np.zeros(rows + 1, np.int64))
-
-
-__all__ = ["NO_SEGMENT", "Harvester", "Leased", "Spent"]

@@ -19,11 +19,11 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
-from irlcrawl.frontier.politeness import HostEntry, Outcome, Politeness
+from irlcrawl.frontier.politeness import HostEntry, Politeness
 from irlcrawl.frontier.release import HostLoad
 from irlcrawl.frontier.runs import ReadyHost, Run, Runs
 from irlcrawl.frontier.visits import Withdrawal
-from irlcrawl.rows import Reason, Robots
+from irlcrawl.rows import LINK, Reason, Robots
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web
 
@@ -139,7 +139,8 @@ class Hosts:
                 break
             assert isinstance(entry, SimHost)
             run = entry.runs[0]
-            rows = 1 if entry.fault in (Fault.CONNECT, Fault.TIMEOUT) else min(self.polite.visit_size(entry), run.rows, left)
+            dumb = entry.fault in (Fault.CONNECT, Fault.TIMEOUT)
+            rows = 1 if dumb else min(self.polite.visit_size(entry), run.rows, left)
             entries.append(entry)
             runs.append((run.segment, run.at, rows))
             left -= rows
@@ -154,7 +155,7 @@ class Hosts:
         starts = np.cumsum(count) - count
         row = at[visit] + np.arange(len(visit)) - starts[visit]
         columns: dict[str, NDArray[Any]] = {
-            name: np.empty(len(row), dtype) for name, dtype in (("key", np.uint64), ("depth", np.uint16), ("attempt", np.uint8))
+            name: np.empty(len(row), LINK[name]) for name in ("key", "depth", "attempt")
         }
         of = segment[visit]
         for number in np.unique(of).tolist():
@@ -254,4 +255,3 @@ class Hosts:
             del self._segments[number]
 
 
-__all__ = ["Hosts", "Outcome", "SimHost"]

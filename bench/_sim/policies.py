@@ -13,7 +13,6 @@ from irlcrawl.frontier.state import State
 from tools.simweb.truth import Truth
 from tools.simweb.web import Web
 
-WITHOUT_LIMIT = 1 << 40
 CAP = 100
 """URLs of a host, or of a site, under the policies with a fixed cap."""
 
@@ -27,7 +26,7 @@ class Policy:
 
 
 def _breadth_first(config: Config) -> None:
-    config.budgets.base = config.budgets.top_budget = 1 << 30
+    config.budgets.curve = "none"
 
 
 def _cap_host(config: Config) -> None:

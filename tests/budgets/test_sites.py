@@ -103,7 +103,8 @@ def test_agrees_with_the_model(
                 assert record_of(crawl.sites, site) == model.records.get(site, Record())
             crawl.balance()
         assert len(crawl.drained) + len(crawl.excluded) == crawl.arrived  # nothing is left behind
-        in_order(crawl.drained, model)
+        if p.curve != "none":
+            in_order(crawl.drained, model)
 
 
 @given(steps, params, rams)

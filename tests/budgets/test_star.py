@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgets.star import BINS, CURVES, EXACT, BudgetParams, Histogram, bin_last, bin_of
+from budgets.star import BINS, CURVES, EXACT, WITHOUT_LIMIT, BudgetParams, Histogram, bin_last, bin_of
+
+RISING = [curve for curve in CURVES if curve != "none"]
 
 small = st.lists(st.integers(0, EXACT - 1), min_size=1, max_size=60)
 wide = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=60)
 params = st.builds(
     BudgetParams, base=st.integers(1, 50), top_sites=st.integers(1, 40), top_budget=st.integers(1, 10_000),
-    curve=st.sampled_from(CURVES),
+    curve=st.sampled_from(RISING),
 )  # fmt: skip
 
 
@@ -99,7 +101,7 @@ def test_the_published_shape() -> None:
     degrees = (3_000_000 / np.arange(1, 50_001)).astype("u4")
     histogram = Histogram()
     histogram.change(np.zeros_like(degrees), degrees)
-    for curve in CURVES:
+    for curve in RISING:
         budgets = histogram.star(BudgetParams(curve=curve)).budgets(degrees)
         assert budgets[0] == 10_000
         assert (budgets[10_000:] == 10).all()
@@ -121,3 +123,8 @@ def test_a_site_that_falls_out_of_the_top_drops_back_to_the_base() -> None:
 def test_wrong_parameters_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"budgets must|cubic"):
         BudgetParams(**wrong)  # type: ignore[arg-type]
+
+
+def test_without_budgets_everybody_has_no_limit() -> None:
+    star = Histogram().star(BudgetParams(curve="none"))
+    assert star.budgets(np.array([0, 5, 10**6])).tolist() == [WITHOUT_LIMIT] * 3

@@ -424,3 +424,29 @@ def test_small_merges_make_few_files_and_slices(tmp_path: Path) -> None:
             engine.merge(turn, CheckUpdate())
         assert len(engine.repository.buckets[0].slices) <= 16
         assert len(list(tmp_path.glob("*.seg"))) <= 17
+
+
+@pytest.mark.parametrize("how", ["ram", "plain", "parts"])
+def test_a_column_that_only_rows_of_another_bucket_have_is_zero(tmp_path: Path, how: str) -> None:
+    """A hosts drum of several buckets, one of which got no STATE row: the turn ended with a KeyError."""
+    engine = Engine(tmp_path, 3000)
+    seen: dict[int, int] = {}
+
+    class Looking(CheckUpdate):
+        def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
+            seen.update(zip(items["key"].tolist(), items["more"].tolist()))
+            return Result(stored, ~found, np.zeros(items.rows, bool))
+
+    with engine.desk.turn() as turn:
+        engine.pend(turn, rows(list(range(200)), 0), "ram")
+        engine.merge(turn, CheckUpdate())
+    assert len(engine.repository.buckets) > 2
+    kernel = Looking()
+    kernel.columns = ("more",)
+    last = Batch({"key": np.array([2**64 - 1], np.uint64), "more": np.array([7], np.uint16)})
+    with engine.desk.turn() as turn:
+        engine.pend(turn, rows(list(range(200)), 0), how)
+        engine.pend(turn, last, how, 1)
+        engine.merge(turn, kernel)
+    assert len(seen) == 201
+    assert {key for key, more in seen.items() if more} == {2**64 - 1}

@@ -1,0 +1,104 @@
+"""What policies of a frontier are worth on a web full of enemies: each crawls the same simulated web for itself.
+
+The frontier is the shipped one, on disk, under a virtual clock (bench/_sim/crawl.py); the web is tools/simweb's, half
+of whose URLs are the enemies'. `good_coverage` is the importance of the good pages fetched, over the oracle's; None
+where no oracle ran. Each policy runs in a process of its own, so its memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import shutil
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench._sim.crawl import Crawl, Run
+from bench._sim.policies import policies
+from tools.simweb.params import Params
+from tools.simweb.web import Web
+
+FETCHES, RATE = 500_000, 1_000.0
+
+
+def measure(policy: str, params: Params, fetches: int, rate: float, where: str | None, progress: bool) -> Run:
+    """One policy on one web."""
+    path = tempfile.mkdtemp(prefix="budgets-", dir=where)
+    try:
+        return Crawl(Path(path) / "job", Web(params), policies()[policy], fetches, rate, progress).run()
+    finally:
+        shutil.rmtree(path)
+
+
+def line(run: Run, oracle: Run | None) -> dict[str, Any]:
+    """A run as people compare it."""
+    spent = run.spent
+    return {
+        "policy": run.policy,
+        "seed": run.seed,
+        "fetches": spent.fetches,
+        "enemy_share": round(spent.enemy / max(1, spent.fetches), 4),
+        "good_coverage": round(spent.importance / oracle.spent.importance, 4) if oracle else None,
+        "lookups_per_url": round(run.lookups_per_url, 3),
+        "rereads_per_url": round(run.rereads_per_url, 3),
+        "utilisation": round(run.utilisation, 3),
+        "peak_rss_bytes": run.peak_rss_bytes,
+        "disk_bytes_per_url": round(run.disk_bytes_per_url, 1),
+        "fetches_per_cpu_s": round(spent.fetches / run.cpu_s),
+        "enemy_share_late": round(run.enemy_share_late, 4),
+        "lookups_per_url_max": round(run.lookups_per_url_max, 3),
+        "rereads_per_url_max": round(run.rereads_per_url_max, 3),
+        "good_fetches": spent.good,
+        "virtual_seconds": round(run.seconds),
+        **run.extra,
+    }
+
+
+def main(argv: list[str]) -> int:
+    names = list(policies())
+    parser = argparse.ArgumentParser(prog="python -m bench budgets", description=__doc__)
+    parser.add_argument("--policies", default=",".join(names), help=f"of {', '.join(names)}; the default is all")
+    parser.add_argument("--fetches", type=int, default=FETCHES, help="of each policy")
+    parser.add_argument("--rate", type=float, default=RATE, help="fetches a second that the workers can do")
+    parser.add_argument("--seeds", default="1", help="of webs, as 1,2,3 or 1-10")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the web")
+    parser.add_argument("--dir", help="where the crawls' state is put meanwhile")
+    parser.add_argument("--plots", metavar="DIR", help="draw the curves of the last web there (extra 'bench')")
+    parser.add_argument("--progress", action="store_true", help="a line per turn")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    chosen = options.policies.split(",")
+    if unknown := set(chosen) - set(names):
+        parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last) + 1) if last else [int(seed) for seed in options.seeds.split(",")]
+    runs: list[Run] = []
+    for seed in seeds:
+        params = Params(seed=seed).overridden(options.set)
+        runs = []
+        for policy in sorted(chosen, key=lambda name: name != "oracle"):  # first, for the others are measured by it
+            task = (policy, params, options.fetches, options.rate, options.dir, options.progress)
+            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+                runs.append(process.submit(measure, *task).result())
+            oracle = runs[0] if runs[0].policy == "oracle" else None
+            found = line(runs[-1], oracle)
+            print(json.dumps(found) if options.json else _words(found), flush=True)
+    if options.plots:
+        from bench._sim.plots import draw  # matplotlib is needed for nothing else
+
+        draw(runs, Path(options.plots))
+    return 0
+
+
+def _words(found: dict[str, Any]) -> str:
+    coverage = "" if found["good_coverage"] is None else f"{found['good_coverage']:.1%} of the oracle's good, "
+    return (
+        f"{found['policy']:>13} (web {found['seed']}): {found['fetches']:,} fetches, {found['enemy_share']:.1%} on "
+        f"enemies ({found['enemy_share_late']:.1%} after the first 100,000), {coverage}"
+        f"{found['lookups_per_url']:.2f} lookups and {found['rereads_per_url']:.2f} re-reads a URL, "
+        f"{found['utilisation']:.0%} busy, {found['peak_rss_bytes'] / 2**20:,.0f} MiB, "
+        f"{found['disk_bytes_per_url']:.0f} B on disk a queued URL, {found['fetches_per_cpu_s']:,} fetches a CPU-second"
+    )
