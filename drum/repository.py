@@ -181,7 +181,7 @@ class Repository:
         for bucket in self.buckets:
             for part in pending:
                 if part.serial > bucket.cursor:
-                    for batch in part.blocks(self.pool, bucket, list(part.names(self.pool))):
+                    for batch in part.blocks(self.pool, bucket, list(part.schema(self.pool))):
                         yield part.op, batch
 
     def lookup(self, keys: Keys) -> tuple[Mask, Batch]:

@@ -19,7 +19,7 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
-from irlcrawl.frontier.politeness import HostEntry, Politeness
+from irlcrawl.frontier.politeness import HostEntry, Politeness, State
 from irlcrawl.frontier.release import HostLoad
 from irlcrawl.frontier.runs import ReadyHost, Run, Runs
 from irlcrawl.frontier.visits import Withdrawal
@@ -40,6 +40,11 @@ class SimHost(HostEntry):
         self.record, self.fault = record, fault
         self.runs: deque[Run] = deque()
         self.rows = 0
+
+    @property
+    def clock_host(self) -> int:
+        """Its own: no host here answers to two schemes."""
+        return self.key
 
 
 class Hosts:
@@ -79,14 +84,15 @@ class Hosts:
             if horizons:
                 due = now + horizons * config.politeness.horizon_seconds
                 return HostLoad(0, self._gap_unknown(record), due)
-        gap = self.polite.gap_for(host) if host is not None and host.gates else self._gap_unknown(record)
+        active = host if host is not None and host.state != State.IDLE else None
+        gap = self._gap_unknown(record) if active is None else self.polite.gap_for(active)
         cap = config.frontier.urls_per_host_max
         if gap > 0:
             cap = max(4, min(cap, int(config.politeness.horizon_seconds / gap)))
         rows = 0 if host is None else host.rows
         address = record.address_at(now) if host is None else host.address
         together = max(rows, self.address_rows.get(address, 0)) if address else rows
-        due = now if host is None or not host.gates else max(now, self.polite.due(host))
+        due = now if active is None else max(now, self.polite.due(active))
         return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
 
     def _gap_unknown(self, record: HostRecord) -> float:
@@ -112,7 +118,7 @@ class Hosts:
         if host is None:
             record = self._dirty.get(one.key) or record
             host = self.hosts[one.key] = SimHost(
-                record, fault, key=one.key, clock_host=one.key, name="", scheme="http", port=80, site=one.site,
+                record, fault, key=one.key, name="", scheme="http", port=80, site=one.site,
                 address=address, address_until=np.inf, crawl_delay=record.crawl_delay,
             )  # fmt: skip
         host.runs.append(one.run)
@@ -120,7 +126,7 @@ class Hosts:
         if fault == Fault.DNS:
             record.dead, record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
             self._leave(host, Reason.DNS)
-        elif host.state == 0:
+        elif host.state == State.IDLE:
             due = self.polite.activate(host)
             if due > self.clock.now() + self.config.politeness.horizon_seconds:
                 self._leave(host, Reason.OK, due)
@@ -229,7 +235,7 @@ class Hosts:
 
     def _leave(self, host: SimHost, reason: Reason, due: float = 0.0) -> None:
         """Its URLs go: for good, or into the calendar."""
-        gap = self.polite.gap_for(host) if host.gates else self._gap_unknown(host.record)
+        gap = self.polite.gap_for(host) if host.state != State.IDLE else self._gap_unknown(host.record)
         self._withdrawn.append(Withdrawal(list(host.runs), reason, due, gap))
         self._count(host, -host.rows)
         host.runs.clear()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from budgets.beast import SLOTS
 from drum import Batch
 from irlcrawl.archive import crawllog
 from irlcrawl.config import ConfigError
@@ -168,10 +169,11 @@ class _Question:
             why = "put off after a passing failure" if row["attempt"][0] else "put off until its host may take it"
             return {"stands": f"{why}; due {_date(due)}", "due": due}
         if place == "queues":
-            queue, current = int(row["queue"][0]), reading.sites.current
+            queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
-            ahead = int(rows[labels < np.uint64(queue)].sum())
-            text = f"in queue {queue}, {queue - current} after the last one drained; {words.count(ahead)} URLs before"
+            ahead = int(rows[labels < row["queue"][0]].sum())
+            where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
+            text = f"in queue {queue}, {where}; {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "deferred":
             end = reading.sites.cycle_end(self._site_key)
