@@ -9,7 +9,6 @@ hosts drum as a STATE row with the next turn (`take_states`); URLs that cannot s
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -268,7 +267,7 @@ class Dispatcher:
         link.unharvested += message["requests"] + reached
         run.at += reached
         if run.at >= run.end:
-            host.runs.popleft()
+            del host.runs[0]
         now = self._clock.now()
         self.visit_seconds += VISIT_WEIGHT * (now - visit.leased - self.visit_seconds)
         silent = self._learn_from(host, message, now)
@@ -376,7 +375,7 @@ class Dispatcher:
             reached += visit.rows - sum(run.rows for run in left(leased))
             self._account(link, visit, 0)
             self._count_address(host, -host.rows)
-            host.runs = deque(part for run in host.runs for part in left(run))
+            host.runs = [part for run in host.runs for part in left(run)]
             host.rows = sum(run.rows for run in host.runs)
             self._count_address(host, host.rows)
             due = self.politeness.release(host, ended=now, outcome="ok", again=bool(host.runs))

@@ -10,6 +10,7 @@ record points to.
 from __future__ import annotations
 
 import ipaddress
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
@@ -117,7 +118,8 @@ class HostRecord:
         if not self.family or self.address_until <= now:
             return None
         number = (self.address_hi << 64) | self.address_lo
-        return str(ipaddress.IPv4Address(number) if self.family == 4 else ipaddress.IPv6Address(number))
+        text = str(ipaddress.IPv4Address(number) if self.family == 4 else ipaddress.IPv6Address(number))
+        return sys.intern(text)  # many hosts have the same
 
     def set_address(self, address: str, until: float) -> None:
         parsed = ipaddress.ip_address(address)
