@@ -20,6 +20,7 @@ from drum import Batch
 from irlcrawl.archive import crawllog
 from irlcrawl.config import ConfigError
 from irlcrawl.fetch.robots import product_token, verdict
+from irlcrawl.frontier.columns import NONE
 from irlcrawl.frontier.gates import Kind
 from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
 from irlcrawl.harvest import RulesLog
@@ -217,11 +218,11 @@ class _Question:
         keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
         due = self._now
         for kind, text in keys:
-            gate = clocks.find(kind, name_key(text.encode())) if text else None
-            if gate is not None:
-                seconds = {"gap_s": round(gate.gap, 3), "backoff_s": round(gate.backoff, 3)}
-                told["clocks"][kind.name.lower()] = {"next": gate.next, **seconds}
-                due = max(due, gate.next)
+            gate = clocks.find(kind, name_key(text.encode())) if text else NONE
+            if gate != NONE:
+                seconds = {"gap_s": round(clocks.gap[gate], 3), "backoff_s": round(clocks.backoff[gate], 3)}
+                told["clocks"][kind.name.lower()] = {"next": clocks.next[gate], **seconds}
+                due = max(due, clocks.next[gate])
         if record is not None:
             told["failures"] = record.failures
             if record.dead and record.dead_until > self._now:
