@@ -1,0 +1,85 @@
+"""`python -m bench dedupe`: distinct lines of a text, by tools/dedupe.py and by GNU `sort -u` with as much RAM.
+
+The text is made first: lines of `--line-bytes`, URLs, a share of them repeats of an earlier one chosen evenly. Each
+program writes a file; both must have as many lines as there are different ones. dedupe keeps the order of the text,
+`sort -u` (in the C locale) gives the order of the bytes. Seconds are CPU time of the program and wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.seen.stream import stream
+
+
+def make_text(path: Path, lines: int, duplicates: float, line_bytes: int) -> int:
+    """Write the text; how many of its lines are distinct."""
+    distinct = 0
+    with path.open("wb") as out:
+        for batch in stream(lines, 0, 1, duplicates=duplicates, uniform=True, aux_bytes=line_bytes - 1):
+            assert batch.urls is not None
+            rows = batch.urls.blob.reshape(len(batch.keys), line_bytes - 1)
+            out.write(b"".join(row + b"\n" for row in map(bytes, rows)))
+            distinct += batch.new
+    return distinct
+
+
+def run(command: list[str], out: Path, distinct: int) -> dict[str, Any]:
+    """CPU and wall seconds and peak memory of a command that writes `out`. RuntimeError: it failed, or wrote a wrong
+    number of lines."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"})
+    _, status, usage = os.wait4(process.pid, 0)
+    wall_s = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command[0]} ended with exit code {process.returncode}")
+    with out.open("rb") as written:
+        lines = sum(block.count(b"\n") for block in iter(lambda: written.read(1 << 20), b""))
+    if lines != distinct:
+        raise RuntimeError(f"{' '.join(command)} wrote {lines:,} lines, there are {distinct:,} different ones")
+    out.unlink()
+    return {
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 1), "wall_s": round(wall_s, 1),
+        "peak_rss_bytes": usage.ru_maxrss * 1024,
+    }  # fmt: skip
+
+
+def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    text, out = directory / "text", directory / "out"
+    lines = int(options.lines)
+    distinct = make_text(text, lines, options.duplicates, options.line_bytes)
+    commands = {
+        "dedupe": [
+            sys.executable, "-m", "tools.dedupe", str(text), "-o", str(out), "--ram-mib", str(options.ram_mib),
+            "--tmp", str(directory),
+        ],
+        "sort -u": ["sort", "-u", f"-S{options.ram_mib}M", f"-T{directory}", f"-o{out}", str(text)],
+    }  # fmt: skip
+    return [
+        {"bench": "dedupe", "program": name, "lines": lines, "distinct": distinct, **run(command, out, distinct)}
+        for name, command in commands.items()
+    ]
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench dedupe", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--lines", type=float, default=5e6, help="default %(default)g")
+    parser.add_argument("--duplicates", type=float, default=0.5, help="share of repeats (default %(default)s)")
+    parser.add_argument("--line-bytes", type=int, default=70, help="with the newline (default %(default)s)")
+    parser.add_argument("--ram-mib", type=int, default=256, help="of either (default %(default)s)")
+    parser.add_argument("--dir", help="for the text and temporary files (default: the system's)")
+    parser.add_argument("--json", action="store_true", help="a JSON line for each program")
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="bench-dedupe-", dir=options.dir) as directory:
+        rows = measure(Path(directory), options)
+    print("\n".join(json.dumps(row) if options.json else "  ".join(f"{k}={v}" for k, v in row.items()) for row in rows))
+    return 0

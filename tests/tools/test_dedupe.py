@@ -1,0 +1,79 @@
+"""Lines once, in their order: what awk '!seen[$0]++' prints, whatever the RAM, the last newline, or the lengths."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import bench.dedupe
+from tools import dedupe
+
+LINE = st.one_of(st.sampled_from([b"", b"a", b"b", b"a ", b"\r", b"\x00"]), st.binary(max_size=9))
+LINES = st.lists(LINE, max_size=60)
+
+
+def once(text: bytes) -> bytes:
+    """Brute force."""
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return b"".join(line + b"\n" for line in dict.fromkeys(lines))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=LINES, ends=st.booleans(), chunk_bytes=st.sampled_from([1, 7, 64, 1 << 20]))
+def test_every_line_is_kept_once_in_order(
+    lines: list[bytes], ends: bool, chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    text = b"\n".join(lines) + b"\n" * ends
+    directory = tmp_path_factory.mktemp("dedupe")
+    (directory / "text").write_bytes(text)
+    monkeypatch.setattr(dedupe, "CHUNK_BYTES", chunk_bytes)
+    with (directory / "text").open("rb", buffering=0) as file:
+        out = io.BytesIO()
+        count, distinct = dedupe.dedupe(file, out, directory, ram_bytes=1 << 20)
+    assert out.getvalue() == once(text)
+    assert distinct == once(text).count(b"\n")
+    assert count == text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
+
+
+def test_more_lines_than_ram_holds(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(1).integers(0, 60_000, 200_000)
+    text = b"".join(b"line %d\n" % n for n in numbers.tolist())
+    (tmp_path / "text").write_bytes(text)
+    assert dedupe.main([str(tmp_path / "text"), "-o", str(tmp_path / "out"), "--ram-mib", "1"]) == 0
+    assert (tmp_path / "out").read_bytes() == once(text)
+
+
+def test_as_a_command_in_a_pipe() -> None:
+    command = [sys.executable, "-m", "tools.dedupe", "-", "-v"]
+    ended = subprocess.run(command, input=b"b\na\nb\nc", capture_output=True, check=True)
+    assert ended.stdout == b"b\na\nc\n"
+    assert ended.stderr == b"4 lines, 3 of them distinct\n"
+
+
+def test_what_it_cannot_do_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dedupe.main([str(tmp_path / "none")]) == 1
+    assert "No such file or directory" in capsys.readouterr().err
+    (tmp_path / "text").write_bytes(b"a\na\n")
+    assert dedupe.main([str(tmp_path / "text"), "-o", str(tmp_path / "text")]) == 1
+    assert "is the text itself: write to another file" in capsys.readouterr().err
+    assert (tmp_path / "text").read_bytes() == b"a\na\n"
+
+
+def test_the_benchmark_compares_it_with_sort(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.dedupe.main(["--json", "--lines", "30000", "--ram-mib", "4", "--dir", str(tmp_path)]) == 0
+    ours, sorts = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (ours["program"], sorts["program"]) == ("dedupe", "sort -u")
+    assert ours["distinct"] == sorts["distinct"] == pytest.approx(15_000, rel=0.1)
+    with pytest.raises(RuntimeError, match="wrote 0 lines, there are 5 different ones"):
+        bench.dedupe.run(["cp", "/dev/null", str(tmp_path / "out")], tmp_path / "out", 5)

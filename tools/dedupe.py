@@ -1,0 +1,115 @@
+"""`python -m tools.dedupe FILE`: the lines of a text that were not there before, in their order, in constant RAM.
+
+What `awk '!seen[$0]++'` does, for more lines than fit in memory: it reads the text twice. The first time every line
+goes through a drum as 64 bits of hash with its number, and the numbers of first occurrences come back as bits in a
+temporary file; the second time the lines with a bit are written. A line takes at most some 16 bytes of disk while it is
+worked on, and RAM is the setting, the longest line, and about 60 MB for Python.
+
+Two different lines with one hash would lose one of them: expected are n²/2⁶⁵ such lines of n different ones, that is
+0.0003 of a hundred million. The hash is seeded by chance, so nobody can prepare such lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import compress
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Drum, keys_of
+
+CHUNK_BYTES = 4 << 20
+
+
+def lines_of(text: IO[bytes]) -> Iterator[list[bytes]]:
+    """The lines, some megabytes at a time, without their newlines; the last one may have none."""
+    rest = b""
+    while data := text.read(CHUNK_BYTES):
+        lines = (rest + data).split(b"\n")
+        rest = lines.pop()
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def first_occurrences(text: IO[bytes], scratch: Path, ram_bytes: int) -> tuple[NDArray[np.uint8], int]:
+    """(a bit for every line, set where none before it was equal; number of lines). Bits are as np.packbits has them."""
+    size = os.fstat(text.fileno()).st_size
+    bits = np.memmap(scratch / "bits", dtype=np.uint8, mode="w+", shape=(size // 8 + 1,))
+
+    def emit(batch: Batch) -> None:
+        at = batch["line"]
+        np.bitwise_or.at(bits, at >> 3, (128 >> (at & 7)).astype(np.uint8))
+
+    seed, count = secrets.randbits(64), 0
+    with Drum(scratch / "seen", emit=emit, ram_bytes=ram_bytes) as drum:
+        for lines in lines_of(text):
+            drum.add(keys_of(lines, seed), line=np.arange(count, count + len(lines), dtype=np.int64))
+            count += len(lines)
+    return bits, count
+
+
+def dedupe(text: IO[bytes], out: IO[bytes], scratch: Path, ram_bytes: int) -> tuple[int, int]:
+    """Write the distinct lines of a seekable text, each behind a newline. Returns (lines, distinct lines)."""
+    bits, count = first_occurrences(text, scratch, ram_bytes)
+    text.seek(0)
+    start = distinct = 0
+    for lines in lines_of(text):
+        end = start + len(lines)
+        wanted = np.unpackbits(bits[start // 8 : (end + 7) // 8])[start % 8 :][: len(lines)]
+        kept = list(compress(lines, wanted.tolist()))
+        if kept:
+            out.write(b"\n".join(kept) + b"\n")
+        distinct += len(kept)
+        start = end
+    return count, distinct
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 a file cannot be read or written (stderr says which), 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m tools.dedupe", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", metavar="FILE", help="the text; - for standard input, which is copied to disk first")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: standard output")
+    parser.add_argument("--ram-mib", type=int, default=256, help="default %(default)s")
+    parser.add_argument("--tmp", metavar="DIR", help="for temporary files, 16 bytes a line (default: the system's)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say how many lines there were")
+    options = parser.parse_args(argv)
+    try:
+        with tempfile.TemporaryDirectory(prefix="dedupe-", dir=options.tmp) as scratch:
+            count, distinct = _run(options, Path(scratch))
+    except OSError as error:
+        print(f"dedupe: {error}", file=sys.stderr)
+        return 1
+    if options.verbose:
+        print(f"{count:,} lines, {distinct:,} of them distinct", file=sys.stderr)
+    return 0
+
+
+def _run(options: argparse.Namespace, scratch: Path) -> tuple[int, int]:
+    source = scratch / "stdin" if options.file == "-" else Path(options.file)
+    if options.file == "-":
+        with source.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy, CHUNK_BYTES)
+    with source.open("rb", buffering=0) as text:
+        if options.output == "-":
+            counts = dedupe(text, sys.stdout.buffer, scratch, options.ram_mib << 20)
+            sys.stdout.buffer.flush()
+            return counts
+        if os.path.exists(options.output) and os.path.samefile(options.output, source):
+            raise FileExistsError(f"{options.output} is the text itself: write to another file")
+        with open(options.output, "wb") as out:
+            return dedupe(text, out, scratch, options.ram_mib << 20)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
