@@ -1,19 +1,22 @@
 """Disk repository with update management: check, update and merge billions of keys in sequential passes."""
 
 from drum.catalog import Catalog, Edits
-from drum.drum import Drum, keys_of
+from drum.drum import Drum, Statistics, keys_of
+from drum.errors import Closed, Incompatible, Locked
 from drum.fifo import Fifo
 from drum.files import Damaged, Files
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
+from drum.merge import MergeStats
 from drum.pending import Bucket
 from drum.ragged import BYTES, Batch, Ragged, Schema
-from drum.repository import MergeStats, Repository
+from drum.repository import Repository
 from drum.segment import Section, Segment, SegmentPool
 from drum.vacuum import Holder, Place, vacuum
 from drum.writer import SectionWriter, SegmentWriter
 
 __all__ = [
-    "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Damaged", "Drum", "Edits", "Fifo", "Files",
-    "Holder", "Kernel", "MergeStats", "Place", "Ragged", "Repository", "Result", "Schema", "Section", "SectionWriter",
-    "Segment", "SegmentPool", "SegmentWriter", "Update", "keys_of", "vacuum",
+    "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Closed", "Damaged", "Drum", "Edits", "Fifo",
+    "Files", "Holder", "Incompatible", "Kernel", "Locked", "MergeStats", "Place", "Ragged", "Repository", "Result",
+    "Schema", "Section", "SectionWriter", "Segment", "SegmentPool", "SegmentWriter", "Statistics", "Update", "keys_of",
+    "vacuum",
 ]  # fmt: skip

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drum.kernels import Keys, Mask
+from drum.kernels import Index, Keys
+from drum.keyset import compact
 from drum.ragged import Batch
 from drum.segment import Section
 from drum.writer import SegmentWriter
@@ -25,7 +26,7 @@ class RamBuckets:
 
     def __init__(self, ram_bytes: int) -> None:
         self.ram_bytes = ram_bytes
-        self.batches: list[Batch] = []
+        self.batches: list[tuple[Batch, int]] = []  # with their operations
         self.rows = 0
         self.nbytes = 0
 
@@ -33,9 +34,9 @@ class RamBuckets:
     def full(self) -> bool:
         return self.nbytes >= self.ram_bytes
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, op: int = 0) -> None:
         if batch.rows:
-            self.batches.append(batch)
+            self.batches.append((batch, op))
             self.rows += batch.rows
             self.nbytes += batch.nbytes
 
@@ -51,6 +52,35 @@ def write_parts(writer: SegmentWriter, name: str, batches: Sequence[Batch]) -> S
     return out.end()
 
 
+class KeyBuffer:
+    """Keys waiting in RAM with nothing beside them: one array, filled in order of arrival and sorted when it leaves."""
+
+    def __init__(self, ram_bytes: int) -> None:
+        self._keys = np.empty(max(ram_bytes // 8, 1), dtype=np.uint64)  # touched, and so resident, only as it fills
+        self.rows = 0
+
+    @property
+    def capacity(self) -> int:
+        return len(self._keys)
+
+    @property
+    def room(self) -> int:
+        return len(self._keys) - self.rows
+
+    def add(self, keys: Keys) -> None:
+        """At most `room` keys."""
+        self._keys[self.rows : self.rows + len(keys)] = keys
+        self.rows += len(keys)
+
+    def ordered(self) -> Keys:
+        """What waits, ascending and without repeats; a view, good until the next add."""
+        self.rows = compact(self._keys[: self.rows])
+        return self._keys[: self.rows]
+
+    def clear(self) -> None:
+        self.rows = 0
+
+
 class RecentKeys:
     """An exact direct-mapped cache: a slot holds the last key that fell on it, so a hit is certain to be a repeat.
 
@@ -61,6 +91,8 @@ class RecentKeys:
         slots = 1 << max((ram_bytes // 8).bit_length() - 1, 1)
         self._mask = np.uint64(slots - 1)
         self._slots = np.arange(slots, dtype=np.uint64) ^ np.uint64(1)  # a key that belongs elsewhere: an empty slot
+        self._homes = np.empty(_CHUNK, dtype=np.uint64)
+        self._held = np.empty(_CHUNK, dtype=np.uint64)
         self.asked = 0
         self.hits = 0
 
@@ -68,15 +100,19 @@ class RecentKeys:
     def nbytes(self) -> int:
         return self._slots.nbytes
 
-    def unseen(self, keys: Keys) -> Mask:
-        """True where a key is not known to have come before; those are remembered. A repeat may be true, too."""
-        fresh = np.empty(len(keys), dtype=bool)
+    def unseen(self, keys: Keys) -> Index:
+        """Positions of the keys not known to have come before; those are remembered. A repeat may be among them."""
+        parts: list[Index] = []
         for start in range(0, len(keys), _CHUNK):  # not per key: by chunks of _CHUNK
             part = keys[start : start + _CHUNK]
-            slots = (part & self._mask).view(np.int64)
-            mask = fresh[start : start + _CHUNK]
-            np.not_equal(self._slots[slots], part, out=mask)
-            self._slots[slots[mask]] = part[mask]
+            homes = np.bitwise_and(part, self._mask, out=self._homes[: len(part)]).view(np.int64)
+            held = self._held[: len(part)]
+            self._slots.take(homes, out=held, mode="clip")  # "clip" spares a check and a copy; no index is out of range
+            fresh = np.flatnonzero(held != part)
+            self._slots[homes.take(fresh)] = part.take(fresh)
+            fresh += start
+            parts.append(fresh)
+        found = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
         self.asked += len(keys)
-        self.hits += len(keys) - int(np.count_nonzero(fresh))
-        return fresh
+        self.hits += len(keys) - len(found)
+        return found

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from drum.codec import BLOCK_ROWS, STEP_BITS_MAX, STEP_ROWS_LEAST
 from drum.store import to_rewrite
 
 KEY_BYTES = 8
-BLOCK_ROWS = 65_536
+MERGE_ROWS_LEAST = 1 << 20
+PASS_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Seen:
         left = float(keys)
         for size in sorted(self.slices, reverse=True):
             blocks = max(size / BLOCK_ROWS, 1.0)
-            read += size * KEY_BYTES * -math.expm1(-left / blocks)
+            read += size * packed_bytes(size) * -math.expm1(-left / blocks)
             left -= (keys - new) * size / total
         return Traffic(read=read)
 
@@ -108,12 +110,36 @@ class Seen:
         count = to_rewrite([*self.slices, new])
         old = self.slices[len(self.slices) - (count - 1) :]
         self.slices[len(self.slices) - (count - 1) :] = [sum(old) + new]
-        return Traffic(sum(old) * KEY_BYTES, (sum(old) + new) * KEY_BYTES)
+        rows = sum(old) + new
+        return Traffic(sum(size * packed_bytes(size) for size in old), rows * packed_bytes(rows))
 
 
-def store_bytes(keys: int, value_bytes: int = 0) -> int:
+def packed_bytes(keys: float) -> float:
+    """Bytes a key takes in a slice of so many hashed keys: its low half, and the step from the high half before in the
+    bits that the widest of a block's steps needs (exponentially distributed steps: the mean times ln rows + gamma)."""
+    rows = min(keys, BLOCK_ROWS)
+    if rows < STEP_ROWS_LEAST:
+        return KEY_BYTES
+    widest = 2**32 / keys * (math.log(rows) + 0.577)
+    bits = max(1, math.ceil(math.log2(widest + 1)))
+    return 4 + bits / 8 if bits <= STEP_BITS_MAX else KEY_BYTES
+
+
+def store_bytes(keys: int, value_bytes: int = 0) -> float:
     """Disk a store of so many keys takes; while a slice is rewritten, up to twice that."""
-    return keys * (KEY_BYTES + value_bytes)
+    return keys * (packed_bytes(keys) + value_bytes)
+
+
+def merge_rows(stored: int, ram_rows: int, row_bytes: float) -> int:
+    """How many rows should wait for a merge. More make each one cheaper and later.
+
+    stored: keys in the store. ram_rows: waiting rows that RAM holds, beyond which they are spilled. row_bytes: stored
+    bytes of a waiting row. A quarter of the store, as far as RAM goes; beyond it, as many as make the pass over the
+    store cost four times what the rows cost themselves (written once, their keys and then all of them read).
+    """
+    in_ram = min(max(stored // 4, MERGE_ROWS_LEAST), ram_rows)
+    spilled = stored * packed_bytes(stored) / (PASS_SHARE * (2 * row_bytes + KEY_BYTES)) if stored else 0.0
+    return max(in_ram, int(spilled))
 
 
 def falsely_seen(keys: float) -> float:

@@ -1,48 +1,74 @@
 """DRUM for those who want just that: arrays of keys in, batches of verdicts out, everything else by itself.
 
-`Drum` owns a directory. Rows gather in RAM, go to disk as partitioned pending segments when RAM is full, and are merged
-when enough of them wait for the pass over the store to be worth it. The crawler uses `Repository` directly, because
-there several drums share one commit.
+`Drum` owns a directory. Rows gather in RAM, go to disk as pending sections when RAM is full, and are merged when enough
+of them wait for the pass over the store to be worth it. The crawler uses `Repository` directly, because there several
+drums share one commit.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
 
 import numpy as np
 import xxhash
 
-from drum.bucket import RamBuckets, RecentKeys, write_parts
+from drum import cost
+from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
 from drum.catalog import Catalog, Edits
+from drum.errors import Closed, Incompatible, Locked
 from drum.files import Files, Path
-from drum.kernels import CheckUpdate, Kernel, Keys, Mask
-from drum.ragged import Batch, Column, Schema
-from drum.repository import MergeStats, Repository
+from drum.kernels import CheckUpdate, Kernel, Keys, Mask, Update
+from drum.merge import MergeStats
+from drum.ragged import BYTES, Batch, Column, Ragged, Schema
+from drum.repository import Repository
 from drum.segment import SegmentPool
 from drum.writer import SegmentWriter
 
-MERGE_ROWS_MIN = 1 << 20
-MERGE_SHARE = 4  # merge when a quarter of the store's rows wait
 CACHE_BYTES_MAX = 32 << 20
+COMMIT_BYTES = 256 << 20  # a long merge commits when it has written so much, so that what it replaced can go
+_OPTIONS = "options"
 
 Verdicts: TypeAlias = Callable[[Batch], None]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Where a drum stands. Counts since it was opened, except `rows`, `waiting_rows` and `disk_bytes`."""
+
+    rows: int  # keys stored
+    waiting_rows: int  # rows without a verdict
+    disk_bytes: int  # of the files it holds now
+    asked: int  # rows added
+    repeats: int  # of them, dropped by the cache of recent keys
+    merges: int
+    merged_rows: int
+    merging: bool  # a merge is running; then:
+    buckets: int  # in it
+    buckets_done: int
 
 
 class Drum:
     """A store of 64-bit keys in the directory `path` (made if absent), held under an exclusive lock.
 
-    emit(batch): what the kernel hands on, whole rows, in arrival order within a part of the key space. It is called
-    within a merge, before the commit: after a crash between the two the same rows come again.
+    emit(batch): what the kernel hands on, whole rows, in arrival order within a part of the key space (rows that are
+    only keys: in the order of the keys). It is called within a merge, before the commit: after a crash between the two
+    the same rows come again.
     kernel: default CheckUpdate(): the first row of every key never seen before.
-    values: fixed-size columns stored beside keys, for kernels that have some.
-    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, a quarter for waiting rows, half
-    for a merge.
-    merge_rows: merge when so many rows wait; 0: a quarter of the store's, at least 1,048,576.
+    values: fixed-size columns stored beside keys, for kernels that have some; the same whenever it is opened.
+    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, half for waiting rows that are
+    only keys (else a quarter), the rest for a merge.
+    merge_rows: merge when so many rows wait; 0: as many as drum/cost.py finds worth it.
+    progress(statistics): called between the buckets of a merge; when it returns False the merge stops there, what is
+    done is committed, and the rest waits for the next merge.
 
-    BlockingIOError: another process has it open. Damaged. OSError: nothing was committed, rows in RAM are kept.
+    Locked (a BlockingIOError): another process has it open. Incompatible (a ValueError): it was made with other
+    values. Damaged: a file is not what was written. OSError: nothing was committed, rows in RAM are kept. Closed (a
+    ValueError): used after it was closed. One thread at a time, except `statistics` and `interrupt`.
     """
 
     def __init__(
@@ -54,26 +80,41 @@ class Drum:
         values: Schema | None = None,
         ram_bytes: int = 256 << 20,
         merge_rows: int = 0,
+        progress: Callable[[Statistics], bool | None] | None = None,
         files: Files | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.files = files or Files()
         self.emit = emit
         self.kernel: Kernel = kernel or CheckUpdate()
-        self.values = dict(values or {})
+        self.values = _checked_values(values or {})
         self.merge_rows = merge_rows
-        self.merges = 0
-        self.merged_rows = 0
+        self.merges = self.merged_rows = 0
+        self._progress = progress
         self._ram_bytes = ram_bytes
+        self._set = type(self.kernel) is CheckUpdate and self.kernel.ignores_repeats and not self.values
+        self._schemas: dict[int, dict[str, str]] = {}  # of the rows added, by op
+        self._keys = KeyBuffer(ram_bytes // 2 if self._set else 0)
         self._ram = RamBuckets(ram_bytes // 4)
-        repeats = isinstance(self.kernel, CheckUpdate) and self.kernel.ignores_repeats
-        self.recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES_MAX)) if repeats else None
+        self.recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES_MAX)) if self._set else None
+        self._asked = 0
+        self._stop = threading.Event()
+        self._merging: tuple[int, int] | None = None  # buckets, done
         self.files.mkdir(self.path)
-        self._lock = self.files.lock(os.path.join(self.path, "LOCK"))
-        self._catalog = Catalog.open(self.path, self.files)
-        self._catalog.sweep()
+        try:
+            self._lock = self.files.lock(os.path.join(self.path, "LOCK"))
+        except BlockingIOError as error:
+            raise Locked(error.errno, "this drum is open in another process", self.path) from None
+        try:
+            self._catalog = Catalog.open(self.path, self.files)
+            self._check_options()
+            self._catalog.sweep()
+        except BaseException:
+            self.files.close(self._lock)
+            raise
         self._pool = SegmentPool(self.files, self.path)
         self._repository = self._load()
+        self._disk_bytes = self._measure()
 
     @property
     def rows(self) -> int:
@@ -83,45 +124,75 @@ class Drum:
     @property
     def waiting_rows(self) -> int:
         """Rows without a verdict."""
-        return self._ram.rows + self._repository.pending_rows
+        return self._keys.rows + self._ram.rows + self._repository.pending_rows
 
-    def add(self, keys: Keys, **aux: Column) -> None:
-        """Rows for the kernel: keys u8[n], and any columns beside them that are to come back with the verdict. The
-        same columns in every call. Arrays are kept for a while: do not change them."""
-        batch = Batch({"key": np.ascontiguousarray(keys, dtype=np.uint64), **aux})
+    @property
+    def statistics(self) -> Statistics:
+        """Where it stands now; from any thread, while a merge runs too."""
+        merging = self._merging
+        return Statistics(
+            rows=self.rows, waiting_rows=self.waiting_rows, disk_bytes=self._disk_bytes, asked=self._asked,
+            repeats=self.recent.hits if self.recent else 0, merges=self.merges, merged_rows=self.merged_rows,
+            merging=merging is not None, buckets=merging[0] if merging else 0,
+            buckets_done=merging[1] if merging else 0,
+        )  # fmt: skip
+
+    def add(self, keys: Keys, *, op: int = 0, **aux: Column) -> None:
+        """Rows for the kernel: keys u8[n], and any columns beside them that are to come back with the verdict: numpy
+        arrays [n] or Ragged, the same in every call with the same op. op: which operation of a kernel that knows
+        several, 0 to 255. Arrays of rows that are more than keys are kept for a while: do not change them. TypeError,
+        ValueError."""
+        self._check_open()
+        batch = self._checked(keys, op, aux)
+        self._asked += batch.rows
         if self.recent is not None:
-            batch = batch.filter(self.recent.unseen(batch["key"]))
-        self._ram.add(batch)
-        if self.waiting_rows >= (self.merge_rows or max(MERGE_ROWS_MIN, self.rows // MERGE_SHARE)):
-            self.merge()
-        elif self._ram.full:
-            self.spill()
+            fresh = self.recent.unseen(batch["key"])
+            batch = batch if len(fresh) == batch.rows else batch.take(fresh)
+        if self._set and len(batch.columns) == 1:
+            self._add_keys(batch["key"])
+        else:
+            self._ram.add(batch, op)
+            if self.waiting_rows >= self._merge_at():
+                self.merge()
+            elif self._ram.full:
+                self.spill()
 
     def spill(self) -> None:
         """Make every row added so far durable, without a verdict yet."""
-        if self._ram.rows:
+        self._check_open()
+        if self._keys.rows or self._ram.rows:
             with _Commit(self) as commit:
-                write_parts(commit.writer, "rows", self._ram.batches)
-                self._pool.adopt(commit.writer)
-                self._repository.pend(commit.edits, 0, commit.writer.name, "rows")
+                self._pend()
+                self._repository.spill(commit.writer, commit.edits)
 
     def merge(self) -> MergeStats:
-        """Give every row added so far its verdict."""
+        """Give every row added so far its verdict, or as many as come before an interruption (`left` > 0)."""
+        self._check_open()
+        self._stop.clear()
+        total = MergeStats()
         if not self.waiting_rows:
-            return MergeStats()
-        with _Commit(self) as commit:
-            for batch in self._ram.batches:
-                self._repository.pend_batch(batch)
-            stats = self._repository.merge(
-                self.kernel, writer=commit.writer, edits=commit.edits, emit=lambda _, batch: self.emit(batch)
-            )
+            return total
+        if self._repository.pending_rows:
+            self.spill()  # a merge of rows on disk commits in several steps
+        try:
+            going = True
+            while going:
+                stats = self._merge_some(total)
+                going = stats.left > 0 and not self._stop.is_set()
+                total.left = stats.left
+        finally:
+            self._merging = None
         self.merges += 1
-        self.merged_rows += stats.rows
-        return stats
+        return total
+
+    def interrupt(self) -> None:
+        """Let a running merge stop at the end of its bucket; from any thread. Nothing when none runs."""
+        self._stop.set()
 
     def lookup(self, keys: Keys) -> tuple[Mask, Batch]:
         """(stored[n], values) of keys, apart from rows still waiting. Reads much for few: for tests and tools."""
-        return self._repository.lookup(keys)
+        self._check_open()
+        return self._repository.lookup(self._checked_keys(keys))
 
     def close(self) -> None:
         """Make waiting rows durable and let go of the directory. Opening again gives them their verdicts later."""
@@ -130,22 +201,116 @@ class Drum:
             self._release()
 
     def __enter__(self) -> Drum:
+        self._check_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is None and self._lock >= 0:
             self.merge()
             self.close()
         else:
             self._release()
 
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _add_keys(self, keys: Keys) -> None:
+        while len(keys):
+            room = min(self._keys.room, len(keys))
+            self._keys.add(keys[:room])
+            keys = keys[room:]
+            if self.waiting_rows >= self._merge_at():
+                self.merge()
+            elif not self._keys.room:
+                self.spill()
+
+    def _merge_at(self) -> int:
+        """Rows that must wait for a merge."""
+        if self.merge_rows:
+            return self.merge_rows
+        if self._ram.rows:
+            row_bytes = self._ram.nbytes / self._ram.rows
+            return cost.merge_rows(self.rows, int(self._ram.ram_bytes / row_bytes), row_bytes)
+        return cost.merge_rows(self.rows, self._keys.capacity, cost.KEY_BYTES)
+
+    def _pend(self) -> None:
+        """Hand the repository what waits here."""
+        if self._keys.rows:
+            self._repository.pend_batch(Batch({"key": self._keys.ordered()}), ordered=True)
+        for batch, op in self._ram.batches:
+            self._repository.pend_batch(batch, op)
+
+    def _merge_some(self, total: MergeStats) -> MergeStats:
+        """Merge buckets until a commit is due; adds to `total`."""
+        with _Commit(self) as commit:
+            self._pend()
+            spilled = not self._repository.ram_rows
+            before = total.buckets
+
+            def proceed(stats: MergeStats) -> bool:
+                done = before + stats.buckets
+                self._merging = max(len(self._repository.buckets), done), done
+                if self._progress is not None and self._progress(self.statistics) is False:
+                    self._stop.set()
+                return not self._stop.is_set() and not (spilled and commit.writer.bytes >= COMMIT_BYTES)
+
+            self._merging = len(self._repository.buckets), before
+            stats = self._repository.merge(
+                self.kernel, writer=commit.writer, edits=commit.edits, emit=lambda _, batch: self.emit(batch),
+                proceed=proceed,
+            )  # fmt: skip
+        self.merged_rows += stats.rows
+        for name in ("rows", "added", "written", "emitted", "buckets", "splits"):
+            setattr(total, name, getattr(total, name) + getattr(stats, name))
+        return stats
+
+    def _checked(self, keys: Keys, op: int, aux: dict[str, Column]) -> Batch:
+        if not 0 <= op <= 255:
+            raise ValueError(f"op is 0 to 255, not {op}")
+        columns: dict[str, Column] = {"key": self._checked_keys(keys)}
+        for name, column in aux.items():
+            if name == "key":
+                raise ValueError('a column cannot be named "key"')
+            if not isinstance(column, Ragged) and not (
+                isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"
+            ):
+                raise TypeError(f"column {name!r} must be a 1-d array of numbers or a Ragged, not {_kind(column)}")
+            columns[name] = column
+        batch = Batch(columns)
+        schema = self._schemas.setdefault(op, batch.schema)
+        if batch.schema != schema:
+            raise ValueError(f"every add has the same columns: {schema}, not {batch.schema}")
+        missing = [name for name in self.kernel.columns if schema.get(name, BYTES) == BYTES]
+        if missing and isinstance(self.kernel, (CheckUpdate, Update)):
+            del self._schemas[op]
+            raise ValueError(f"the kernel needs numeric columns {missing} beside the keys, given: {list(aux)}")
+        return batch
+
+    def _checked_keys(self, keys: Keys) -> Keys:
+        if not isinstance(keys, np.ndarray) or keys.dtype != np.uint64 or keys.ndim != 1:
+            raise TypeError(f"keys must be a 1-d numpy array of uint64, not {_kind(keys)}: see drum.keys_of")
+        return np.ascontiguousarray(keys)
+
+    def _check_open(self) -> None:
+        if self._lock < 0:
+            raise Closed(f"{self.path}: this drum is closed")
+
+    def _check_options(self) -> None:
+        made = self._catalog.get(_OPTIONS, {}).get("values")
+        if made is not None and made != self.values:
+            raise Incompatible(f"{self.path}: this drum was made with values={made}, not {self.values}")
+
+    def _measure(self) -> int:
+        paths = [os.path.join(self.path, name) for name in self._catalog.live_files()]
+        return sum(self.files.size(path) for path in paths)
+
     def _release(self) -> None:
-        self._pool.close()
-        self._catalog.close()
-        self.files.close(self._lock)
-        self._lock = -1
+        if self._lock >= 0:
+            self._pool.close()
+            self._catalog.close()
+            self.files.close(self._lock)
+            self._lock = -1
 
     def _load(self) -> Repository:
         return Repository(
@@ -187,9 +352,28 @@ class _Commit:
             self.writer.finish()
         else:
             self.writer.abort()
+        if drum._catalog.get(_OPTIONS) is None:
+            self.edits.set(_OPTIONS, {"values": drum.values})
         drum._catalog.commit(self.edits)
         drum._ram.clear()
+        drum._keys.clear()
         drum._pool.forget(drum._catalog.collect(written=[self.writer.name]))
+        drum._disk_bytes = drum._measure()
+
+
+def _checked_values(values: Schema) -> dict[str, str]:
+    for name, kind in values.items():
+        try:
+            fixed = kind != BYTES and name != "key" and np.dtype(kind).kind in "biuf"
+        except TypeError:
+            fixed = False
+        if not fixed:
+            raise ValueError(f"values are fixed-size numbers such as {{'n': 'i8'}}, not {{{name!r}: {kind!r}}}")
+    return dict(values)
+
+
+def _kind(what: object) -> str:
+    return f"{what.dtype}{list(what.shape)}" if isinstance(what, np.ndarray) else type(what).__name__
 
 
 def keys_of(rows: Sequence[bytes], seed: int = 0) -> Keys:

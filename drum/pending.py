@@ -12,7 +12,7 @@ import numpy as np
 from drum.bucket import PART_SHIFT
 from drum.kernels import Mask
 from drum.ragged import Batch, Schema
-from drum.segment import SegmentPool
+from drum.segment import Section, SegmentPool
 from drum.store import KEY_MAX, Slice
 
 EMIT_ROWS = 65_536
@@ -56,6 +56,7 @@ class Pending:
     file: str = ""
     section: str = ""
     batch: Batch | None = None
+    ordered: bool = False  # the batch ascends by key
     merged: int = 0  # rows that merges of some buckets have done
     edges: tuple[list[int], list[int]] | None = None  # of a batch arranged by bucket: least keys, first rows
 
@@ -65,12 +66,13 @@ class Pending:
             yield self.inside(bucket, columns)
         else:
             section = pool.section(self.file, self.section)
-            for batch in section.between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT, columns):
-                yield inside_of(batch, bucket)
+            names = list(columns)
+            for block in blocks_of(section, bucket):
+                yield inside_of(section.read(block, names), bucket, ordered=section.sorted_by == "key")
 
     def arrange(self, buckets: Sequence[Bucket]) -> None:
         """Group a batch in RAM by bucket, once, so that each of them need not look at all of it."""
-        if self.batch is None:
+        if self.batch is None or self.ordered:
             return
         least = np.array([bucket.lo for bucket in buckets], np.uint64)
         home = np.searchsorted(least, self.batch["key"], side="right") - 1
@@ -87,7 +89,7 @@ class Pending:
         if self.edges is not None:
             least, starts = self.edges
             batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
-        return inside_of(batch, bucket)
+        return inside_of(batch, bucket, self.ordered)
 
     def schema(self, pool: SegmentPool) -> Schema:
         return self.batch.schema if self.batch is not None else pool.section(self.file, self.section).schema
@@ -130,19 +132,31 @@ def wanted_blocks(
             yield slice(at + start, at + start + piece.rows), piece
         return
     section = pool.section(part.file, part.section)
-    numbers = section.blocks_between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT).tolist()
-    for number, count in zip(numbers, counts):
+    for number, count in zip(blocks_of(section, bucket), counts):
         rows = slice(at, at + count)
         at += count
         if chosen[rows].any():
-            yield rows, inside_of(section.read(number), bucket)
+            yield rows, inside_of(section.read(number), bucket, ordered=section.sorted_by == "key")
 
 
-def inside_of(batch: Batch, bucket: Bucket) -> Batch:
-    """The rows whose keys are in the bucket."""
+def blocks_of(section: Section, bucket: Bucket) -> list[int]:
+    """The blocks of a pending section that may have rows of the bucket."""
+    if section.sorted_by == "key":
+        found = section.blocks_between(bucket.lo, bucket.hi)
+    else:
+        found = section.blocks_between(bucket.lo >> PART_SHIFT, bucket.hi >> PART_SHIFT)
+    blocks: list[int] = found.tolist()
+    return blocks
+
+
+def inside_of(batch: Batch, bucket: Bucket, ordered: bool = False) -> Batch:
+    """The rows whose keys are in the bucket. ordered: they ascend by key."""
     if bucket.lo == 0 and bucket.hi == KEY_MAX:
         return batch
     keys = batch["key"]
+    if ordered:
+        start = int(np.searchsorted(keys, np.uint64(bucket.lo), side="left"))
+        return batch.slice(start, int(np.searchsorted(keys, np.uint64(bucket.hi), side="right")))
     mask = (keys >= np.uint64(bucket.lo)) & (keys <= np.uint64(bucket.hi))
     return batch if mask.all() else batch.filter(mask)
 

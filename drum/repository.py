@@ -1,19 +1,14 @@
-"""The engine: pending rows in, one sequential merge of each bucket, verdicts out.
+"""The engine's front: pending rows, the buckets and their slices, merges, and the catalogue entries that say so.
 
-Rows become pending by naming a section that holds them (or in RAM, for the coming merge). A merge reads the pending
-keys of a bucket, sorts them, looks them up in the bucket's sorted slices, lets a kernel decide, writes one new slice,
-and reads the pending rows once more, whole this time, to hand on those the kernel chose. Keys of a bucket must fit the
-RAM setting; everything else streams. A bucket whose merge would not fit is split within that merge.
-
-A merge changes memory and records what it did in `edits`; it touches no catalogue, so it may run on a thread of its
-own. It changes nothing at all when it raises. Until the caller commits the edits the merge never happened.
+Rows become pending by naming a section that holds them (or in RAM, for the coming merge); drum/merge.py does the work
+of a merge. A merge changes memory and records what it did in `edits`; it touches no catalogue, so it may run on a
+thread of its own. It changes nothing at all when it raises. Until the caller commits the edits it never happened.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -21,40 +16,19 @@ import numpy as np
 from drum.bucket import write_parts
 from drum.catalog import Catalog, Edits
 from drum.codec import BLOCK_ROWS
-from drum.kernels import Index, Kernel, Keys, Mask, Result, group_starts, sort_keys
-from drum.pending import Bucket, Outbox, Pending, joins, wanted_blocks
-from drum.ragged import Array, Batch, Column, Schema
+from drum.kernels import Kernel, Keys, Mask
+from drum.merge import Emit, MergeStats, Merging
+from drum.pending import Bucket, Pending, joins
+from drum.ragged import Batch, Schema
 from drum.segment import SegmentPool
-from drum.store import Slice, look_up, merged, pieces, range_of, rows_below, schema_of, to_rewrite, write_slice
+from drum.store import Slice, look_up, merged, range_of
 from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
-_ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
 _RAM_LEAST = 4 << 20
+_SORTED_BLOCK_ROWS = 16_384  # of waiting keys: a bucket reads the blocks at its edges whole
 
-
-@dataclass
-class MergeStats:
-    rows: int = 0  # pending rows merged
-    added: int = 0  # keys the store did not know
-    written: int = 0  # rows of slices written, rewrites included
-    emitted: int = 0
-    buckets: int = 0
-    splits: int = 0
-
-
-Emit: TypeAlias = Callable[[Bucket, Batch], None]
-
-
-@dataclass
-class _Items:
-    """The pending rows of a bucket in (op, arrival) order, before they are sorted."""
-
-    keys: Keys
-    ops: Array
-    columns: dict[str, Array]
-    counts: dict[int, list[int]]  # serial -> rows taken from each of its blocks
-    bases: dict[int, int]  # serial -> place of its first row
+Proceed: TypeAlias = Callable[[MergeStats], bool]
 
 
 class Repository:
@@ -109,13 +83,13 @@ class Repository:
             self._pending.append(part)
         self._name(edits, part)
 
-    def pend_batch(self, batch: Batch, op: int = 0) -> None:
-        """Rows become pending in RAM."""
+    def pend_batch(self, batch: Batch, op: int = 0, ordered: bool = False) -> None:
+        """Rows become pending in RAM. ordered: they are only keys, ascending without repeats."""
         if not batch.rows:
             return
         with self._lock:
             self._serial += 1
-            self._pending.append(Pending(self._serial, -1, op, batch.rows, batch=batch))
+            self._pending.append(Pending(self._serial, -1, op, batch.rows, batch=batch, ordered=ordered))
 
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
         """Pending rows in RAM become sections of `writer`, so that a commit may name them."""
@@ -144,31 +118,37 @@ class Repository:
         edits: Edits,
         emit: Emit,
         buckets: Sequence[Bucket] | None = None,
+        proceed: Proceed | None = None,
     ) -> MergeStats:
         """Merge what is pending now into all or some of `self.buckets`, in key order.
 
         emit(bucket, batch) gets the rows the kernel chose: in arrival order within the bucket (partitioned sections:
         by part, then arrival), every column of the pending section and the kernel's columns, in bounded batches.
+        Rows that are only keys come in the order of the keys when the kernel is a plain CheckUpdate.
+
+        proceed(stats) is asked before each bucket but the first; when it says no, the rest is left for another merge.
+        Between those calls `stats` says how far it is.
         """
         self.pool.adopt(writer)
         with self._lock:
             pending = list(self._pending)
             horizon = self._serial
+        chosen = [bucket for bucket in self.buckets if buckets is None or any(bucket is one for one in buckets)]
+        chosen = [bucket for bucket in chosen if pending and bucket.cursor < pending[-1].serial]
         if len(self.buckets) > 1:
             for part in pending:
                 part.arrange(self.buckets)
-        stats = MergeStats()
-        done: list[Bucket] = []
-        merged_rows: dict[int, int] = {}
-        for bucket in self.buckets:
-            if (buckets is None or any(bucket is chosen for chosen in buckets)) and pending:
-                done += self._merge_bucket(bucket.copy(), kernel, pending, horizon, writer, emit, stats, merged_rows)
-            else:
-                done.append(bucket)
-        self._apply(done, stats, merged_rows, edits)
+        job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit)
+        became: dict[int, list[Bucket]] = {}
+        for number, bucket in enumerate(chosen):
+            if number and proceed is not None and not proceed(job.stats):
+                job.stats.left = len(chosen) - number
+                break
+            became[id(bucket)] = job.bucket(bucket.copy(), pending, horizon)
+        self._apply([part for bucket in self.buckets for part in became.get(id(bucket), [bucket])], job, edits)
         if self.ram_rows:
             self.spill(writer, edits)  # rows of the buckets left out
-        return stats
+        return job.stats
 
     def scan(self, bucket: Bucket) -> Iterator[Batch]:
         """All keys of a bucket ascending, with their values."""
@@ -198,144 +178,6 @@ class Repository:
             batches.append(stored)
         return found[inverse], Batch.concat(batches).take(inverse) if self.values else Batch({})
 
-    # -- one bucket -------------------------------------------------------------------------------------------------
-
-    def _merge_bucket(
-        self, bucket: Bucket, kernel: Kernel, pending: list[Pending], horizon: int, writer: SegmentWriter, emit: Emit,
-        stats: MergeStats, merged_rows: dict[int, int],
-    ) -> list[Bucket]:  # fmt: skip
-        """Merge a bucket, or its halves when it does not fit. Returns what became of it."""
-        waiting = [part for part in pending if part.serial > bucket.cursor]
-        items = self._gather(bucket, kernel, waiting)
-        if items is None:
-            stats.splits += 1
-            halves = self._split(bucket)
-            return [
-                part
-                for half in halves
-                for part in self._merge_bucket(half, kernel, pending, horizon, writer, emit, stats, merged_rows)
-            ]
-        stats.buckets += 1
-        stats.rows += len(items.keys)
-        for serial, counts in items.counts.items():
-            merged_rows[serial] = merged_rows.get(serial, 0) + sum(counts)
-        if len(items.keys):
-            self._decide(bucket, kernel, items, waiting, writer, emit, stats)
-        bucket.cursor = horizon
-        return [bucket]
-
-    def _gather(self, bucket: Bucket, kernel: Kernel, waiting: list[Pending]) -> _Items | None:
-        """The bucket's pending keys and the kernel's columns; None when they and the store exceed the RAM setting."""
-        value_bytes = sum(np.dtype(kind).itemsize for kind in self.values.values())
-        wanted = list(dict.fromkeys(name for name in kernel.columns if name != "key"))
-        store_bytes = sum(part.rows for part in bucket.slices) * (8 + value_bytes)
-        room = self.ram_bytes - store_bytes
-        rows = 0
-        found: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in wanted}
-        kinds: dict[str, str] = {}
-        keys: list[Keys] = []
-        ops: list[tuple[int, int]] = []
-        counts: dict[int, list[int]] = {}
-        bases: dict[int, int] = {}
-        for part in sorted(waiting, key=lambda part: (part.op, part.serial)):
-            schema = part.schema(self.pool)
-            here = [name for name in wanted if name in schema]
-            kinds.update({name: schema[name] for name in here})
-            counts[part.serial], bases[part.serial] = [], rows
-            for batch in part.blocks(self.pool, bucket, ["key", *here]):
-                counts[part.serial].append(batch.rows)
-                if not batch.rows:
-                    continue
-                keys.append(batch["key"])
-                for name in here:
-                    found[name].append((rows, rows + batch.rows, batch[name]))
-                rows += batch.rows
-                width = sum(column[0][2].itemsize for column in found.values() if column)
-                if rows * (_ROW_BYTES + 3 * width + 3 * value_bytes) > room and rows > 1 and bucket.lo < bucket.hi:
-                    return None
-            ops.append((part.op, rows - bases[part.serial]))
-        columns = {name: _spread(name, kinds.get(name), parts, rows) for name, parts in found.items()} if rows else {}
-        return _Items(
-            keys=np.concatenate(keys) if keys else np.empty(0, np.uint64),
-            ops=np.repeat(np.array([op for op, _ in ops], np.uint8), [count for _, count in ops]),
-            columns=columns, counts=counts, bases=bases,
-        )  # fmt: skip
-
-    def _split(self, bucket: Bucket) -> tuple[Bucket, Bucket]:
-        """Two halves of a bucket's range that share its slices."""
-        middle = (bucket.lo + bucket.hi) // 2 + 1
-        low, high = bucket.copy(), bucket.copy()
-        low.hi, high.lo = middle - 1, middle
-        low.slices, high.slices = [], []
-        for part in bucket.slices:
-            section = part.open(self.pool)
-            below = rows_below(section, middle) - rows_below(section, bucket.lo)
-            if below:
-                low.slices.append(Slice(part.file, part.section, below))
-            if part.rows - below:
-                high.slices.append(Slice(part.file, part.section, part.rows - below))
-        return low, high
-
-    def _decide(
-        self, bucket: Bucket, kernel: Kernel, items: _Items, waiting: list[Pending], writer: SegmentWriter, emit: Emit,
-        stats: MergeStats,
-    ) -> None:  # fmt: skip
-        begin = getattr(kernel, "begin", None)
-        if begin is not None:
-            begin(bucket)
-        ordered, order = sort_keys(items.keys)
-        items.keys = ordered[:0]  # the largest arrays go as soon as they are not needed
-        starts = group_starts(ordered)
-        keys = ordered[starts[:-1]]
-        found, stored = look_up(self.pool, bucket.slices, self.values, keys)
-        seen: dict[str, Column] = {"key": ordered, "op": items.ops[order]}
-        seen.update({name: column[order] for name, column in items.columns.items()})
-        result = kernel(found, stored, Batch(seen), starts)
-        stats.added += int(np.count_nonzero(result.write & ~found))
-        self._store(bucket, keys, result, writer, stats)
-        del seen, ordered, stored, found, keys, starts
-        self._emit(bucket, items, order, result, waiting, emit, stats)
-
-    def _store(self, bucket: Bucket, keys: Keys, result: Result, writer: SegmentWriter, stats: MergeStats) -> None:
-        """Write what the kernel decided as the newest slice, together with those slices whose turn has come."""
-        fresh = Batch({"key": keys, **{name: result.values[name] for name in self.values}}).filter(result.write)
-        if not fresh.rows:
-            return
-        count = to_rewrite([*(part.rows for part in bucket.slices), fresh.rows])
-        old = bucket.slices[len(bucket.slices) - (count - 1) :]
-        name = f"{self.name}.slice.{len(writer.sections)}"
-        out = writer.section(name, schema_of(self.values), sorted_by="key")
-        sources = [pieces(fresh), *(range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(old))]
-        rows = write_slice(out, merged(sources))
-        stats.written += rows
-        bucket.slices = [*bucket.slices[: len(bucket.slices) - len(old)], Slice(writer.name, name, rows)]
-
-    def _emit(
-        self, bucket: Bucket, items: _Items, order: Index, result: Result, waiting: list[Pending], emit: Emit,
-        stats: MergeStats,
-    ) -> None:  # fmt: skip
-        """Read the pending rows again, whole, and hand on the chosen ones in arrival order."""
-        chosen = np.zeros(len(order), dtype=bool)
-        chosen[order] = result.emit
-        if not chosen.any():
-            return
-        columns: dict[str, Array] = {}
-        for name, column in result.columns.items():
-            columns[name] = np.empty_like(column)
-            columns[name][order] = column
-        out = Outbox(lambda batch: emit(bucket, batch))
-        for part in sorted(waiting, key=lambda part: part.serial):
-            at = items.bases[part.serial]
-            counts = items.counts[part.serial]
-            if not chosen[at : at + sum(counts)].any():
-                continue  # not even its keys are read again
-            for rows, batch in wanted_blocks(part, self.pool, bucket, counts, chosen, at):
-                mask = chosen[rows]
-                picked = batch if mask.all() else batch.filter(mask)
-                out.add(picked.with_(**{name: column[rows][mask] for name, column in columns.items()}))
-        out.flush()
-        stats.emitted += out.rows
-
     # -- where its sections are ---------------------------------------------------------------------------------------
 
     def places(self) -> Iterator[Place]:
@@ -362,7 +204,7 @@ class Repository:
 
     # -- bookkeeping ------------------------------------------------------------------------------------------------
 
-    def _apply(self, done: list[Bucket], stats: MergeStats, merged_rows: dict[int, int], edits: Edits) -> None:
+    def _apply(self, done: list[Bucket], job: Merging, edits: Edits) -> None:
         """The merge has succeeded: make it so in memory, and say so in the edits."""
         before = {id(bucket): bucket for bucket in self.buckets}
         for bucket in done:
@@ -370,14 +212,14 @@ class Repository:
                 edits.set(f"{self.prefix}bucket/{bucket.lo:016x}", bucket.to_json())
         with self._lock:
             self.buckets = done
-            self.rows += stats.added
+            self.rows += job.stats.added
             passed = min(bucket.cursor for bucket in done)
             left = []
             for part in self._pending:
-                part.merged += merged_rows.get(part.serial, 0)
+                part.merged += job.merged_rows.get(part.serial, 0)
                 if part.serial > passed:
                     left.append(part)
-                    if part.batch is None and part.serial in merged_rows:
+                    if part.batch is None and part.serial in job.merged_rows:
                         self._name(edits, part)
                 elif part.batch is None:
                     edits.remove(f"{self.prefix}pend/{part.serial:012d}")
@@ -398,7 +240,13 @@ class Repository:
         batches = [part.batch for part in group if part.batch is not None]
         rows = sum(batch.rows for batch in batches)
         name = f"{self.name}.pend.{len(writer.sections)}"
-        if rows > BLOCK_ROWS:
+        if all(part.ordered for part in group):
+            out = writer.section(name, batches[0].schema, sorted_by="key", block_rows=_SORTED_BLOCK_ROWS)
+            keys: Keys = np.concatenate([batch["key"] for batch in batches])
+            keys.sort(kind="stable")
+            out.append(Batch({"key": keys}))
+            out.end()
+        elif rows > BLOCK_ROWS:
             write_parts(writer, name, batches)
         else:
             out = writer.section(name, batches[0].schema)
@@ -407,14 +255,3 @@ class Repository:
             out.end()
         last = group[-1]
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
-
-
-def _spread(name: str, kind: str | None, parts: list[tuple[int, int, Array]], rows: int) -> Array:
-    """A column of all rows from those sections that have it; zero elsewhere. kind: its dtype, None: no section has it,
-    in whatever bucket its rows are."""
-    if kind is None:
-        raise KeyError(f"the kernel wants column {name!r}, which no pending section has")
-    column = np.zeros(rows, np.dtype(kind))
-    for start, stop, values in parts:
-        column[start:stop] = values
-    return column

@@ -198,7 +198,11 @@ class Segment:
         header = self.file.pread(len(HEADER), 0)
         if header != HEADER:
             wrong = next(i for i, (a, b) in enumerate(zip(header, HEADER, strict=True)) if a != b)
-            what = "not a segment (magic)" if wrong < len(MAGIC) else f"segment version is not {VERSION}"
+            what = (
+                "not a segment (magic)"
+                if wrong < len(MAGIC)
+                else f"segment version is {header[8]}, this program reads {VERSION}"
+            )
             raise Damaged(self.path, wrong, what)
         start = max(0, size - _TAIL_BYTES)
         tail = self.file.pread(size - start, start)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drum.kernels import Keys, Mask, match
-from drum.ragged import Array, Batch, Schema
+from drum.keyset import absent, is_in, united
+from drum.ragged import Batch, Schema
 from drum.segment import Section, SegmentPool
 from drum.writer import SectionWriter
 
@@ -49,11 +50,15 @@ def look_up(pool: SegmentPool, slices: Sequence[Slice], values: Schema, keys: Ke
 
     slices: oldest first. Without values any slice will do, so the largest goes first and spares the others the work.
     """
+    if not values:
+        new = keys
+        for part in sorted(slices, key=lambda part: -part.rows):
+            new = absent(part.open(pool), new)
+        return ~is_in(keys, new), Batch({})
     found = np.zeros(len(keys), dtype=bool)
     stored = zeros(values, len(keys))
-    order = list(reversed(slices)) if values else sorted(slices, key=lambda part: -part.rows)
     open_keys, places = keys, np.arange(len(keys))  # what is still looked for, and where it stands in `keys`
-    for part in order:
+    for part in reversed(slices):
         if not len(open_keys):
             break
         section = part.open(pool)
@@ -155,10 +160,7 @@ def _newest(parts: list[Batch]) -> Batch:
     if len(parts) == 1:
         return parts[0]
     if len(parts[0].columns) == 1:
-        keys: Array = np.concatenate([part["key"] for part in parts])
-        keys.sort(kind="stable")
-        fresh = keys[1:] != keys[:-1]
-        return Batch({"key": keys if fresh.all() else keys[np.concatenate(([True], fresh))]})
+        return Batch({"key": united([part["key"] for part in parts])})
     batch = Batch.concat(parts)
     order = np.argsort(batch["key"], kind="stable")
     ordered = batch["key"][order]

@@ -22,6 +22,7 @@ from drum.codec import (
     ChunkRecord,
     directory_checksum,
     encode,
+    encode_sorted,
     raw_bytes,
 )
 from drum.files import Files, OpenFile, Path
@@ -245,6 +246,11 @@ class SectionWriter:
 
     def _cuts(self, batch: Batch) -> Iterator[tuple[int, int]]:
         """Row ranges of blocks."""
+        if not any(isinstance(column, Ragged) for column in batch.columns.values()):
+            step = max(1, min(self.block_rows, BLOCK_BYTES // max(self._row_bytes, 1)))
+            for start in range(0, batch.rows, step):
+                yield start, min(start + step, batch.rows)
+            return
         ends = np.arange(1, batch.rows + 1, dtype=np.int64) * self._row_bytes
         for column in batch.columns.values():
             if isinstance(column, Ragged):
@@ -259,10 +265,14 @@ class SectionWriter:
     def _block(self, batch: Batch, lo: int, hi: int) -> None:
         pieces, chunks = [], []
         offset = self.writer.bytes
-        for column in batch.columns.values():
-            raw = raw_bytes(column)
-            data, encoding = encode(raw, self.writer.compressor)
-            chunks.append((offset, len(data), len(raw), xxhash.xxh3_64_intdigest(data), encoding))
+        for name, column in batch.columns.items():
+            if name == self.sorted_by and self.schema[name] == "u8":
+                assert not isinstance(column, Ragged)
+                (data, encoding), length = encode_sorted(column), column.nbytes
+            else:
+                raw = raw_bytes(column)
+                (data, encoding), length = encode(raw, self.writer.compressor), len(raw)
+            chunks.append((offset, len(data), length, xxhash.xxh3_64_intdigest(data), encoding))
             pieces.append(data)
             offset += len(data)
         self.writer.put(pieces)

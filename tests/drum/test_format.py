@@ -16,10 +16,10 @@ from drum import BYTES, Batch, Ragged
 
 def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:
     """section -> blocks -> column -> values."""
-    assert data[:16] == b"drumseg\n" + struct.pack("<II", 1, 0)
+    assert data[:16] == b"drumseg\n" + struct.pack("<II", 2, 0)
     assert data[-8:] == b"drumend\n"
     start, length, sections, version, checksum = struct.unpack("<QQIIQ", data[-40:-8])
-    assert version == 1
+    assert version == 2
     assert start + length == len(data) - 40
     directory = data[start : start + length]
     assert xxhash.xxh3_64_intdigest(directory + data[-40:-16]) == checksum
@@ -42,6 +42,8 @@ def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:
                 assert xxhash.xxh3_64_intdigest(chunk) == checksum
                 if encoding == 1:
                     chunk = zstandard.ZstdDecompressor().decompress(chunk)
+                if encoding == 2:
+                    chunk = unpacked(chunk, rows)
                 assert len(chunk) == raw
                 columns[name] = values(chunk, kind, rows)
             out[head["name"]].append(columns)
@@ -50,6 +52,20 @@ def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:
     assert at == len(directory)
     assert covered == start, "chunks fill the file, nothing lies between them"
     return out
+
+
+def unpacked(chunk: bytes, rows: int) -> bytes:
+    high, bits = struct.unpack_from("<II", chunk)
+    groups = (rows + 7) // 8
+    lows = struct.unpack_from(f"<{rows}I", chunk, 8 + groups * bits)
+    assert len(chunk) == 8 + groups * bits + 4 * rows
+    keys = []
+    for row in range(rows):
+        lane, group = divmod(row, groups)
+        number = int.from_bytes(chunk[8 + group * bits : 8 + (group + 1) * bits], "little")
+        high += number >> (lane * bits) & ((1 << bits) - 1)
+        keys.append(high << 32 | lows[row])
+    return struct.pack(f"<{rows}Q", *keys)
 
 
 def values(chunk: bytes, kind: str, rows: int) -> list[object]:
@@ -72,12 +88,18 @@ def test_a_segment_is_read_by_the_book(tmp_path: Path) -> None:
         turn.writer.section("a", {"key": "u8", "label": "u1", "url": BYTES}).append(batch, labels=labels)
         turn.writer.section("empty", {"key": "u8"})
         turn.writer.section("b", {"key": "u8"}).append(batch.select(["key"]))
+        ascending = np.sort(batch["key"])
+        for name, keys in (("few", ascending[:63]), ("far", ascending[:100]), ("near", ascending >> np.uint64(20))):
+            turn.writer.section(name, {"key": "u8"}, sorted_by="key").append(Batch({"key": keys}))
     read = read_segment((tmp_path / turn.writer.name).read_bytes())
     order = np.argsort(labels, kind="stable")
     rows = [row for block in read["a"] for row in zip(*block.values())]
     assert rows == rows_of(batch.take(order))
     assert [key for block in read["b"] for key in block["key"]] == batch["key"].tolist()
     assert read["empty"] == []
+    assert [key for block in read["near"] for key in block["key"]] == (ascending >> np.uint64(20)).tolist()
+    assert [key for block in read["few"] for key in block["key"]] == ascending[:63].tolist()
+    assert [key for block in read["far"] for key in block["key"]] == ascending[:100].tolist()
 
 
 def test_a_catalogue_is_read_by_the_book(tmp_path: Path) -> None:

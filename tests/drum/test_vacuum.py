@@ -95,7 +95,8 @@ def test_repository_and_fifo_go_on_after_a_move_and_a_reopening(tmp_path: Path) 
                     CheckUpdate(), writer=writer, edits=edits, emit=lambda _, b: emitted.extend(b["key"].tolist())
                 )
             queue.put(writer, edits, Batch({"key": keys, "due": np.arange(100, dtype=np.uint32)}))
-            writer.section("ballast", SCHEMA).append(Batch({"key": keys.repeat(100) * keys[1]}))  # dead at once
+            ballast = np.random.default_rng(turn).integers(0, 2**64, 1000, dtype=np.uint64)
+            writer.section("ballast", SCHEMA).append(Batch({"key": ballast}))  # dead at once
             holders = [seen, queue]
             moves = run_vacuum(pool, writer, holders)
         for holder in holders:

@@ -1,0 +1,270 @@
+"""One merge, bucket by bucket: pending keys in, the stored ones beside them, a kernel's answer out.
+
+A bucket's pending keys are sorted and looked up in its slices, the kernel decides, one new slice is written, and the
+pending rows are read once more, whole this time, to hand on those the kernel chose. A bucket that would not fit the RAM
+setting is split within its merge. Where rows are nothing but keys and only new ones count, all of it is arithmetic on
+sorted arrays (drum/keyset.py): no order, no groups, no second reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
+from drum.keyset import absent, compact
+from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, wanted_blocks
+from drum.ragged import Array, Batch, Column, Schema
+from drum.segment import SegmentPool
+from drum.store import (
+    Slice,
+    look_up,
+    merged,
+    pieces,
+    range_of,
+    rows_below,
+    schema_of,
+    to_rewrite,
+    write_slice,
+)
+from drum.writer import SegmentWriter
+
+_ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
+_KEY_BYTES = 32  # the same where rows are only keys
+
+Emit: TypeAlias = Callable[[Bucket, Batch], None]
+
+
+@dataclass
+class MergeStats:
+    rows: int = 0  # pending rows merged
+    added: int = 0  # keys the store did not know
+    written: int = 0  # rows of slices written, rewrites included
+    emitted: int = 0
+    buckets: int = 0
+    splits: int = 0
+    left: int = 0  # buckets not reached because the merge was told to stop
+
+
+@dataclass
+class _Items:
+    """The pending rows of a bucket in (op, arrival) order, before they are sorted."""
+
+    keys: Keys
+    ops: Array
+    columns: dict[str, Array]
+    counts: dict[int, list[int]]  # serial -> rows taken from each of its blocks
+    bases: dict[int, int]  # serial -> place of its first row
+
+
+@dataclass
+class Merging:
+    """What is the same for all buckets of a merge, and what has become of them."""
+
+    name: str
+    pool: SegmentPool
+    values: Schema
+    ram_bytes: int
+    kernel: Kernel
+    writer: SegmentWriter
+    emit: Emit
+    stats: MergeStats = field(default_factory=MergeStats)
+    merged_rows: dict[int, int] = field(default_factory=dict)  # serial -> rows done
+
+    def bucket(self, bucket: Bucket, pending: list[Pending], horizon: int) -> list[Bucket]:
+        """Merge a bucket, or its halves when it does not fit. Returns what became of it."""
+        waiting = [part for part in pending if part.serial > bucket.cursor]
+        if self._only_keys(waiting):
+            fits = self._merge_keys(bucket, waiting)
+        else:
+            fits = self._merge_rows(bucket, waiting)
+        if not fits:
+            self.stats.splits += 1
+            return [part for half in self._split(bucket) for part in self.bucket(half, pending, horizon)]
+        self.stats.buckets += 1
+        bucket.cursor = horizon
+        return [bucket]
+
+    def _room(self, bucket: Bucket) -> int:
+        """Bytes for pending rows: the RAM setting without what the store would take, so that buckets grow in number
+        with the store and a merge of one stays short."""
+        return self.ram_bytes - sum(part.rows for part in bucket.slices) * (8 + self._value_bytes())
+
+    def _value_bytes(self) -> int:
+        return sum(np.dtype(kind).itemsize for kind in self.values.values())
+
+    # -- rows that are only keys --------------------------------------------------------------------------------------
+
+    def _only_keys(self, waiting: list[Pending]) -> bool:
+        return (
+            type(self.kernel) is CheckUpdate
+            and self.kernel.ignores_repeats
+            and not self.values
+            and all(list(part.schema(self.pool)) == ["key"] for part in waiting)
+        )
+
+    def _merge_keys(self, bucket: Bucket, waiting: list[Pending]) -> bool:
+        """Hand on the new keys, ascending, and store them. False when the bucket does not fit."""
+        room = self._room(bucket)
+        parts: list[Keys] = []
+        counts: dict[int, int] = {}
+        for part in waiting:
+            counts[part.serial] = 0
+            for batch in part.blocks(self.pool, bucket, ["key"]):
+                parts.append(batch["key"])
+                counts[part.serial] += batch.rows
+            rows = sum(counts.values())
+            if rows * _KEY_BYTES > room and rows > 1 and bucket.lo < bucket.hi:
+                return False
+        self._count(counts)
+        if not sum(counts.values()):
+            return True
+        if len(parts) == 1 and waiting[0].ordered:
+            keys = parts[0]
+        else:
+            keys = np.concatenate(parts)
+            keys = keys[: compact(keys)]
+        del parts
+        for piece in sorted(bucket.slices, key=lambda piece: -piece.rows):  # the largest first spares the others work
+            keys = absent(piece.open(self.pool), keys)
+        self.stats.added += len(keys)
+        self._store(bucket, Batch({"key": keys}))
+        for start in range(0, len(keys), EMIT_ROWS):
+            self.emit(bucket, Batch({"key": keys[start : start + EMIT_ROWS].copy()}))
+        self.stats.emitted += len(keys)
+        return True
+
+    def _count(self, counts: dict[int, int]) -> None:
+        for serial, rows in counts.items():
+            self.stats.rows += rows
+            self.merged_rows[serial] = self.merged_rows.get(serial, 0) + rows
+
+    # -- whole rows ---------------------------------------------------------------------------------------------------
+
+    def _merge_rows(self, bucket: Bucket, waiting: list[Pending]) -> bool:
+        """Let the kernel decide. False when the bucket does not fit."""
+        items = self._gather(bucket, waiting)
+        if items is None:
+            return False
+        self._count({serial: sum(counts) for serial, counts in items.counts.items()})
+        if len(items.keys):
+            self._decide(bucket, items, waiting)
+        return True
+
+    def _gather(self, bucket: Bucket, waiting: list[Pending]) -> _Items | None:
+        """The bucket's pending keys and the kernel's columns; None when they and the store exceed the RAM setting."""
+        wanted = list(dict.fromkeys(name for name in self.kernel.columns if name != "key"))
+        value_bytes, room = self._value_bytes(), self._room(bucket)
+        rows = 0
+        found: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in wanted}
+        kinds: dict[str, str] = {}
+        keys: list[Keys] = []
+        ops: list[tuple[int, int]] = []
+        counts: dict[int, list[int]] = {}
+        bases: dict[int, int] = {}
+        for part in sorted(waiting, key=lambda part: (part.op, part.serial)):
+            schema = part.schema(self.pool)
+            here = [name for name in wanted if name in schema]
+            kinds.update({name: schema[name] for name in here})
+            counts[part.serial], bases[part.serial] = [], rows
+            for batch in part.blocks(self.pool, bucket, ["key", *here]):
+                counts[part.serial].append(batch.rows)
+                if not batch.rows:
+                    continue
+                keys.append(batch["key"])
+                for name in here:
+                    found[name].append((rows, rows + batch.rows, batch[name]))
+                rows += batch.rows
+                width = sum(column[0][2].itemsize for column in found.values() if column)
+                if rows * (_ROW_BYTES + 3 * width + 3 * value_bytes) > room and rows > 1 and bucket.lo < bucket.hi:
+                    return None
+            ops.append((part.op, rows - bases[part.serial]))
+        columns = {name: _spread(name, kinds.get(name), parts, rows) for name, parts in found.items()} if rows else {}
+        return _Items(
+            keys=np.concatenate(keys) if keys else np.empty(0, np.uint64),
+            ops=np.repeat(np.array([op for op, _ in ops], np.uint8), [count for _, count in ops]),
+            columns=columns, counts=counts, bases=bases,
+        )  # fmt: skip
+
+    def _split(self, bucket: Bucket) -> tuple[Bucket, Bucket]:
+        """Two halves of a bucket's range that share its slices."""
+        middle = (bucket.lo + bucket.hi) // 2 + 1
+        low, high = bucket.copy(), bucket.copy()
+        low.hi, high.lo = middle - 1, middle
+        low.slices, high.slices = [], []
+        for part in bucket.slices:
+            section = part.open(self.pool)
+            below = rows_below(section, middle) - rows_below(section, bucket.lo)
+            if below:
+                low.slices.append(Slice(part.file, part.section, below))
+            if part.rows - below:
+                high.slices.append(Slice(part.file, part.section, part.rows - below))
+        return low, high
+
+    def _decide(self, bucket: Bucket, items: _Items, waiting: list[Pending]) -> None:
+        begin = getattr(self.kernel, "begin", None)
+        if begin is not None:
+            begin(bucket)
+        ordered, order = sort_keys(items.keys)
+        items.keys = ordered[:0]  # the largest arrays go as soon as they are not needed
+        starts = group_starts(ordered)
+        keys = ordered[starts[:-1]]
+        found, stored = look_up(self.pool, bucket.slices, self.values, keys)
+        seen: dict[str, Column] = {"key": ordered, "op": items.ops[order]}
+        seen.update({name: column[order] for name, column in items.columns.items()})
+        result = self.kernel(found, stored, Batch(seen), starts)
+        self.stats.added += int(np.count_nonzero(result.write & ~found))
+        fresh = Batch({"key": keys, **{name: result.values[name] for name in self.values}})
+        self._store(bucket, fresh.filter(result.write))
+        del seen, ordered, stored, found, keys, starts, fresh
+        self._emit(bucket, items, order, result, waiting)
+
+    def _store(self, bucket: Bucket, fresh: Batch) -> None:
+        """Write what is to be stored as the newest slice, together with those slices whose turn has come."""
+        if not fresh.rows:
+            return
+        count = to_rewrite([*(part.rows for part in bucket.slices), fresh.rows])
+        old = bucket.slices[len(bucket.slices) - (count - 1) :]
+        name = f"{self.name}.slice.{len(self.writer.sections)}"
+        out = self.writer.section(name, schema_of(self.values), sorted_by="key")
+        sources = [pieces(fresh), *(range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(old))]
+        rows = write_slice(out, merged(sources))
+        self.stats.written += rows
+        bucket.slices = [*bucket.slices[: len(bucket.slices) - len(old)], Slice(self.writer.name, name, rows)]
+
+    def _emit(self, bucket: Bucket, items: _Items, order: Index, result: Result, waiting: list[Pending]) -> None:
+        """Read the pending rows again, whole, and hand on the chosen ones in arrival order."""
+        chosen = np.zeros(len(order), dtype=bool)
+        chosen[order] = result.emit
+        if not chosen.any():
+            return
+        columns: dict[str, Array] = {}
+        for name, column in result.columns.items():
+            columns[name] = np.empty_like(column)
+            columns[name][order] = column
+        out = Outbox(lambda batch: self.emit(bucket, batch))
+        for part in sorted(waiting, key=lambda part: part.serial):
+            at = items.bases[part.serial]
+            counts = items.counts[part.serial]
+            if not chosen[at : at + sum(counts)].any():
+                continue  # not even its keys are read again
+            for rows, batch in wanted_blocks(part, self.pool, bucket, counts, chosen, at):
+                mask = chosen[rows]
+                picked = batch if mask.all() else batch.filter(mask)
+                out.add(picked.with_(**{name: column[rows][mask] for name, column in columns.items()}))
+        out.flush()
+        self.stats.emitted += out.rows
+
+
+def _spread(name: str, kind: str | None, parts: list[tuple[int, int, Array]], rows: int) -> Array:
+    """A column of all rows from those sections that have it; zero elsewhere. kind: its dtype, None: no section has it,
+    in whatever bucket its rows are."""
+    if kind is None:
+        raise KeyError(f"the kernel wants column {name!r}, which no pending section has")
+    column = np.zeros(rows, np.dtype(kind))
+    for start, stop, values in parts:
+        column[start:stop] = values
+    return column

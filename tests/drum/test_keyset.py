@@ -1,0 +1,93 @@
+"""Arithmetic on sorted keys agrees with sets; packed keys come back as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drum_support import Desk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drum import Batch, Damaged, Files, Segment
+from drum.codec import RAW, STEPS, decode_sorted, encode_sorted
+from drum.keyset import absent, compact, is_in, minus, united
+
+key = st.one_of(st.integers(0, 60), st.integers(2**64 - 30, 2**64 - 1), st.integers(0, 2**64 - 1))
+some = st.sets(key, max_size=80)
+
+
+def array(keys: set[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.array(sorted(keys), np.uint64)
+
+
+@settings(max_examples=300)
+@given(a=some, b=some, c=st.lists(key, max_size=100), thin=st.sampled_from([1, 40]))
+def test_arithmetic_is_that_of_sets(a: set[int], b: set[int], c: list[int], thin: int) -> None:
+    a = set(sorted(a)[::thin])
+    assert minus(array(a), array(b)).tolist() == sorted(a - b)
+    assert minus(array(b), array(a)).tolist() == sorted(b - a)
+    assert united([array(a), array(b), array(set(c))]).tolist() == sorted(a | b | set(c))
+    assert is_in(array(a | b), array(b)).tolist() == [key in b for key in sorted(a | b)]
+    keys = np.array(c, np.uint64)
+    assert keys[: compact(keys)].tolist() == sorted(set(c))
+
+
+def test_many_keys_are_compacted_piece_by_piece() -> None:
+    rng = np.random.default_rng(1)
+    for spread in (1000, 50_000, 10**6, 2**64 - 1):
+        keys = rng.integers(0, spread, 200_000, dtype=np.uint64)
+        expected = np.unique(keys)
+        assert np.array_equal(keys[: compact(keys)], expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(stored=st.sets(key, min_size=1, max_size=300), asked=some, block_rows=st.sampled_from([1, 7, 100]))
+def test_absent_keys_of_a_section(
+    tmp_path_factory: pytest.TempPathFactory, stored: set[int], asked: set[int], block_rows: int
+) -> None:
+    desk = Desk(tmp_path_factory.mktemp("absent"))
+    with desk.turn() as turn:
+        out = turn.writer.section("s", {"key": "u8"}, sorted_by="key", block_rows=block_rows)
+        out.append(Batch({"key": array(stored)}))
+        assert absent(out.end(), array(asked)).tolist() == sorted(asked - stored)
+
+
+@settings(max_examples=200)
+@given(rows=st.integers(0, 300), bits=st.integers(0, 64), base=st.integers(0, 2**64 - 1), seed=st.integers(0, 2**32))
+def test_packed_keys_come_back(rows: int, bits: int, base: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    high = min(2**64 - 1, base + 2**bits - 1)
+    keys = np.sort(rng.integers(base, high, rows, dtype=np.uint64, endpoint=True))
+    data, encoding = encode_sorted(keys)
+    if encoding == RAW:
+        assert data == keys.tobytes()
+        return
+    assert encoding == STEPS
+    assert len(data) < 8 * rows
+    assert decode_sorted(data, rows).tolist() == keys.tolist()
+    for wrong in (data[:-1], data + b"\0", data[:3], b""):
+        with pytest.raises(ValueError, match="packed keys"):
+            decode_sorted(wrong, rows)
+
+
+@pytest.mark.parametrize(("rows", "least", "most"), [(20_000_000, 5.4, 5.6), (10**8, 5.0, 5.2), (10**9, 4.7, 4.8)])
+def test_hashed_keys_of_a_large_store_take_five_bytes(rows: int, least: float, most: float) -> None:
+    """One block's share of the key space, as dense as in a store of so many keys."""
+    spread = 2**64 * 65_536 // rows
+    data, encoding = encode_sorted(np.sort(np.random.default_rng(1).integers(0, spread, 65_536, dtype=np.uint64)))
+    assert encoding == STEPS
+    assert least < len(data) / 65_536 < most
+
+
+def test_a_section_of_another_version_is_refused(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    with desk.turn(keep=True) as turn:
+        turn.writer.section("s", {"key": "u8"}).append(Batch({"key": array({1, 2})}))
+    path = tmp_path / turn.writer.name
+    data = bytearray(path.read_bytes())
+    data[8] = 1
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match="version is 1, this program reads 2"):
+        Segment.open(Files(), path)
