@@ -199,6 +199,11 @@ class Sites:
         """Whatever names sections here (drum.vacuum)."""
         return [self._pairs, self._sites, self._queues, self._deferred]
 
+    @property
+    def drums(self) -> list[Repository]:
+        """What it is made of: the distinct pairs of sites, and the sites' records."""
+        return [self._pairs, self._sites]
+
     def check(self) -> None:
         """LedgerError unless every URL merged is queued, deferred, drained or excluded. Cheap: call at each commit."""
         found = self.queued_rows + self.deferred_rows + self.drained + self.excluded

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, NoReturn
 from irlcrawl import __version__, verbs
 from irlcrawl.config import Config, ConfigError, Key, apply, keys, parse_value
 from irlcrawl.job import ExitCode, JobError
+from irlcrawl.upkeep import verbs as upkeep_verbs
 from irlcrawl.watch import verbs as watch_verbs
 from irlcrawl.watch.control import ControlError
 
 DEPENDENCIES = (
     "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy", "protego",
-    "publicsuffixlist", "rich", "selectolax", "url-py", "uvloop", "xxhash", "zstandard",
+    "publicsuffixlist", "rich", "selectolax", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 
 COMMON = {
@@ -204,6 +205,21 @@ def _why_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
+def _check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="a JSON object a finding")
+
+
+def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    _check_arguments(parser)
+
+
+def _verify_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or archives")
+    _check_arguments(parser)
+
+
 def _crawl(args: argparse.Namespace) -> int:
     return verbs.crawl(args, apply_options)
 
@@ -237,5 +253,13 @@ VERBS = {
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
         _get_arguments, verbs.get,
+    ),
+    "fsck": Verb(
+        "%(prog)s JOB [--json] [--quiet]", "check every file of a crawl, and that they belong together",
+        _fsck_arguments, upkeep_verbs.fsck,
+    ),
+    "verify": Verb(
+        "%(prog)s JOB|FILE ... [--json] [--quiet]", "check archives alone: records, digests, units",
+        _verify_arguments, upkeep_verbs.verify,
     ),
 }  # fmt: skip

@@ -26,7 +26,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +109,7 @@ class RulesLog:
     def __init__(self, files: Files, state_dir: str, stream: int) -> None:
         self._files = files
         self._stream = stream
-        self._path = os.path.join(state_dir, _log_name(stream))
+        self._path = os.path.join(state_dir, rules_log_name(stream))
         self._handle: int | None = None
         self._offset = 0
         self._synced = True
@@ -143,7 +143,7 @@ class RulesLog:
     def read(files: Files, state_dir: str, pointer: Sequence[int]) -> bytes:
         """The text a pointer names. Damaged when it is not there as it was written; OSError."""
         log, offset, length = pointer
-        path = os.path.join(state_dir, _log_name(log))
+        path = os.path.join(state_dir, rules_log_name(log))
         handle = files.open(path)
         try:
             record = files.pread(handle, _RECORD.size + length, offset)
@@ -154,6 +154,28 @@ class RulesLog:
             raise Damaged(path, offset, f"no robots.txt text of {length} bytes here")
         return text
 
+    @staticmethod
+    def texts(files: Files, path: str) -> Iterator[tuple[bytes, int]]:
+        """(text, where its record ends) of a log, in order; one that a crash cut short is none. Damaged; OSError."""
+        handle = files.open(path)
+        try:
+            at, size = 0, files.size(handle)
+            while at + _RECORD.size <= size:
+                length, checksum = _RECORD.unpack(files.pread(handle, _RECORD.size, at))
+                if at + _RECORD.size + length > size:
+                    return
+                text = files.pread(handle, length, at + _RECORD.size)
+                if xxhash.xxh3_64_intdigest(text) != checksum:
+                    raise Damaged(path, at, "a robots.txt text with a wrong checksum")
+                at += _RECORD.size + length
+                yield text, at
+        finally:
+            files.close(handle)
+
+    @staticmethod
+    def end_of(offset: int, length: int) -> int:
+        """Where the record of a pointer ends in its log."""
+        return offset + _RECORD.size + length
 
     @staticmethod
     def drop_old(files: Files, state_dir: str, before: float) -> list[str]:
@@ -168,7 +190,7 @@ class RulesLog:
         return old
 
 
-def _log_name(stream: int) -> str:
+def rules_log_name(stream: int) -> str:
     return f"robots-{stream:04d}.log"
 
 

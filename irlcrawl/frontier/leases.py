@@ -94,6 +94,18 @@ class LeaseLog:
         self.close()
 
     @staticmethod
+    def check(files: Files, path: str | os.PathLike[str]) -> int | None:
+        """The offset of the first thing in a log that is not as it was written; a torn last row is none."""
+        data = files.read(path)
+        header = data[: _HEADER.size]
+        if len(header) < _HEADER.size or _HEADER.unpack(header)[2] != xxhash.xxh32_intdigest(header[: -_CHECK.size]):
+            return 0
+        for at in range(_HEADER.size, len(data) - _ROW_BYTES + 1, _ROW_BYTES):
+            if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(data[at + _CHECK.size : at + _ROW_BYTES]):
+                return at
+        return None
+
+    @staticmethod
     def read(files: Files, path: str | os.PathLike[str]) -> Found:
         """The log of an existing crawl. A torn last row is a lease that was never sent."""
         if not files.exists(path):

@@ -27,12 +27,12 @@ from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.config import load
 from irlcrawl.job import JobDir
 from irlcrawl.rows import name_key, origin_of
+from irlcrawl.upkeep.spill import Spill
 from irlcrawl.url import SiteOf, host_of
 
 TOLERANCE_MS = 2
 """Start and duration are logged to the millisecond."""
-PARTS = 64
-BATCH_ROWS = 4096
+PART_BITS = 6
 SHOWN_MAX = 20
 
 ROW = np.dtype([
@@ -130,7 +130,7 @@ def audit(job: JobDir) -> dict[str, Any]:
     promises = Promises(job)
     site_of = SiteOf(load(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
-        parts = {clock: _Parts(directory, clock) for clock in CLOCKS}
+        parts = {clock: Spill(directory, clock, ROW, PART_BITS) for clock in CLOCKS}
         requests = 0
         for entry in _requests(job):
             _file(entry, promises, site_of, parts)
@@ -163,7 +163,7 @@ def _clock_names(entry: LogEntry, site_of: SiteOf) -> dict[str, str]:
     return {"host": name, "address": entry.notes.get("address", ""), "site": site_of(name)}
 
 
-def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str, _Parts]) -> None:
+def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str, Spill]) -> None:
     """One request to the three clocks it went past."""
     assert entry.start_ms is not None
     end = entry.start_ms + entry.duration_ms
@@ -181,46 +181,17 @@ def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str,
     parts["site"].add((key, origin, entry.start_ms, end, promises.site(end / 1000), 0.0, False))
 
 
-class _Parts:
-    """Rows of one kind of clock on their way into PARTS files by the top bits of their key."""
-
-    def __init__(self, directory: str, clock: str) -> None:
-        self._paths = [os.path.join(directory, f"{clock}-{number:02}") for number in range(PARTS)]
-        self._rows: list[tuple[Any, ...]] = []
-
-    def add(self, row: tuple[Any, ...]) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= BATCH_ROWS:
-            self._write()
-
-    def _write(self) -> None:
-        rows = np.array(self._rows, ROW)
-        home = (rows["key"] >> np.uint64(58)).astype(np.int64)
-        for number in np.unique(home).tolist():
-            with open(self._paths[number], "ab") as stream:
-                rows[home == number].tofile(stream)
-        self._rows.clear()
-
-    def read(self) -> Iterator[npt.NDArray[Any]]:
-        """The rows of each file by key, then start."""
-        if self._rows:
-            self._write()
-        for path in self._paths:
-            if os.path.exists(path):
-                rows = np.fromfile(path, ROW)
-                yield rows[np.lexsort((rows["end"], rows["start"], rows["key"]))]
-
-
 Facts = tuple[int, float, float, float, float, int]
 """requests, smallest, median, rule, gap and broken of a Clock."""
 
 
-def _judge(parts: _Parts) -> tuple[dict[str, Any], dict[int, Facts]]:
+def _judge(parts: Spill) -> tuple[dict[str, Any], dict[int, Facts]]:
     """The sum over all clocks of a kind, and the ones that came closest to their rule, or broke it, worst first."""
     clocks = gaps = broken = 0
     smallest, sample = np.inf, [np.empty(0)]
     worst: list[tuple[float, int, Facts]] = []
-    for rows in parts.read():
+    for rows in parts.parts():
+        rows = rows[np.lexsort((rows["end"], rows["start"], rows["key"]))]
         rule = np.maximum(rows["rule"], _delays(rows))
         edges = np.flatnonzero(np.concatenate(([True], rows["key"][1:] != rows["key"][:-1], [True])))
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist()):  # once a clock, and few of them are shown

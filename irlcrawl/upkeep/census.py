@@ -1,0 +1,164 @@
+"""Every URL in one place: what is seen against what is done and what waits, and the crawl log against the archives.
+
+The crawl log and the queues are read once, forward; what has to be compared goes through files in the temporary
+directory (41 bytes an outcome, 9 a URL that waits), which are sorted one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drum import Batch
+from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.rows import name_key, url_key
+from irlcrawl.upkeep.findings import Finding, Findings
+from irlcrawl.upkeep.spill import Spill
+from irlcrawl.upkeep.verify import Found
+from irlcrawl.watch.reading import PLACES, Reading
+
+URL_BITS, ARCHIVE_BITS = 8, 6
+DONE = len(PLACES)
+URL = np.dtype([("key", "<u8"), ("place", "u1")])
+POINTER = np.dtype([("key", "<u8"), ("offset", "<u8"), ("end", "<u8"), ("url", "<u8")])
+"""What a line of the crawl log points to. key: name_key of the archive's name; url: key of the URL."""
+
+KEYS_SHOWN = 3
+
+
+class Census:
+    """Fill it with `logged` and `waiting`, then ask `urls` and `archive`."""
+
+    def __init__(self, directory: str, seed: int) -> None:
+        self._seed = seed
+        self._urls = Spill(directory, "urls", URL, URL_BITS)
+        self._pointers = Spill(directory, "pointers", POINTER, ARCHIVE_BITS)
+        self.archives: dict[str, int] = {}
+        """Archives the log points into, with the number of units."""
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        """(outcome, reason) -> lines."""
+
+    def logged(self, entry: LogEntry) -> None:
+        """A line of the crawl log."""
+        self.outcomes[entry.outcome, entry.reason] += 1
+        key = url_key(entry.url, self._seed)
+        if entry.outcome in ("fetched", "failed", "excluded"):
+            self._urls.add((key, DONE))
+        pointer = entry.warc
+        if pointer is not None:
+            name, offset, length = pointer
+            self.archives[name] = self.archives.get(name, 0) + 1
+            self._pointers.add((name_key(name.encode()), offset, offset + length, key))
+
+    def waiting(self, place: str, batch: Batch) -> Findings:
+        """LINK rows that wait. Their keys must be those of their URLs: a Python loop per URL."""
+        keys = batch["key"]
+        self._urls.add_many(key=keys, place=PLACES.index(place))
+        found = np.fromiter((url_key(url, self._seed) for url in batch["url"].tolist()), np.uint64, batch.rows)
+        if (wrong := int((found != keys).sum())) > 0:
+            yield Finding(True, "state", None, f"{wrong} URLs in {place} have keys that are not theirs")
+
+    def urls(self, reading: Reading) -> Findings:
+        """Of the keys in `seen`, each is done or waits in one place; and nothing else is."""
+        twice, lost, strange = _Examples(), _Examples(), _Examples()
+        places: Counter[str] = Counter()
+        for number in range(1 << URL_BITS):
+            rows = self._urls.part(number)
+            keys = np.sort(rows["key"])
+            for place, many in zip(*np.unique(rows["place"], return_counts=True)):
+                places[(*PLACES, "done")[int(place)]] += int(many)
+            repeated = keys[1:][keys[1:] == keys[:-1]]
+            twice.add(repeated)
+            seen = _seen(reading, number)
+            lost.add(np.setdiff1d(seen, keys, assume_unique=False))
+            strange.add(np.setdiff1d(keys, seen, assume_unique=False))
+        state = str(reading.job.state)
+        if twice.count:
+            yield Finding(True, state, None, f"{twice} stand in more than one place, or are done more than once")
+        if lost.count:
+            yield Finding(True, state, None, f"{lost} are known as seen, but neither done nor waiting anywhere")
+        if strange.count:
+            yield Finding(True, state, None, f"{strange} are done or wait without being known as seen")
+
+    def archive(self, name: str, path: str, units: list[Found], covered: int, size: int) -> Findings:
+        """The lines that point into one archive against the units in it, up to `covered`, where the log's lines end."""
+        mine = self._pointers_of(name)
+        there = np.array([(unit.offset, unit.end, url_key(unit.url, self._seed)) for unit in units], _UNIT)
+        there = there[there["end"] <= covered]
+        at = np.searchsorted(there["offset"], mine["offset"])
+        at = np.minimum(at, max(len(there) - 1, 0))
+        fits = np.zeros(len(mine), np.bool_)
+        if len(there):
+            fits = (there["offset"][at] == mine["offset"]) & (there["end"][at] == mine["end"])
+            fits &= there["url"][at] == mine["url"]
+        for offset in mine["offset"][~fits][:KEYS_SHOWN].tolist():
+            behind = ", behind its end" if offset >= size else ""
+            yield Finding(True, path, offset, f"the crawl log says that a unit lies here{behind}; it does not")
+        if (more := int((~fits).sum()) - KEYS_SHOWN) > 0:
+            yield Finding(True, path, None, f"and {more} more units that the crawl log knows are not there")
+        unknown = there["offset"][~np.isin(there["offset"], mine["offset"])]
+        for offset in unknown[:KEYS_SHOWN].tolist():
+            yield Finding(True, path, offset, "a unit that no line of the crawl log points to")
+        if len(unknown) > KEYS_SHOWN:
+            yield Finding(True, path, None, f"and {len(unknown) - KEYS_SHOWN} more units without a line in the log")
+
+    def _pointers_of(self, name: str) -> npt.NDArray[Any]:
+        key = name_key(name.encode())
+        rows = self._pointers.part(key >> (64 - ARCHIVE_BITS))
+        return rows[rows["key"] == np.uint64(key)]
+
+    def in_order(self, names: list[str]) -> list[str]:
+        """Archives so that those whose lines are in one file of the spill come together."""
+        return sorted(names, key=lambda name: (name_key(name.encode()), name))
+
+
+_UNIT = np.dtype([("offset", "<u8"), ("end", "<u8"), ("url", "<u8")])
+
+
+class _Examples:
+    """How many keys, and the first few."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._some: list[int] = []
+
+    def add(self, keys: npt.NDArray[np.uint64]) -> None:
+        self.count += len(keys)
+        self._some += keys[: KEYS_SHOWN - len(self._some)].tolist() if len(self._some) < KEYS_SHOWN else []
+
+    def __str__(self) -> str:
+        keys = ", ".join(f"{key:016x}" for key in self._some)
+        return f"{self.count:,} URL{'s' if self.count != 1 else ''} (key {keys}{', …' if self.count > 3 else ''})"
+
+
+def _seen(reading: Reading, part: int) -> npt.NDArray[np.uint64]:
+    """The keys of `seen` whose top bits are `part`."""
+    lo = part << (64 - URL_BITS)
+    hi = lo + (1 << (64 - URL_BITS)) - 1
+    found = [np.empty(0, np.uint64)]
+    for bucket in reading.seen.buckets:
+        if bucket.lo <= hi and bucket.hi >= lo:
+            piece = bucket.copy()
+            piece.lo, piece.hi = max(lo, bucket.lo), min(hi, bucket.hi)
+            found += [batch["key"] for batch in reading.seen.scan(piece)]
+    return np.concatenate(found)
+
+
+def archive_path(directory: str, name: str, open_suffix: str) -> str | None:
+    """Where an archive is; None when it is away."""
+    for path in (os.path.join(directory, name), os.path.join(directory, name + open_suffix)):
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def examples(names: Iterator[str], most: int = KEYS_SHOWN) -> str:
+    """`a, b, c and 5 more`."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,129 @@
+"""What a check finds, and what a person sees while it looks: the shapes fsck, verify and repair share."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Protocol
+
+from drum import Damaged
+from irlcrawl.watch import words
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+LINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it was written (`damage`), or worth knowing (a note). offset: bytes into the file."""
+
+    damage: bool
+    file: str
+    offset: int | None
+    what: str
+
+    @classmethod
+    def of(cls, error: Damaged) -> Finding:
+        return cls(True, error.file, error.offset, error.what)
+
+    def __str__(self) -> str:
+        place = self.file if self.offset is None else f"{self.file}: at offset {self.offset}"
+        return f"{'damaged' if self.damage else 'note'}: {place}: {self.what}"
+
+
+Findings = Iterator[Finding]
+
+
+def note(file: str, what: str) -> Finding:
+    return Finding(False, file, None, what)
+
+
+class Bar(Protocol):
+    """Progress of a check, in bytes read."""
+
+    def stage(self, name: str, total: int) -> None:
+        """What is looked at now, and how many bytes there are."""
+
+    def read(self, count: int) -> None:
+        """So many bytes more."""
+
+    def say(self, text: str) -> None:
+        """A line, above the bar if there is one."""
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Nothing but what is said."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self._stream = stream or sys.stderr
+
+    def stage(self, name: str, total: int) -> None: ...
+
+    def read(self, count: int) -> None: ...
+
+    def say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def close(self) -> None: ...
+
+
+class Lines(Silent):
+    """A plain line for each stage, and every ten seconds of a long one."""
+
+    def __init__(self, stream: IO[str] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream)
+        self._clock = clock
+        self._name, self._total, self._done, self._due = "", 0, 0, 0.0
+
+    def stage(self, name: str, total: int) -> None:
+        self._name, self._total, self._done = name, total, 0
+        self._due = self._clock() + LINE_SECONDS
+        self.say(f"{name}: {words.size(total)}")
+
+    def read(self, count: int) -> None:
+        self._done += count
+        if self._clock() >= self._due:
+            self._due = self._clock() + LINE_SECONDS
+            share = min(self._done / self._total, 1.0) if self._total else 1.0
+            self.say(f"{self._name}: {share:.0%} of {words.size(self._total)}")
+
+
+class TerminalBar(Silent):
+    """A bar a stage, with what is left to do."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        super().__init__(stream)
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description:<24}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        self._progress: Progress = Progress(*columns, console=Console(file=self._stream))
+        self._progress.start()
+        self._task = self._progress.add_task("", total=None)
+
+    def stage(self, name: str, total: int) -> None:
+        self._progress.update(self._task, completed=total)
+        self._task = self._progress.add_task(name, total=max(total, 1))
+
+    def read(self, count: int) -> None:
+        self._progress.update(self._task, advance=count)
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def bar_for(stream: IO[str] | None = None, *, quiet: bool = False) -> Bar:
+    """The progress that suits `stream` (default: stderr)."""
+    stream = stream or sys.stderr
+    if quiet:
+        return Silent(stream)
+    return TerminalBar(stream) if stream.isatty() else Lines(stream)

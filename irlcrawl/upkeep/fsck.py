@@ -1,0 +1,356 @@
+"""`irlcrawl fsck JOB`: is everything on the disk what was written, and does it belong together?
+
+In this order: the catalogue, every byte of every state file, the structures they make, the crawl log, the archives, and
+what one says of the other. What a crash leaves behind is no damage: recovery is part of opening. Where the state is
+damaged, only what does not need it is compared further.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from budgets import Ledger, LedgerError
+from drum import Catalog, Damaged, Files
+from drum.segment import Segment
+from irlcrawl.archive import crawllog
+from irlcrawl.archive.crawllog import COMPRESSED, BadLine, open_part, parse, rolled_parts
+from irlcrawl.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
+from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.harvest import RulesLog, harvest_name, rules_log_name
+from irlcrawl.job import JobDir
+from irlcrawl.upkeep.census import Census, archive_path, examples
+from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+from irlcrawl.upkeep.verify import Found, check_file
+from irlcrawl.watch.reading import Reading
+
+Steps = Generator[Finding, None, bool]
+"""Findings; returns whether nothing was damaged."""
+
+
+@dataclass
+class Fsck:
+    """One look at a JOB whose lock is held. `findings` are given as they come; `damaged` says which files were."""
+
+    job: JobDir
+    bar: Bar
+    files: Files = field(default_factory=Files)
+    now: Callable[[], float] = time.time
+    damaged: set[str] = field(default_factory=set)
+    _texts_end: dict[str, int] = field(default_factory=dict)  # robots log -> end of its last whole text
+
+    def run(self) -> Findings:
+        for finding in self._run():
+            if finding.damage:
+                self.damaged.add(finding.file)
+            yield finding
+
+    def _run(self) -> Findings:
+        catalog = yield from self._catalog()
+        whole = catalog is not None and (yield from self._segments(catalog))
+        yield from self._small_logs()
+        reading = None
+        if whole:
+            reading = yield from self._structure()
+        with tempfile.TemporaryDirectory(prefix="irlcrawl-fsck-") as directory:
+            census = Census(directory, reading.seed if reading is not None else 0)
+            read = yield from self._log(census, catalog)
+            if reading is not None and read:
+                yield from self._urls(census, reading)
+            yield from self._archives(census if read and catalog is not None else None, catalog, reading is not None)
+            if reading is None and catalog is not None:
+                yield note(str(self.job.state), "damaged, so what waits was not compared with what is done")
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def _catalog(self) -> Generator[Finding, None, Catalog | None]:
+        state = str(self.job.state)
+        self.bar.stage("catalogue", sum(self._size(state, name) for name in self._names("catalog-", ".log")))
+        try:
+            catalog = Catalog.open(state, self.files, readonly=True)
+        except FileNotFoundError:
+            yield note(state, "no catalogue: the crawl has committed nothing yet")
+            return None
+        except Damaged as error:
+            yield Finding.of(error)
+            return None
+        *older, newest = self._names("catalog-", ".log")
+        if (torn := self._size(state, newest) - catalog.bytes) > 0:
+            yield note(os.path.join(state, newest), f"its last {torn} bytes are no commit, and are cut when it opens")
+        if older:
+            yield note(state, f"older catalogues that the next start deletes: {', '.join(older)}")
+        return catalog
+
+    def _segments(self, catalog: Catalog) -> Steps:
+        """Every byte of every state file."""
+        state, whole = str(self.job.state), True
+        named, there = set(catalog.live_files()), set(self._names("", ".seg"))
+        handed_in = self._handed_in(catalog)
+        self.bar.stage("state", sum(self._size(state, name) for name in there))
+        for name in sorted(named - there):
+            whole = False
+            yield Finding(True, os.path.join(state, name), None, "the catalogue names this file, and it is missing")
+        for name in sorted(there):
+            if name not in named and name not in handed_in:
+                yield note(os.path.join(state, name), "without a name in the catalogue: deleted when the crawl opens")
+                continue
+            sound = yield from self._segment(os.path.join(state, name))
+            whole = whole and sound
+        if handed_in:
+            yield note(state, f"{len(handed_in)} harvests wait for the next start to take them in")
+        return whole
+
+    def _handed_in(self, catalog: Catalog) -> set[str]:
+        """Complete harvests that no commit names yet."""
+        found = set()
+        for key, stream in catalog.items("streams/"):
+            number = stream["next"]
+            while self.files.exists(os.path.join(self.job.state, harvest_name(int(key.split("/")[1]), number))):
+                found.add(harvest_name(int(key.split("/")[1]), number))
+                number += 1
+        return found
+
+    def _segment(self, path: str) -> Steps:
+        whole = True
+        try:
+            segment = Segment.open(self.files, path)
+        except Damaged as error:
+            yield Finding.of(error)
+            return False
+        for section in segment.sections.values():
+            for block in range(len(section.blocks)):
+                try:
+                    section.read(block)
+                except Damaged as error:
+                    whole = False
+                    yield Finding.of(error)
+                self.bar.read(int(section.chunks["stored"][block].sum()))
+        return whole
+
+    def _small_logs(self) -> Findings:
+        """Robots texts and the clocks of leases."""
+        state = str(self.job.state)
+        names = self._names("robots-", ".log")
+        self.bar.stage("robots texts", sum(self._size(state, name) for name in names))
+        for name in names:
+            path = os.path.join(state, name)
+            self._texts_end[name] = 0
+            try:
+                for text, end in RulesLog.texts(self.files, path):
+                    self.bar.read(len(text))
+                    self._texts_end[name] = end
+            except Damaged as error:
+                yield Finding.of(error)
+        leases = os.path.join(state, "leases.log")
+        wrong = LeaseLog.check(self.files, leases) if self.files.exists(leases) else None
+        if wrong is not None:
+            yield Finding(True, leases, wrong, "not a clock that was written (every host waits for its gap again)")
+
+    def _structure(self) -> Generator[Finding, None, Reading | None]:
+        """What the sections make: drums, runs, queues, and the ledger over them. None when it cannot be opened."""
+        state = str(self.job.state)
+        try:
+            reading = Reading.open(self.job, self.files)
+            if reading is None or not reading.begun:
+                return None
+            for drum in (reading.seen, reading.hosts, *reading.sites.drums):
+                yield from _drum(drum, state)
+            yield from self._rules(reading)
+            yield from self._ledger(reading)
+            return reading
+        except (KeyError, IndexError, ValueError) as error:  # a section that is not there, or of another shape
+            yield Finding(True, state, None, f"the catalogue says what its files do not hold: {error}")
+            return None
+
+    def _rules(self, reading: Reading) -> Findings:
+        """The texts that host records point to are there, as far as they are still used."""
+        now = self.now()
+        for bucket in reading.hosts.buckets:
+            for batch in reading.hosts.scan(bucket):
+                used = batch.filter((batch["rules_length"] > 0) & (batch["robots_until"] > now))
+                pointers = zip(*(used[name].tolist() for name in ("rules_log", "rules_offset", "rules_length")))
+                for log, offset, length in pointers:  # one a host whose rules are in use
+                    name = rules_log_name(log)
+                    path = os.path.join(reading.job.state, name)
+                    if path not in self.damaged and RulesLog.end_of(offset, length) > self._texts_end.get(name, 0):
+                        yield Finding(True, path, offset, "a host's robots.txt should be here, and is not")
+
+    def _ledger(self, reading: Reading) -> Findings:
+        saved = reading.catalog.get("ledger")
+        if saved is None:
+            return
+        by_op = reading.hosts.pending_by_op()
+        live = {
+            "pending": reading.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
+            "queued": reading.sites.queued_rows,
+            "deferred": reading.sites.deferred_rows,
+            "calendar": reading.calendar.rows,
+            "runs": reading.runs.rows,
+        }
+        ledger = Ledger.from_json(saved)
+        try:
+            ledger.check(live)
+            reading.sites.check()
+        except LedgerError as error:
+            yield Finding(True, str(self.job.state), None, str(error))
+        if ledger.discovered != reading.seen.rows:
+            yield Finding(
+                True, str(self.job.state), None,
+                f"the ledger counts {ledger.discovered} URLs discovered, `seen` holds {reading.seen.rows}",
+            )  # fmt: skip
+
+    def _urls(self, census: Census, reading: Reading) -> Findings:
+        self.bar.stage("what waits", sum(place.rows for place in (reading.runs, reading.calendar, reading.queues)))
+        for place, batch in reading.waiting():
+            self.bar.read(batch.rows)
+            yield from census.waiting(place, batch)
+        yield from census.urls(reading)
+        saved = reading.catalog.get("ledger")
+        if saved is None:
+            return
+        told: dict[str, int] = {}
+        for (outcome, reason), lines in census.outcomes.items():
+            name = f"excluded({reason})" if outcome == "excluded" else outcome
+            told[name] = told.get(name, 0) + lines
+        wanted = {"fetched": saved["fetched"], "failed": saved["failed"]}
+        wanted |= {f"excluded({reason})": rows for reason, rows in saved["excluded"].items()}
+        for name in wanted.keys() | {name for name in told if name not in ("none", "retry")}:
+            if wanted.get(name, 0) != told.get(name, 0):
+                what = f"{told.get(name, 0)} lines say {name}, the ledger counts {wanted.get(name, 0)}"
+                yield Finding(True, str(self.job.crawl_log), None, what)
+
+    # -- logs and archives ---------------------------------------------------------------------------------------------
+
+    def _log(self, census: Census, catalog: Catalog | None) -> Steps:
+        """Every committed line of the crawl log, into the census."""
+        path = str(self.job.crawl_log)
+        committed: dict[str, int] = (catalog.get("log") if catalog is not None else None) or {}
+        parts = rolled_parts(self.files, path) if self.job.logs.is_dir() else {}
+        rolled = committed.get("part", 0)
+        self.bar.stage("crawl log", sum(self.files.size(part) for part in [*parts.values(), path] if self._is(part)))
+        whole = True
+        for number in range(1, rolled + 1):
+            if number not in parts:
+                whole = False
+                yield Finding(True, f"{path}.{number}{COMPRESSED}", None, "this part of the crawl log is missing")
+            else:
+                whole = (yield from self._log_part(census, parts[number], None, None)) and whole
+        live = parts.get(rolled + 1, path)  # a roll that no commit names is taken back when the crawl opens
+        size = self.files.size(live) if self._is(live) else 0
+        if size < committed.get("bytes", 0):
+            yield Finding(True, live, size, f"the crawl log ends before {committed['bytes']}, where it was committed")
+            whole = False
+        elif size > committed.get("bytes", 0) and catalog is not None:
+            extra = size - committed.get("bytes", 0)
+            yield note(live, f"its last {extra} bytes were not committed, and are cut when the crawl opens")
+        if size:
+            until = committed.get("bytes", 0) if catalog is not None else size
+            whole = (yield from self._log_part(census, live, until, committed.get("crc"))) and whole
+        return whole
+
+    def _log_part(self, census: Census, path: str, until: int | None, crc: int | None) -> Steps:
+        """One file, up to `until` bytes; with a `crc` those bytes must have it."""
+        whole, at, found = True, 0, 0
+        try:
+            for chunk in crawllog.chunks(open_part(self.files, path)):
+                chunk = chunk if until is None else chunk[: max(until - at, 0)]
+                self.bar.read(len(chunk))
+                found = zlib.crc32(chunk, found)
+                for text in chunk.splitlines():
+                    try:
+                        census.logged(parse(text))
+                    except BadLine as error:
+                        whole = False
+                        yield Finding(True, path, at, str(error))
+                    at += len(text) + 1
+        except Damaged as error:
+            yield Finding.of(error)
+            return False
+        except BadLine as error:
+            yield Finding(True, path, at, str(error))
+            return False
+        if crc is not None and whole and found != crc:
+            yield Finding(True, path, 0, f"its {until} committed bytes do not have the checksum they had")
+            return False
+        return whole
+
+    def _archives(self, census: Census | None, catalog: Catalog | None, seeded: bool) -> Findings:
+        """Every archive that is here; those that are away must be closed and committed."""
+        warcs = str(self.job.warcs)
+        there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
+        self.bar.stage("archives", sum(self._size(warcs, file.on_disk) for file in there))
+        streams = {int(key.split("/")[1]): value for key, value in catalog.items("streams/")} if catalog else {}
+        by_name = {file.name: file for file in there}
+        for name in census.in_order(list(by_name)) if census is not None else sorted(by_name):
+            file = by_name[name]
+            path, units = os.path.join(warcs, file.on_disk), list[Found]()
+            size = self.files.size(path)
+            yield from check_file(self.files, path, self.bar, units.append)
+            if census is not None and seeded:
+                covered = _covered(file, streams, size, catalog)
+                yield from census.archive(name, path, units, covered, size)
+                if behind := sum(unit.end > covered for unit in units):
+                    yield note(path, f"{behind} units behind the last commit are read again at the next start")
+        if census is None:
+            return
+        away = [name for name in sorted(census.archives) if archive_path(warcs, name, OPEN) is None]
+        for name in list(away):
+            parsed = WarcName.parse(name)
+            position = streams.get(parsed.stream, {"warc": [0, 0]})["warc"] if parsed is not None else [0, 0]
+            if parsed is not None and parsed.stream in streams and parsed.serial >= position[0] and position[1]:
+                away.remove(name)
+                yield Finding(True, os.path.join(warcs, name + OPEN), None, "missing, and it was not closed yet")
+        if away:
+            gone = sum(census.archives[name] for name in away)
+            yield note(warcs, f"{len(away)} archives with {gone} units are away: {examples(iter(away))}")
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _names(self, prefix: str, suffix: str) -> list[str]:
+        if not self.job.state.is_dir():
+            return []
+        return [n for n in self.files.listdir(self.job.state) if n.startswith(prefix) and n.endswith(suffix)]
+
+    def _size(self, directory: str, name: str) -> int:
+        return self.files.size(os.path.join(directory, name))
+
+    def _is(self, path: str) -> bool:
+        return self.files.exists(path)
+
+
+def _covered(file: WarcName, streams: dict[int, Any], size: int, catalog: Catalog | None) -> int:
+    """Up to which byte of an archive a commit knows its units."""
+    if file.stream in streams:
+        serial, offset = streams[file.stream]["warc"]
+        return size if file.serial < serial else offset if file.serial == serial else 0
+    return size if catalog is not None and file.stream < catalog.get("stream-next", 0) else 0
+
+
+def _drum(drum: Any, state: str) -> Findings:
+    """Buckets tile the key space, slices rise, and together they hold as many keys as it says."""
+    expected, rows = 0, 0
+    for bucket in drum.buckets:
+        if bucket.lo != expected:
+            yield Finding(True, state, None, f"{drum.name}: no bucket holds the keys from {expected:016x} on")
+        expected = bucket.hi + 1
+        for part in bucket.slices:
+            last = -1
+            for batch in part.open(drum.pool).scan(["key"]):
+                keys = batch["key"]
+                if (keys[1:] <= keys[:-1]).any() or int(keys[0]) <= last:
+                    yield Finding(True, os.path.join(state, part.file), None, f"{part.section}: keys do not rise")
+                last = int(keys[-1])
+        rows += sum(batch.rows for batch in drum.scan(bucket))
+    if expected != 1 << 64:
+        yield Finding(True, state, None, f"{drum.name}: no bucket holds the keys from {expected:016x} on")
+    if rows != drum.rows:
+        yield Finding(True, state, None, f"{drum.name} holds {rows} keys, and says {drum.rows}")
+    waiting = sum(batch.rows for _, batch in drum.scan_pending())
+    if waiting != drum.pending_rows:
+        yield Finding(True, state, None, f"{drum.name}: {waiting} rows wait, and it says {drum.pending_rows}")

@@ -1,0 +1,75 @@
+"""The verbs that look after a crawl's files: `fsck`, `verify`, `snapshot`, `snapshots`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked
+
+if TYPE_CHECKING:
+    from irlcrawl.upkeep.findings import Bar, Finding
+
+
+def fsck(args: argparse.Namespace) -> int:
+    """Check everything of a JOB that does not run; DAMAGED when something is not as it was written."""
+    from irlcrawl.upkeep.findings import bar_for
+    from irlcrawl.upkeep.fsck import Fsck
+
+    job = JobDir(args.job).require()
+    try:
+        job.acquire()
+    except JobLocked as error:
+        raise JobLocked(
+            f"{error}: its files change while it runs; stop it, or check a copy: irlcrawl snapshot {args.job} NAME"
+        ) from None
+    bar = bar_for(quiet=args.quiet)
+    try:
+        return _told(Fsck(job, bar).run(), bar, args.json)
+    finally:
+        bar.close()
+        job.release()
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Check archives alone: those of a JOB, or single files."""
+    from drum import Files
+    from irlcrawl.upkeep.findings import bar_for
+    from irlcrawl.upkeep.verify import verify as check
+    from irlcrawl.upkeep.verify import warcs_of
+
+    files, paths = Files(), list[str]()
+    for what in args.what:
+        if not os.path.isdir(what):
+            if not os.path.exists(what):
+                raise JobError(f"{what}: no such file or directory")
+            paths.append(what)
+            continue
+        warcs = JobDir(what).warcs
+        paths += warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what)
+    bar = bar_for(quiet=args.quiet)
+    try:
+        return _told(check(files, paths, bar), bar, args.json)
+    finally:
+        bar.close()
+
+
+def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:
+    """Say each finding as it comes, and the sum of them; the exit code."""
+    damaged = notes = 0
+    for finding in findings:
+        damaged, notes = damaged + finding.damage, notes + (not finding.damage)
+        if as_json:
+            print(json.dumps(vars(finding)), flush=True)
+        elif sys.stdout.isatty():
+            bar.say(str(finding))
+        else:
+            print(finding, flush=True)
+    bar.close()
+    if not as_json:
+        print(f"{damaged} damaged" if damaged else "all is as it was written", f"({notes} notes)" if notes else "")
+    return ExitCode.DAMAGED if damaged else ExitCode.DONE

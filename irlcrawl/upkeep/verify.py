@@ -1,0 +1,189 @@
+"""WARC files checked by themselves: every gzip member and record whole, every digest right, every unit complete.
+
+`check_file` is one pass in constant memory that fsck uses too; `verify` has warcio, which shares no code with us, read
+each file as well. After a broken record the next whole one is looked for, so one flipped byte is one finding.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from drum.files import Damaged, Files
+from irlcrawl.archive.reader import Record, records
+from irlcrawl.archive.record import digest, split_response
+from irlcrawl.archive.unit import Unit
+from irlcrawl.archive.warc import OPEN
+from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+
+GZIP_MAGIC = b"\x1f\x8b\x08"
+SEARCH_BYTES = 1 << 20
+FINDINGS_MAX = 100
+"""Of one file: a disk that lost much need not be told byte by byte."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A whole unit: where its last record lies, and its URL."""
+
+    offset: int
+    end: int
+    url: bytes
+
+
+def verify(files: Files, paths: list[str], bar: Bar) -> Findings:
+    """Check each file, with our reader and with warcio."""
+    for path in paths:
+        size = files.size(path)
+        bar.stage(os.path.basename(path), 2 * size)
+        found = list(check_file(files, path, bar, lambda unit: None))
+        yield from found
+        if not any(one.damage for one in found):
+            yield from _with_warcio(path, size, bar, torn=any("torn" in one.what for one in found))
+
+
+def check_file(files: Files, path: str, bar: Bar, on_unit: Callable[[Found], None]) -> Findings:
+    """Findings of one file; on_unit(found) for every whole unit, in order."""
+    size, at, said = files.size(path), 0, 0
+    check = _Units(path, on_unit)
+    while at < size and said < FINDINGS_MAX:
+        try:
+            for record in records(files, path, at):
+                bar.read(record.end - at)
+                at = record.end
+                for finding in check.take(record):
+                    said += 1
+                    yield finding
+        except Damaged as error:
+            following = next_record(files, path, error.offset + 1, size)
+            if following == size and path.endswith(OPEN):
+                yield note(path, f"torn at offset {error.offset}: {size - error.offset} bytes, cut at the next start")
+                return
+            said += 1
+            yield Finding.of(error)
+            check.forget()
+            bar.read(following - at)
+            at = following
+    yield from check.end()
+
+
+def next_record(files: Files, path: str, start: int, size: int) -> int:
+    """Where the next whole record begins at or behind `start`; `size` when there is none."""
+    handle = files.open(path)
+    try:
+        while start < size:
+            data = files.pread(handle, SEARCH_BYTES + len(GZIP_MAGIC), start)
+            at = data.find(GZIP_MAGIC)
+            if at < 0:
+                start += SEARCH_BYTES
+                continue
+            start += at
+            try:
+                next(records(files, path, start, keep=False))
+                return start
+            except Damaged:
+                start += 1
+        return size
+    finally:
+        files.close(handle)
+
+
+class _Units:
+    """Whether records, one after the other, are the units that a WarcWriter appends."""
+
+    def __init__(self, path: str, on_unit: Callable[[Found], None]) -> None:
+        self._path, self._on_unit = path, on_unit
+        self._first = True
+        self._ours = False  # it says that irlcrawl wrote it; of other archives only records and digests are checked
+        self._request: Record | None = None
+
+    def take(self, record: Record) -> Findings:
+        yield from self._digests(record)
+        if self._first:
+            self._first = False
+            self._ours = record.kind == "warcinfo" and b"irlcrawl/" in record.block
+            if record.kind != "warcinfo":
+                yield self._wrong(record, "an archive begins with a warcinfo record")
+            return
+        if not self._ours:
+            return
+        if record.unit is None:
+            if self._request is not None:
+                yield self._wrong(self._request, "a request without its response")
+            self._request = record if record.kind == "request" else None
+            if record.kind != "request":
+                yield self._wrong(record, f"a {record.kind or 'nameless'} record that belongs to no unit")
+            return
+        yield from self._unit(record)
+        self._request = None
+
+    def _unit(self, last: Record) -> Findings:
+        request, url = self._request, last.fields.get("warc-target-uri", "")
+        if (last.kind == "response") != (request is not None):
+            yield self._wrong(last, f"a unit of {'a request and ' if request else ''}a {last.kind} record")
+        elif request is not None and request.fields.get("warc-target-uri") != url:
+            yield self._wrong(last, "a response that is not of the request before it")
+        try:
+            unit = Unit.from_json(last.unit or "", url.encode("ascii"))
+        except (ValueError, UnicodeEncodeError) as error:
+            yield self._wrong(last, str(error))
+            return
+        self._on_unit(Found(last.offset, last.end, unit.url))
+
+    def _digests(self, record: Record) -> Findings:
+        told = record.fields.get("warc-block-digest")
+        if told is not None and told.startswith("sha1:") and told != digest(record.block):
+            yield self._wrong(record, "the block does not have the digest it should")
+        payload = record.fields.get("warc-payload-digest")
+        if payload is None or not payload.startswith("sha1:") or record.kind != "response":
+            return
+        try:
+            _, body = split_response(record.block)
+        except ValueError as error:
+            yield self._wrong(record, str(error))
+            return
+        if digest(body) != payload:
+            yield self._wrong(record, "the payload does not have the digest it should")
+
+    def forget(self) -> None:
+        """A record was lost: what began before it is not held against the next one."""
+        self._request, self._first, self._ours = None, False, True
+
+    def end(self) -> Findings:
+        if self._request is not None:
+            if self._path.endswith(OPEN):
+                yield note(self._path, f"torn at offset {self._request.offset}: a request without its response is cut")
+            else:
+                yield self._wrong(self._request, "a request without its response")
+
+    def _wrong(self, record: Record, what: str) -> Finding:
+        return Finding(True, self._path, record.offset, what)
+
+
+def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
+    """What another reader makes of it."""
+    from warcio.archiveiterator import ArchiveIterator
+    from warcio.exceptions import ArchiveLoadFailed
+
+    at = 0
+    with open(path, "rb") as stream:
+        reader = ArchiveIterator(stream, check_digests=True)
+        try:
+            for record in reader:
+                record.content_stream().read()
+                if record.digest_checker is not None and record.digest_checker.passed is False:  # None: it has none
+                    yield Finding(True, path, reader.get_record_offset(), "warcio: a digest that is not right")
+                bar.read(stream.tell() - at)
+                at = stream.tell()
+        except (ArchiveLoadFailed, EOFError, OSError, ValueError) as error:
+            if not torn:
+                yield Finding(True, path, at, f"warcio cannot read on: {error}")
+    bar.read(size - at)
+
+
+def warcs_of(files: Files, directory: str) -> Iterator[str]:
+    """The archives in a directory."""
+    for name in files.listdir(directory):
+        if name.removesuffix(OPEN).endswith(".warc.gz"):
+            yield os.path.join(directory, name)

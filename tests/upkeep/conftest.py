@@ -1,0 +1,62 @@
+"""Crawls to check, damage and repair: made once, copied for each test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.archive.warc import WarcWriter
+from irlcrawl.config import to_toml
+from irlcrawl.fetch import service
+from irlcrawl.job import ExitCode, JobDir
+from tests.frontier.virtual_crawl import Crawl, Killed
+from tests.upkeep import versions
+
+Copy = Callable[[str], JobDir]
+
+
+def save_config(crawl: Crawl) -> JobDir:
+    job = JobDir(crawl.path)
+    job.write_config(to_toml(crawl.config))
+    return job
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """`killed` at its 90th request, `stopped` by a limit, `done`: crawls of one web, with small logs and archives."""
+    base, jobs = tmp_path_factory.mktemp("crawls"), {}
+    for name in ("killed", "stopped", "done"):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            crawl = versions.crawl_of(base / name, monkeypatch)
+            crawl.config.archive.log_roll_bytes = 8000
+            small = lambda *known, **more: WarcWriter(*known, **{**more, "roll_bytes": 30_000})  # noqa: E731
+            monkeypatch.setattr(service, "WarcWriter", small)
+            crawl.config.limits.pages = 90 if name == "stopped" else 0
+            requests = iter(range(1, 10_000))
+            if name == "killed":
+                crawl.on_request = lambda _, crawl=crawl, requests=requests: (  # type: ignore[misc]
+                    crawl.kill() if next(requests) == versions.KILLED_AT else None
+                )
+                with pytest.raises(Killed):
+                    crawl.run()
+            else:
+                assert crawl.run() in (ExitCode.DONE, ExitCode.SIZE_LIMIT)
+            save_config(crawl)
+            jobs[name] = base / name
+    return jobs
+
+
+@pytest.fixture
+def copy(made: dict[str, Path], tmp_path: Path) -> Copy:
+    """copy(name) -> a JOB of that kind to do with as one likes."""
+
+    def copy(name: str) -> JobDir:
+        target = tmp_path / name
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(made[name], target)
+        return JobDir(target)
+
+    return copy

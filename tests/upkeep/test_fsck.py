@@ -1,0 +1,205 @@
+"""fsck and verify: a sound crawl is sound whatever state it was left in, and no damage escapes (I5)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+
+from drum import Catalog, Edits, Files
+from irlcrawl import cli
+from irlcrawl.archive import crawllog
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep.findings import Finding, Lines, Silent, TerminalBar
+from irlcrawl.upkeep.fsck import Fsck
+from tests.frontier.virtual_crawl import START
+from tests.upkeep.conftest import Copy
+
+
+def findings(job: JobDir) -> list[Finding]:
+    return list(Fsck(job, Silent(), now=lambda: START + 10).run())
+
+
+def damage(job: JobDir) -> list[Finding]:
+    return [found for found in findings(job) if found.damage]
+
+
+def flip(path: Path, at: int, bits: int = 16) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= bits
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["killed", "stopped", "done"])
+def test_a_sound_crawl_is_sound(copy: Copy, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy(kind)
+    assert damage(job) == []
+    assert cli.main(["fsck", str(job.path)]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert "all is as it was written" in out and "archives: " in err
+    assert cli.main(["verify", str(job.path), "--quiet"]) == ExitCode.DONE
+
+
+def test_a_killed_crawl_has_notes_of_what_recovery_will_do(copy: Copy) -> None:
+    told = " ".join(found.what for found in findings(copy("killed")))
+    assert "read again at the next start" in told
+
+
+@pytest.mark.parametrize("where", ["state", "logs"])
+def test_i5_a_flipped_byte_of_any_file_is_found_and_named(copy: Copy, where: str) -> None:
+    """I5: file and an offset at or before the byte, wherever it is."""
+    job, chosen = copy("killed"), random.Random(where)
+    files = [path for path in sorted((job.path / where).iterdir()) if path.stat().st_size]
+    assert len(files) > 1
+    for path in files:
+        kept = path.read_bytes()
+        for at in {0, len(kept) - 1, *(chosen.randrange(len(kept)) for _ in range(8))}:
+            if path.suffix == ".gz" and at in range(4, 10):
+                continue  # time and system in gzip's header: nothing is said with them
+            bits = 16 if kept[at] != 16 else 32  # zeros in a last line are blocks that never reached the disk
+            flip(path, at, bits)
+            found = [one for one in damage(job) if one.file == str(path)]
+            assert found and (found[0].offset or 0) <= at, f"{path.name} at {at}: {found}"
+            path.write_bytes(kept)
+    assert damage(job) == []
+
+
+def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(copy: Copy) -> None:
+    job, chosen = copy("done"), random.Random(7)
+    for path in sorted(job.warcs.iterdir())[:2]:
+        kept = path.read_bytes()
+        members = [at for at in range(len(kept)) if kept.startswith(b"\x1f\x8b\x08", at)]
+        for _ in range(5):
+            at = chosen.randrange(len(kept))
+            start = max(member for member in members if member <= at)
+            if at - start in range(3, 10):
+                continue  # time and system in gzip's header: nothing is said with them
+            flip(path, at)
+            found = [one for one in damage(job) if one.file == str(path)]
+            assert found and any(one.offset == start for one in found), (path.name, at, found)
+            assert len(found) <= 3, "one byte is not the rest of the file"
+            assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+            path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("what", ["segment", "robots", "log part", "live log", "catalogue"])
+def test_a_file_that_is_missing_is_named(copy: Copy, what: str) -> None:
+    job = copy("stopped")
+    path = {
+        "segment": max(job.state.glob("*.seg"), key=lambda path: path.stat().st_size),
+        "robots": next(job.state.glob("robots-*.log")),
+        "log part": job.logs / "crawl.log.1.gz",
+        "live log": job.crawl_log,
+        "catalogue": job.state / "catalog-000000.log",
+    }[what]
+    path.unlink()
+    if what == "catalogue":
+        assert any("no catalogue" in found.what for found in findings(job))
+    else:
+        assert any(found.file == str(path) for found in damage(job)), findings(job)
+
+
+def test_archives_that_are_away_are_no_damage(copy: Copy) -> None:
+    """Closed and committed: the operator may have moved them."""
+    job = copy("stopped")
+    gone = sorted(job.warcs.iterdir())[:3]
+    for path in gone:
+        path.unlink()
+    assert damage(job) == []
+    assert any("3 archives" in found.what and "are away" in found.what for found in findings(job))
+
+
+def test_an_open_archive_that_is_gone_is_damage(copy: Copy) -> None:
+    job = copy("killed")
+    gone = next(job.warcs.glob("*.open"))
+    gone.unlink()
+    assert any(found.file == str(gone) for found in damage(job))
+
+
+def test_what_does_not_belong_together_is_damage(copy: Copy) -> None:
+    """Every file is whole; the story they tell is not."""
+    job = copy("stopped")
+    lines = job.crawl_log.read_bytes().splitlines(keepends=True)
+
+    def doctored(text: bytes, **more: object) -> list[str]:
+        job.crawl_log.write_bytes(text)
+        catalog = Catalog.open(job.state)
+        edits = Edits()
+        log = catalog.get("log")
+        edits.set("log", {**log, "bytes": len(text), "crc": zlib.crc32(text)})
+        for key, value in more.items():
+            edits.set(key, value)
+        catalog.commit(edits)
+        catalog.close()
+        return [found.what for found in damage(job)]
+
+    gone = next(line for line in lines if b"outcome=fetched" in line)
+    told = " ".join(doctored(b"".join(line for line in lines if line != gone)))
+    assert "neither done nor waiting" in told and "no line of the crawl log points to" in told
+    assert "lines say fetched, the ledger counts" in told
+    told = " ".join(doctored(b"".join([*lines, gone])))
+    assert "done more than once" in told
+    moved = gone.replace(b".warc.gz@", b".warc.gz@1")
+    told = " ".join(doctored(b"".join(moved if line == gone else line for line in lines)))
+    assert "says that a unit lies here" in told
+    assert doctored(b"".join(lines)) == []
+    ledger = Catalog.open(job.state, readonly=True).get("ledger")
+    told = " ".join(doctored(b"".join(lines), ledger={**ledger, "fetched": ledger["fetched"] + 1}))
+    assert "the ledger does not add up (1 too many)" in told
+
+
+def test_a_running_crawl_is_not_checked_but_a_copy_may_be(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("stopped")
+    with job, pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("irlcrawl.job.LOCK_WAIT_SECONDS", 0.0)
+        assert cli.main(["fsck", str(job.path)]) == ExitCode.LOCKED
+    assert "irlcrawl snapshot" in capsys.readouterr().err
+
+
+def test_findings_for_programs(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("done")
+    path = next(job.state.glob("turn-*.seg"))
+    flip(path, 100)
+    assert cli.main(["fsck", str(job.path), "--json", "--quiet"]) == ExitCode.DAMAGED
+    out, err = capsys.readouterr()
+    told = [json.loads(line) for line in out.splitlines()]
+    assert any(one["damage"] and one["file"] == str(path) and one["offset"] <= 100 for one in told) and not err
+
+
+def test_verify_takes_foreign_archives_and_says_what_is_wrong(tmp_path: Path, copy: Copy) -> None:
+    record = (
+        b"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: <urn:uuid:9d6f0d5c-0d3c-4bd1-9a3f-000000000000>\r\n"
+        b"WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n"
+    )
+    other = tmp_path / "other.warc.gz"
+    other.write_bytes(gzip.compress(record) * 2)
+    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DONE
+    other.write_bytes(gzip.compress(record) + gzip.compress(record)[:-3])
+    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DAMAGED
+    assert cli.main(["verify", str(tmp_path / "none.warc.gz")]) == ExitCode.FAILED
+
+
+def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    bar = Lines(clock=lambda: now)
+    bar.stage("archives", 1000)
+    bar.read(400)
+    now = 11.0
+    bar.read(100)
+    assert capsys.readouterr().err == "archives: 1.0 kB\narchives: 50% of 1.0 kB\n"
+    terminal = TerminalBar()
+    terminal.stage("archives", 1000)
+    terminal.read(500)
+    terminal.say("note: [x] is told as it is")
+    terminal.close()
+    err = capsys.readouterr().err
+    assert "archives" in err and "note: [x] is told as it is" in err
+
+
+def test_the_log_is_read_in_parts(copy: Copy) -> None:
+    job = copy("done")
+    assert len(crawllog.log_files(Files(), str(job.crawl_log))) > 2
