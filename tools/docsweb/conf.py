@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 from tools.docsweb import tls
 from tools.docsweb.web import SETTLE_HOST, Host, ServedSet, Web
@@ -100,16 +101,17 @@ def write_files(web: Web, gzip: bool) -> None:
     user = pwd.getpwuid(os.geteuid()).pw_name
     https = web.scheme == "https"
     options = " ssl" if https else ""
-    everywhere = {h.address for s in web.sets for h in s.hosts}
+    users = Counter(h.address for s in web.sets for h in s.hosts)
+    alone = {address for address, hosts in users.items() if hosts == 1}
     groups = [(s, hosts) for s in web.sets for hosts in _grouped(s.hosts, https)]
     names = [[SETTLE_HOST], *([h.name for h in hosts] for _, hosts in groups)]
     tls_default, *tls_lines = tls.write_certificates(directory / "tls", names) if https else [""] * len(names)
-    servers = (_server(web, s, hosts, lines, options) for (s, hosts), lines in zip(groups, tls_lines))
+    servers = (_server(web, s, hosts, lines, options, alone) for (s, hosts), lines in zip(groups, tls_lines))
     text = NGINX_CONF.format(
         user=f"user {user};\n" if os.geteuid() == 0 else "",  # only a master started by root may set it
         dir=directory, gzip="on" if gzip else "off", tls=TLS_CONF if https else "", tls_default=tls_default,
-        listens_default=_listens(everywhere, web.port, options + " default_server"),
-        listens_settle=_listens(everywhere, web.port, options), settle_host=SETTLE_HOST, servers="".join(servers),
+        listens_default=_listens(users, web.port, options + " default_server"),
+        listens_settle=_listens(users, web.port, options), settle_host=SETTLE_HOST, servers="".join(servers),
     )  # fmt: skip
     (directory / "nginx.conf").write_text(text)
     records = "\n".join(f"host-record={h.name},{h.address}" for s in web.sets for h in s.hosts)
@@ -128,16 +130,19 @@ def _grouped(hosts: Sequence[Host], https: bool) -> Iterator[Sequence[Host]]:
     return (hosts[at : at + size] for at in range(0, len(hosts), size))
 
 
-def _server(web: Web, served: ServedSet, hosts: Sequence[Host], tls_lines: str, options: str) -> str:
+def _server(
+    web: Web, served: ServedSet, hosts: Sequence[Host], tls_lines: str, options: str, alone: Collection[str]
+) -> str:
+    """nginx's part for some hosts of a set; one that is alone on its address answers to that as well."""
     robots = "return 404;"
     if served.robots is not None:
         path = web.directory / "robots" / f"{served.name}.txt"
         path.write_text(served.robots)
         robots = f'alias "{path}"; default_type text/plain;'
-    names = "\n            ".join(h.name for h in hosts)
+    names = "\n            ".join([*(h.name for h in hosts), *(h.address for h in hosts if h.address in alone)])
     listens = _listens({h.address for h in hosts}, web.port, options)
     return SERVER.format(listens=listens, names=names, tls=tls_lines, root=served.root, robots=robots)
 
 
-def _listens(addresses: set[str], port: int, options: str) -> str:
+def _listens(addresses: Collection[str], port: int, options: str) -> str:
     return " ".join(f"listen {address}:{port}{options};" for address in sorted(addresses))
