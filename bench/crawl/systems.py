@@ -72,7 +72,7 @@ def _wget2(out: Path, urls: list[str]) -> list[str]:
     return [*command, "-P", str(out), "-o", str(out / "log"), *urls]
 
 
-_EXTRA = "pip install -r requirements/bench.txt"
+_EXTRA = "make bench-venv"
 _SERVER_SAID = 8  # exit code of both wgets when some answers were 404s, as in every documentation
 
 PEERS = (
