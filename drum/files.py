@@ -63,9 +63,29 @@ class Files:
     def size(self, path: Path | Handle) -> int:
         return os.stat(path).st_size
 
+    def same(self, handle: Handle, path: Path) -> bool:
+        """Whether `path` names the file that `handle` has open. FileNotFoundError."""
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+
     def modified(self, path: Path) -> float:
         """When the file was last written, unix seconds."""
         return os.stat(path).st_mtime
+
+    def free(self, path: Path) -> int:
+        """Bytes that may still be written on the file system of `path`."""
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize
+
+    def total(self, path: Path) -> int:
+        """Bytes of all files in a directory. One that is renamed meanwhile may be left out."""
+        found = 0
+        with os.scandir(path) as entries:
+            for entry in entries:
+                try:
+                    found += entry.stat().st_size
+                except FileNotFoundError:
+                    continue
+        return found
 
     def fsync(self, handle: Handle) -> None:
         os.fsync(handle)

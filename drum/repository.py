@@ -150,6 +150,15 @@ class Repository:
             self.spill(writer, edits)  # rows of the buckets left out
         return job.stats
 
+    def waiting(self, op: int) -> Iterator[Batch]:
+        """The rows of an operation that no merge has done, in arrival order as far as one key is concerned."""
+        with self._lock:
+            pending = sorted((part for part in self._pending if part.op == op), key=lambda part: part.serial)
+        for part in pending:
+            for bucket in self.buckets:
+                if part.serial > bucket.cursor:
+                    yield from part.blocks(self.pool, bucket, part.names(self.pool))
+
     def scan(self, bucket: Bucket) -> Iterator[Batch]:
         """All keys of a bucket ascending, with their values."""
         return merged([range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(bucket.slices)])

@@ -170,11 +170,12 @@ class JobDir:
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, self.config_file)
-            directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            for path in (self.path, self.path.parent):  # JOB's own name has to last as long as what is in it
+                directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.fsync(directory)
+                finally:
+                    os.close(directory)
         except OSError as error:
             raise self._error(error) from error
 

@@ -33,6 +33,8 @@ worker -> frontier
            start of the first request and the end of the last exchange, robots.txt included, null without a request;
            `fetch_s` is the duration of the last, `bytes` what was received in all. `answered`: some request of the
            visit, if not the last, had a response. `robots` is there when robots.txt was asked for in this visit.
+  robots   {"t":"robots", "visit": id, "robots": ROBOTS}: what a visit learnt of robots.txt, told at once unless it is a
+           denial, so that the frontier knows it before any harvest that holds it.
   harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p}: a file of irlcrawl.harvest under
            JOB/state, complete and on the disk.
   slot     {"t":"slot", "id": n, "visit": id, "url": str}: robots.txt redirects to another host; may it be asked, and

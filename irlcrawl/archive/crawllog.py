@@ -331,7 +331,7 @@ class Plain:
         """Whether `path` names this very file."""
         assert self._handle is not None
         try:
-            return os.path.samestat(os.fstat(self._handle), os.stat(path))
+            return self._files.same(self._handle, path)
         except FileNotFoundError:
             return False
 

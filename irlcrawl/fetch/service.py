@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -90,6 +91,9 @@ class Worker:
         if held >= HELD_FACTOR * bound:
             self._room.clear()
         return pointer
+
+    def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
+        self._wire.send({"t": "robots", "visit": visit, "robots": robots})
 
     async def room(self) -> None:
         if not self._room.is_set():

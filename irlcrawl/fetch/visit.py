@@ -39,6 +39,10 @@ class Services(Protocol):
         """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
         ...
 
+    def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
+        """Tell the frontier, before a harvest could."""
+        ...
+
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         """The rules a pointer names; None when they cannot be read."""
         ...
@@ -320,6 +324,7 @@ class Visit:
         pointer = self._keep_robots(url, fetched, fact, reason)
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:
+            self._services.learnt_robots(self.lease.visit, self._robots)
             return True
         self._outcome, self._reason = "failed", reason or Reason.ROBOTS_UNREACHABLE
         if fetched is not None and whole and fetched.status in THROTTLES:

@@ -285,6 +285,15 @@ class Dispatcher:
         self.slots.visit_ended(link)
         self._settle(host, due, now, Reason(message["reason"]), silent)
 
+    def learnt_robots(self, link: Link, message: Message) -> None:
+        """A visit that goes on read robots.txt. A kill from now on finds it in a commit or in the archive, and its
+        Crawl-delay in the clocks' log."""
+        host = link.visits[message["visit"]].host
+        _take_robots(host, message["robots"])
+        host.crawl_delay = host.record.crawl_delay
+        self.leases.append(self.politeness.promises(host))
+        self._learn(host)
+
     def _account(self, link: Link, visit: Visit, reached: int) -> None:
         link.urls_out -= visit.rows
         self.urls_out -= visit.rows
@@ -299,8 +308,7 @@ class Dispatcher:
         silent = failed and not message["answered"]
         robots = message["robots"]
         if robots and not (silent and robots["state"] == Robots.DENY):
-            rules = tuple(robots["rules"]) if robots["rules"] else None
-            host.record.learn_robots(robots["state"], robots["until"], rules, robots["crawl_delay"])
+            _take_robots(host, robots)
         if silent:
             host.record.failed(now)
         elif message["answered"]:
@@ -385,3 +393,8 @@ class Dispatcher:
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+
+def _take_robots(host: Host, robots: Message) -> None:
+    rules = tuple(robots["rules"]) if robots["rules"] else None
+    host.record.learn_robots(robots["state"], robots["until"], rules, robots["crawl_delay"])

@@ -290,6 +290,8 @@ class Frontier:
                 self._received += message["bytes"]
                 self.schedule.moved = True
                 self.hosts.ended(link, message)
+            case "robots":
+                self.hosts.learnt_robots(link, message)
             case "harvest":
                 link.asked = False
                 self.schedule.answered()
@@ -378,8 +380,7 @@ class Frontier:
             self.stop(ExitCode.DISK_FULL)
 
     def _disk_free(self) -> int:
-        stat = os.statvfs(self.state.job.path)
-        return stat.f_bavail * stat.f_frsize
+        return self.state.files.free(self.state.job.path)
 
     def stop(self, code: ExitCode) -> None:
         """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""

@@ -65,15 +65,14 @@ class Gauges:
 
     def _count(self) -> dict[str, Any]:
         frontier = self._frontier
-        job = frontier.state.job
-        stat = os.statvfs(job.path)
+        job, files = frontier.state.job, frontier.state.files
         return {
             "ready_hosts": frontier.politeness.ready,
             "delayed_hosts": frontier.politeness.delayed(),
             "per_host_queue_size": _queue_sizes(frontier),
             "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
-            "warc_bytes": _size_of(str(job.warcs)),
-            "disk_free_bytes": stat.f_bavail * stat.f_frsize,
+            "warc_bytes": files.total(job.warcs),
+            "disk_free_bytes": files.free(job.path),
         }
 
 
@@ -81,17 +80,6 @@ def _without_response(counters: dict[str, Any]) -> int:
     """Requests that ended without a response, repeated ones included."""
     outcomes = (counters.get("failed_by_reason", {}), counters.get("retry_by_reason", {}))
     return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in SILENT)
-
-
-def _size_of(directory: str) -> int:
-    total = 0
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            try:
-                total += entry.stat().st_size
-            except FileNotFoundError:
-                continue  # a worker just gave it its final name: counted the next time
-    return total
 
 
 def _queue_sizes(frontier: Frontier) -> dict[str, Any]:

@@ -138,6 +138,9 @@ class HostRecord:
         self.failures = min(self.failures + 1, 65_535)
 
     def learn_robots(self, state: int, until: float, rules: tuple[int, int, int] | None, crawl_delay: float) -> None:
+        """An answer; told twice it counts once."""
+        if (state, until) == (self.robots, self.robots_until):
+            return
         self.robots, self.robots_until, self.crawl_delay = state, until, crawl_delay
         self.rules_log, self.rules_offset, self.rules_length = rules or (0, 0, 0)
         self.denials = min(self.denials + 1, 255) if state == Robots.DENY else 0

@@ -13,13 +13,14 @@ import numpy as np
 
 from drum import Batch
 from irlcrawl.archive import redo
+from irlcrawl.archive.crawllog import parse
 from irlcrawl.config import Config
-from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
+from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, state_batch
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.harvest import HarvestBuilder, harvest_name
 from irlcrawl.page.process import Context, process
-from irlcrawl.rows import FACT, Class, Reason, Robots, name_key
+from irlcrawl.rows import FACT, Class, Reason, Robots, name_key, origin_of
 from irlcrawl.url import host_of
 
 
@@ -63,27 +64,52 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
 
 def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | None:
     """What recovered harvests say about hosts, which the workers' own reports would have said: STATE rows for the hosts
-    drum, and Retry-After for the clocks. None when there is nothing."""
+    drum (None when there are none), and for the clocks the end and duration of the last exchange, Crawl-delay and
+    Retry-After. A failure counts only if it came later than what the last commit had learnt of failures."""
     facts: dict[int, list[tuple[float, ...]]] = {}
     for name in harvests:
         for batch in state.pool.section(name, "facts").scan():
             for row in zip(*(batch[column].tolist() for column in FACT), strict=True):
                 facts.setdefault(row[0], []).append(row)
         _throttles(state, politeness, name)
-    if not facts:
+    asked = _last_exchanges(state, harvests)
+    if not asked:
         return None
-    records = known_records(state, list(facts))
+    records = known_records(state, list({*facts, *asked}))
+    learnt = float(state.catalog.get("learnt", 0.0))
     for host, rows in facts.items():
         for _, at, robots, until, log, offset, length, crawl_delay, failed in sorted(rows, key=lambda row: row[1]):
             record = records[host]
-            if failed:
-                record.failed(at)
-            else:
+            if not failed:
                 record.answered(at)
+            elif at > learnt:
+                record.failed(at)
             if robots != Robots.UNKNOWN and not (failed and robots == Robots.DENY):
                 pointer = (int(log), int(offset), int(length)) if length else None
                 record.learn_robots(int(robots), until, pointer, crawl_delay)
-    return state_batch(records.items())
+    for host, (clock_host, ended, fetch_s) in asked.items():
+        politeness.observe(
+            clock_host=clock_host, address=None, site=0, ended=ended, fetch_s=fetch_s, outcome="unreached",
+            crawl_delay=records[host].crawl_delay,
+        )  # fmt: skip
+    return state_batch((host, records[host]) for host in facts) if facts else None
+
+
+def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, float, float]]:
+    """Host -> key of its clock, end and duration of its last request. Those made elsewhere for its robots.txt do not
+    count: the clocks' log names them."""
+    found: dict[int, tuple[int, float, float]] = {}
+    for name in harvests:
+        for batch in state.pool.section(name, "outcomes").scan(["host", "line"]):
+            # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
+            for host, line in zip(batch["host"].tolist(), batch["line"].tolist(), strict=True):
+                entry = parse(line)
+                if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
+                    continue
+                ended = (entry.start_ms + entry.duration_ms) / 1000
+                if ended > found.get(host, (0, 0.0, 0.0))[1]:
+                    found[host] = (name_key(host_of(entry.url).encode("ascii")), ended, entry.duration_ms / 1000)
+    return found
 
 
 def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
@@ -107,8 +133,12 @@ def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
 
 
 def known_records(state: State, hosts: list[int]) -> dict[int, HostRecord]:
-    """The records of hosts by key, from the drum; a new one where it has none."""
+    """The records of hosts by key, from the drum and what waits before it; a new one where neither has one."""
     keys = np.array(hosts, np.uint64)
     found, values = state.hosts.lookup(keys)
     records = records_of(values)
-    return {host: record if known else HostRecord() for host, record, known in zip(hosts, records, found, strict=True)}
+    known = {host: record if there else HostRecord() for host, record, there in zip(hosts, records, found, strict=True)}
+    for batch in state.hosts.waiting(OP_STATE):
+        wanted = batch.filter(np.isin(batch["key"], keys))
+        known.update(zip(wanted["key"].tolist(), records_of(wanted), strict=True))
+    return known

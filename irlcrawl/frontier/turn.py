@@ -276,4 +276,5 @@ class Turn:
         state.log.append(self._lines)
         state.ledger.check(state.live())
         state.sites.check()
+        edits.set("learnt", task.now)
         state.save(edits)

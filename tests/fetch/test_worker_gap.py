@@ -52,6 +52,7 @@ class Web:
         self.units: list[Unit] = []
         self.slots: list[tuple[str, int]] = []
         self.delay = 0.0
+        self.told: list[float] = []  # Crawl-delays of the rules it was told of
 
     async def fetch(self, request: Request) -> Fetched:
         started = self.clock.now()
@@ -76,6 +77,9 @@ class Web:
     def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
         self.units.append(unit)
         return (1, 0, 9) if unit.robots and unit.robots.get("robots") == Robots.RULES else None
+
+    def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
+        self.told.append(robots["crawl_delay"])
 
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         return Rules(RULES % self.delay, "testbot")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from drum import Files
 from irlcrawl.frontier import gauges
 
 
@@ -31,8 +32,8 @@ def test_an_archive_file_that_gets_its_final_name_while_files_are_counted(
         (tmp_path / "full.warc.gz.open").rename(tmp_path / "full.warc.gz")
         yield found
 
-    monkeypatch.setattr(gauges.os, "scandir", then_renamed)
-    assert gauges._size_of(str(tmp_path)) == 10
+    monkeypatch.setattr(os, "scandir", then_renamed)
+    assert Files().total(tmp_path) == 10
 
 
 def test_a_worker_that_ends_while_its_memory_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

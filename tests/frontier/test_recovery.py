@@ -20,7 +20,7 @@ from irlcrawl.config import Config
 from irlcrawl.frontier import recovery
 from irlcrawl.frontier import state as state_module
 from irlcrawl.frontier.clocks import Clocks
-from irlcrawl.frontier.hosts import records_of
+from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, state_batch
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Turn
@@ -174,6 +174,38 @@ def test_what_replayed_harvests_say_of_hosts(tmp_path: Path) -> None:
     assert RulesLog.read(stream.state.files, stream.state.dir, pointer) == RULES
     assert (second.failures, second.robots) == (0, Robots.RULES), "the answer came after the failure"
     assert known[name_key(b"http://h2.test")].failures == 1
+    stream.close()
+
+
+def test_a_record_still_waiting_before_the_hosts_drum_is_known_to_recovery(tmp_path: Path) -> None:
+    """Recovery read the drum alone, and wrote an older record over the newer one that a commit had spilled."""
+    stream = Stream(tmp_path / "job")
+    key, other = name_key(b"http://h0.test"), name_key(b"http://h9.test")
+    for crawl_delay in (3.0, 5.0):
+        record = HostRecord()
+        record.learn_robots(Robots.RULES, stream.clock.now() + crawl_delay, None, crawl_delay)
+        stream.state.hosts.pend_batch(state_batch([(key, record)]), OP_STATE)
+    writer, edits = stream.state.new_segment(), Edits()
+    stream.state.hosts.spill(writer, edits)
+    writer.finish()
+    stream.state.catalog.commit(edits)
+    found = recovery.known_records(stream.state, [other, key])
+    assert (found[key].crawl_delay, found[other]) == (5.0, HostRecord())
+    stream.close()
+
+
+def test_a_failure_that_a_commit_had_learnt_is_not_counted_again(tmp_path: Path) -> None:
+    """The visit's end was told and committed, its harvest was not: replay counted the failure a second time."""
+    stream = Stream(tmp_path / "job")
+    stream.live(0, 9, harvest=False)
+    found = recovery.recover_stream(stream.state, stream.config, STREAM)
+    edits = Edits()
+    edits.set("learnt", stream.clock.now() + 1)
+    stream.state.catalog.commit(edits)
+    states = recovery.learn(stream.state, Politeness(stream.clock, stream.config.politeness, Clocks()), found.harvests)
+    assert states is not None
+    known = dict(zip(states["key"].tolist(), records_of(states), strict=True))
+    assert known[name_key(b"http://h2.test")].failures == 0
     stream.close()
 
 

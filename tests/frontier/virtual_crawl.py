@@ -70,9 +70,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual = clock
         self._latency_s = latency_s
         self._clock_resolution = 1e-6  # of a float that holds unix seconds
+        self.killed = False
 
     def time(self) -> float:
         return self._virtual.now()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What a kill cut off has nobody to tell."""
+        if not self.killed:
+            super().call_exception_handler(context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
         future = self.create_future()
@@ -94,6 +100,7 @@ class Answer:
     header: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     reason: Reason = Reason.OK
+    truncated: str | None = None
 
 
 class Web:
@@ -171,6 +178,8 @@ class Crawl:
     config: Config = field(default_factory=Config)
     latency_s: float = 0.0
     on_request: Callable[[str], None] = lambda url: None
+    on_kept: Callable[[Unit], None] = lambda unit: None
+    files: Files = field(default_factory=Files)
     archived: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -213,7 +222,9 @@ class Crawl:
                 if unit.cls not in (Class.RETRY, Class.NONE):
                     assert unit.url not in crawl.archived, f"{unit.url!r} is in the archive already"
                     crawl.archived.add(unit.url)
-                return super().keep(unit, exchange)
+                pointer = super().keep(unit, exchange)
+                crawl.on_kept(unit)
+                return pointer
 
         self.monkeypatch.setattr(service, "open_fetcher", Fetcher)
         self.monkeypatch.setattr(service, "Worker", Worker)
@@ -234,12 +245,14 @@ class Crawl:
         lines = "".join(f"{name}: {value}\r\n" for name, value in answer.header.items())
         header = f"HTTP/1.1 {answer.status} X\r\n{lines}content-length: {len(answer.body)}\r\n\r\n".encode()
         asked = b"GET / HTTP/1.1\r\n\r\n"
-        exchange = Exchange(request.url, request.address, asked, header, answer.body, None, started, ended - started)
+        exchange = Exchange(
+            request.url, request.address, asked, header, answer.body, answer.truncated, started, ended - started
+        )  # fmt: skip
         return Fetched(Reason.OK, exchange, answer.status, started, ended)
 
     def run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None = None, hours: float = 100.0) -> ExitCode:
         """Open (or open again), crawl, end. With `main` that is what runs beside the crawl."""
-        loop = VirtualLoop(self.clock, self.latency_s)
+        self._loop = loop = VirtualLoop(self.clock, self.latency_s)
         self._killed = loop.create_future()
         loop.call_later(hours * 3600, lambda: self._end(AssertionError(f"no end after {hours} hours")))
         try:
@@ -250,21 +263,26 @@ class Crawl:
         finally:
             for task in (tasks := asyncio.all_tasks(loop)):
                 task.cancel()
-            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            if tasks:
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             loop.close()
 
     def kill(self) -> None:
         """Everything is killed: `run` raises Killed."""
+        self._loop.killed = True
         self._end(Killed())
 
     def _end(self, error: BaseException) -> None:
         if not self._killed.done():
             self._killed.set_exception(error)
 
+    def job(self) -> JobDir:
+        return JobDir(self.path)
+
     async def _run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
-        job = JobDir(self.path)
+        job = self.job()
         job.acquire()
-        state = State.open(job, self.config, self.clock)
+        state = State.open(job, self.config, self.clock, self.files)
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
             frontier._resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
@@ -272,7 +290,8 @@ class Crawl:
             old = list(state.streams)
             frontier.replace = self._replace
             seeds = [Seed(url.encode(), {}) for url in self.seeds]
-            name = write_seeds(state, self.config, seeds, 0) if state.streams[0]["next"] == 0 else None
+            number = state.streams[0]["next"]
+            name = write_seeds(state, self.config, seeds, number) if number == 0 else None
             await frontier.open(name, old)
             for _ in range(self.workers):
                 await self._add_worker()
@@ -301,7 +320,7 @@ class Crawl:
         state.catalog.commit(edits)
         ours, theirs = socket.socketpair()
         self.socks[stream] = theirs
-        self.tasks.append(asyncio.ensure_future(service.serve(theirs, self.path, Files())))
+        self.tasks.append(asyncio.ensure_future(service.serve(theirs, self.path, self.files)))
         link = Link(stream, _Process())  # type: ignore[arg-type]
         self.links.append(link)
         await frontier.fleet.connect(link, ours, frontier.hello(stream))
@@ -331,7 +350,7 @@ class Crawl:
     def outcomes(self) -> dict[str, tuple[str, str]]:
         """URL -> (outcome, reason) of the crawl log, without robots.txt and repeats. Fails when a URL is done twice."""
         found: dict[str, tuple[str, str]] = {}
-        for entry in read(Files(), str(JobDir(self.path).crawl_log)):
+        for entry in read(self.files, str(JobDir(self.path).crawl_log)):
             url, outcome = entry.url.decode(), entry.notes["outcome"]
             if outcome not in ("retry", "none"):
                 assert url not in found, f"{url} is done twice"
