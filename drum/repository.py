@@ -157,7 +157,7 @@ class Repository:
         for part in pending:
             for bucket in self.buckets:
                 if part.serial > bucket.cursor:
-                    yield from part.blocks(self.pool, bucket, part.names(self.pool))
+                    yield from part.blocks(self.pool, bucket, part.schema(self.pool))
 
     def scan(self, bucket: Bucket) -> Iterator[Batch]:
         """All keys of a bucket ascending, with their values."""
