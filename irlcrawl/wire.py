@@ -20,6 +20,7 @@ frontier -> worker
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
   slot     {"t":"slot", "id": n, "address": ip | null, "reason": Reason?}: the answer to a `slot`; null refuses it.
+  doubt    {"t":"doubt", "visit": id, "charge": bool}: the answer to a `doubt`.
   stop     {"t":"stop"}: finish the exchanges in flight, end visits early, harvest, close the archive, `bye`, exit 0.
   abort    {"t":"abort"}: the same, but exchanges in flight are dropped (their URLs are not reached).
 
@@ -39,13 +40,16 @@ worker -> frontier
            JOB/state, complete and on the disk.
   slot     {"t":"slot", "id": n, "visit": id, "url": str}: robots.txt redirects to another host; may it be asked, and
            at which address? Answered by a `slot`.
+  doubt    {"t":"doubt", "visit": id}: a request of the visit had no (whole) response. Is its URL and host to be charged
+           with that, or is it our network? Answered by a `doubt`; if not, nothing is archived and the visit ends.
   slot_end {"t":"slot_end", "id": n, "ended": unix | null, "fetch_s": seconds}: every granted slot ends with one, null
            when no request was made.
   bye      {"t":"bye"}: everything is handed over; the process exits.
 
 ROBOTS = {"state": Robots, "until": unix, "rules": [log, offset, length] | null, "crawl_delay": seconds}
 OUTCOMES = "ok" (some or all URLs reached, nothing wrong with the host), "throttled" (429 or 503), "failed" (no response
-to the last request, or robots.txt denies the host), "unreached" (ended before its first request: stop, not_after).
+to the last request, or robots.txt denies the host), "unreached" (ended before its first request: stop, not_after; or by
+a doubt that was not charged).
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ class Worker:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._slots: dict[int, asyncio.Future[Slot]] = {}
         self._slot_number = 0
+        self._doubts: dict[int, asyncio.Future[bool]] = {}
 
     # What visits use
 
@@ -133,6 +134,16 @@ class Worker:
     def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
         self._wire.send({"t": "slot_end", "id": slot.number, "ended": ended, "fetch_s": fetch_s})
 
+    async def charged(self, visit: int) -> bool:
+        if self.stopping.is_set():  # it is asked again when the crawl goes on
+            return False
+        answer = self._doubts[visit] = asyncio.get_running_loop().create_future()
+        self._wire.send({"t": "doubt", "visit": visit})
+        try:
+            return await answer
+        finally:
+            del self._doubts[visit]
+
     # What the frontier says
 
     def on_message(self, message: Message) -> None:
@@ -146,6 +157,10 @@ class Worker:
                 self._scope.add(_entries(message["entries"]))
             case "slot":
                 self._on_slot(Slot(message["id"], message["address"], message.get("reason")))
+            case "doubt":
+                answer = self._doubts.get(message["visit"])
+                if answer is not None and not answer.done():
+                    answer.set_result(message["charge"])
             case "stop":
                 self._chore(self._finish())
             case "abort":
@@ -217,6 +232,9 @@ class Worker:
         for number, answer in self._slots.items():
             if not answer.done():
                 answer.set_result(Slot(number, None, None))
+        for doubt in self._doubts.values():
+            if not doubt.done():
+                doubt.set_result(False)
         if again:
             return
         while self._visits:

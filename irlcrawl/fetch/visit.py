@@ -24,6 +24,9 @@ from irlcrawl.rows import CRAWL_LOG_STATUS, NO_SEGMENT, Class, Reason, Robots, S
 from irlcrawl.url import PORTS, canonical, split
 from irlcrawl.wire import Message
 
+_DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
+"""What a request ends with when our own network is down, too."""
+
 
 class Services(Protocol):
     """What a visit needs of its worker."""
@@ -56,6 +59,10 @@ class Services(Protocol):
         ...
 
     def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None: ...
+
+    async def charged(self, visit: int) -> bool:
+        """Whether a request that had no (whole) response is held against its URL and host: not when it is us."""
+        ...
 
     async def room(self) -> None:
         """Waits while there is more harvested than may be held."""
@@ -189,6 +196,9 @@ class Visit:
         fetched = await self._ask_once(request)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
             fetched = await self._ask_once(request)
+        if fetched is not None and fetched.reason in _DOUBTFUL and not await self._services.charged(self.lease.visit):
+            self._outcome = "unreached"
+            return None
         return fetched
 
     async def _ask_once(self, request: Request) -> Fetched | None:
@@ -293,14 +303,12 @@ class Visit:
             return None, None
         if slot.address is None:
             return None, Reason(slot.reason) if slot.reason else None
-        fetched = None
+        before = self._requests
         try:
             fetched = await self._ask(url, slot.address, bound)
         finally:
-            if fetched is None:
-                self._services.slot_end(slot, None, 0.0)
-            else:
-                self._services.slot_end(slot, fetched.ended, fetched.ended - fetched.started)
+            asked = self._requests > before
+            self._services.slot_end(slot, self._ended if asked else None, self._fetch_s if asked else 0.0)
         return fetched, None
 
     def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:

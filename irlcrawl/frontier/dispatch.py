@@ -19,6 +19,7 @@ from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
 from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness, State
 from irlcrawl.frontier.release import HostLoad
@@ -49,6 +50,7 @@ class Dispatcher:
         fleet: Fleet,
         leases: LeaseLog,
         overrides: Overrides,
+        outage: Outage,
         wake: Callable[[], None],
     ) -> None:
         self._config = config
@@ -59,6 +61,7 @@ class Dispatcher:
         self._fleet = fleet
         self.leases = leases
         self._overrides = overrides
+        self._outage = outage
         self._wake = wake
         self.hosts: dict[int, Host] = {}
         self.address_rows: dict[str, int] = {}
@@ -175,8 +178,12 @@ class Dispatcher:
     # -- names -----------------------------------------------------------------------------------------------------
 
     def resolve_ahead(self) -> None:
-        """Ask for the addresses that are missing, as many at once as the configuration allows."""
-        while len(self._tasks) < self._config.network.dns_in_flight_max:
+        """Ask for the addresses that are missing, as many at once as the configuration allows; one in an outage, if any
+        at all."""
+        at_once = self._config.network.dns_in_flight_max
+        if self._outage.paused:
+            at_once = int(self._outage.probing_names)
+        while len(self._tasks) < at_once:
             entry = self.politeness.unresolved()
             if entry is None:
                 return
@@ -203,6 +210,8 @@ class Dispatcher:
             host.dns_failures = 0
             host.record.set_address(answer.address, answer.expires)
             self._learn(host)
+        elif not answer.permanent and await self._outage.is_ours():
+            self.politeness.postponed(host)
         else:
             self._unresolved(host, answer)
         self._wake()
@@ -283,6 +292,8 @@ class Dispatcher:
             again=bool(host.runs),
         )
         self.slots.visit_ended(link)
+        if message["answered"] and host.address:
+            self._outage.responded(host.address, host.site, message["ended"])
         self._settle(host, due, now, Reason(message["reason"]), silent)
 
     def learnt_robots(self, link: Link, message: Message) -> None:
@@ -369,6 +380,13 @@ class Dispatcher:
     def _learn(self, host: Host) -> None:
         if host.errand is None:
             self._dirty[host.key] = host.record
+
+    def doubted(self, link: Link, message: Message) -> None:
+        """A visit had no response at all: is its host to be charged with it, or is it us?"""
+        visit = link.visits[message["visit"]]
+        reply = {"t": "doubt", "visit": visit.number}
+        host = visit.host
+        self._outage.doubt(host.address or "", host.site, lambda charge: link.send({**reply, "charge": charge}))
 
     def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:
         """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done.

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irlcrawl import config
 from irlcrawl.clock import Clock
@@ -30,6 +30,9 @@ GONE_SECONDS = 3600.0
 """How long a permanent failure is remembered (within the bounds of dns_ttl_*)."""
 PASSING_SECONDS = 2.0
 """How long a passing failure answers for others who ask the same; shorter than any back-off."""
+
+ALIVE_SECONDS = 1.0
+"""How long the answer to whether the resolver is alive is good for."""
 
 _TRIES = 2
 _HOSTS_FILE = "/etc/hosts"
@@ -103,6 +106,7 @@ class Resolver:
         self._dns: aiodns.DNSResolver | None = None
         self.lookups = 0  # names asked of a server
         self.failures = 0  # of these, without an address
+        self._alive: tuple[float, asyncio.Task[bool]] | None = None  # when it was asked, and the answer
 
     @property
     def room(self) -> int:
@@ -134,9 +138,40 @@ class Resolver:
         if known is not None:
             known.addresses = (*known.addresses[1:], *known.addresses[:1])
 
+    async def alive(self) -> bool:
+        """Whether a server says anything at all: asked for the root zone, which every working one knows, at most once a
+        second. True while none was ever needed (a crawl of IP addresses)."""
+        if not self.lookups:
+            return True
+        now = self._clock.now()
+        if self._alive is None or (self._alive[1].done() and now - self._alive[0] >= ALIVE_SECONDS):
+            self._alive = now, asyncio.get_running_loop().create_task(self._ask_root())
+        return await asyncio.shield(self._alive[1])
+
+    async def _ask_root(self) -> bool:
+        import aiodns
+        import aiodns.error as ares
+
+        dns = self._channel(tries=1)  # of its own: a channel remembers answers
+        try:
+            async with asyncio.timeout(self._params.dns_seconds):
+                await dns.query_dns(".", "NS")
+        except TimeoutError:
+            return False
+        except aiodns.error.DNSError as error:
+            # "Refused" and the like are answers; a failure (2) of the root is what a resolver without a network says.
+            return not error.args or error.args[0] not in (
+                ares.ARES_ECONNREFUSED, ares.ARES_ETIMEOUT, ares.ARES_ESERVFAIL,
+            )  # fmt: skip
+        finally:
+            await dns.close()
+        return True
+
     async def close(self) -> None:
         """End what is under way; those who wait for it get CancelledError."""
-        tasks = list(self._asking.values())
+        tasks: list[asyncio.Task[Any]] = list(self._asking.values())
+        if self._alive is not None:
+            tasks.append(self._alive[1])
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -216,9 +251,7 @@ class Resolver:
         import aiodns.error as ares
 
         if self._dns is None:
-            loop = asyncio.get_running_loop()
-            seconds = max(0.1, self._params.dns_seconds / (_TRIES + 1))
-            self._dns = aiodns.DNSResolver(nameservers=self._servers or None, loop=loop, timeout=seconds, tries=_TRIES)
+            self._dns = self._channel(_TRIES)
         try:
             result = await self._dns.query_dns(f"{host}.", kind)
         except aiodns.error.DNSError as error:
@@ -228,6 +261,13 @@ class Resolver:
         wanted = aiodns.query_type_map[kind]
         addresses = [record.data.addr for record in result.answer if record.type == wanted]  # type: ignore[union-attr]
         return addresses, min((float(record.ttl) for record in result.answer), default=0.0)
+
+    def _channel(self, tries: int) -> aiodns.DNSResolver:
+        import aiodns
+
+        seconds = max(0.1, self._params.dns_seconds / (tries + 1))
+        loop = asyncio.get_running_loop()
+        return aiodns.DNSResolver(nameservers=self._servers or None, loop=loop, timeout=seconds, tries=tries)
 
     def _failed(self, name: str, what: str, permanent: bool) -> _Known:
         seconds = self._bounded(GONE_SECONDS) if permanent else PASSING_SECONDS

@@ -24,6 +24,7 @@ from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.gauges import Gauges
 from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.release import Policy
@@ -60,10 +61,14 @@ class Frontier:
         self.politeness = Politeness(clock, config.politeness, self.clocks)
         self._resolver = Resolver(config.network, clock)
         self.fleet = Fleet(config.fetch.visits_per_worker, self._on_message, self._on_lost)
+        self.outage = Outage(
+            clock, lambda: self._resolver.alive(), lambda: len(self.hosts.address_rows), self._wakeup.set
+        )
         self._leases_path = os.path.join(state.dir, "leases.log")
         self.hosts = Dispatcher(
             config, clock, self.politeness, self._resolver, state.runs, self.fleet,
-            LeaseLog(state.files, self._leases_path), self._overrides, self._wakeup.set,
+            LeaseLog(state.files, self._leases_path), self._overrides, self.outage,
+            self._wakeup.set,
         )  # fmt: skip
         self._token = product_token(config.crawl.user_agent)
         self._rules = RulesCache(RULES_CACHE_BYTES)
@@ -151,7 +156,8 @@ class Frontier:
                 self.hosts.leases.append(news)
             if self._stop_code is None:
                 self.hosts.resolve_ahead()
-                self.hosts.dispatch(self._allowance())
+                if not self.outage.paused or self.outage.take_probe():
+                    self.hosts.dispatch(self._allowance())
             self._ask_for_harvests(now)
             if self._turn is None and self._should_turn(now):
                 self._begin_turn(now)
@@ -159,7 +165,7 @@ class Frontier:
                 return await self._end()
             self.on_tick()
             await self._sleep(now)
-            if (failure := self._failure or self.hosts.failure) is not None:
+            if (failure := self._failure or self.hosts.failure or self.outage.failure) is not None:
                 raise failure
             if self._turn is not None and self._turn.done():
                 self._finish_turn(self._turn.result())
@@ -171,7 +177,7 @@ class Frontier:
         dues = [now + TICK_S]
         if self._stop_code is None:
             due = self.politeness.next_due()
-            if due is not None and self.fleet.capacity and self._allowance() > 0:
+            if due is not None and self.fleet.capacity and self._allowance() > 0 and not self.outage.paused:
                 dues.append(due)
             calendar = self.state.calendar.next_due() if self._turn is None else None
             if calendar is not None:
@@ -301,6 +307,8 @@ class Frontier:
                     if not self._inbox:
                         self.schedule.inbox_filled()
                     self._inbox.append(message["file"])
+            case "doubt":
+                self.hosts.doubted(link, message)
             case "slot":
                 self.hosts.slots.wanted(link, link.visits.get(message["visit"]), message)
             case "slot_end":
@@ -359,9 +367,10 @@ class Frontier:
     def _allowance(self) -> int:
         """How many URLs may be leased before limits.pages could be passed."""
         limit = self.config.limits.pages
+        most = 1 if self.outage.paused else 1 << 30
         if not limit:
-            return 1 << 30
-        return limit - self.state.ledger.fetched - self._unfolded - self.hosts.urls_out
+            return most
+        return min(most, limit - self.state.ledger.fetched - self._unfolded - self.hosts.urls_out)
 
     def _check_limits(self, now: float) -> None:
         limits, state = self.config.limits, self.state
@@ -416,6 +425,7 @@ class Frontier:
         self._close_streams(result, list(self.state.streams))
         self._commit(result)
         self.hosts.close()
+        self.outage.close()
         await self._resolver.close()
         self._thread.shutdown()
         return self._stop_code
@@ -423,5 +433,6 @@ class Frontier:
     def status(self) -> dict[str, Any]:
         """The record of irlcrawl.watch.status."""
         code = self._stop_code
-        state = "running" if code is None else ENDED[code] if self._ended else "stopping"
+        running = "paused" if self.outage.paused else "running"
+        state = running if code is None else ENDED[code] if self._ended else "stopping"
         return self._gauges.record(state)

@@ -180,6 +180,12 @@ class Politeness:
         self._place(entry, now)
         return self.due(entry)
 
+    def postponed(self, entry: HostEntry) -> None:
+        """No answer, and not for a reason of the host's: it is asked for again."""
+        if entry.state == State.RESOLVING:
+            self._nameless.remove(entry)
+            self._nameless.add(entry)
+
     # ---- errands
 
     def request_slot(self, entry: HostEntry, parent: HostEntry, token: object, fetch_s: float = 0.0) -> float:

@@ -14,7 +14,7 @@ from irlcrawl.watch import words
 from irlcrawl.watch.control import ask
 
 FIELDS: dict[str, str] = {
-    "state": "running, stopping, busy (in use but not answering yet or any more), killed, or how the last run ended",
+    "state": "running, paused (no network), stopping, busy (does not answer), killed, or how the last run ended",
     "source": "live (asked) or committed (the last commit of a crawl that does not run)",
     "pid": "process of the running crawl",
     "started": "unix seconds: this or the last run",
@@ -58,7 +58,7 @@ ENDED = {
 }
 """`state` of a crawl that ended with this code."""
 
-ALIVE = ("running", "stopping", "busy")
+ALIVE = ("running", "paused", "stopping", "busy")
 
 
 def complete(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,9 @@ class Driver:
             "scope_entries": list(entries), "stream": stream, "crawl": "test", "clock": clock_anchor(self.clock),
         })  # fmt: skip
 
+    charge = True
+    """What is said to a worker that had no response: held against the host (True), or our own outage."""
+
     def __enter__(self) -> Driver:
         return self
 
@@ -86,7 +89,11 @@ class Driver:
             data = self.sock.recv(1 << 20)
             if not data:
                 raise EOFError(f"the worker closed the wire before {kind!r}; there were {self._inbox}")
-            self._inbox += self._decoder.feed(data)
+            for message in self._decoder.feed(data):
+                if message["t"] == "doubt":
+                    self.send({**message, "charge": self.charge})
+                else:
+                    self._inbox.append(message)
 
     def visit(
         self, origin: str, targets: list[str], address: str = "127.0.0.1", gap: float = 0.0,

@@ -95,6 +95,9 @@ class Web:
     def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
         self.slots.append(("ended", slot.number))
 
+    async def charged(self, visit: int) -> bool:
+        return True
+
     async def room(self) -> None:
         pass
 

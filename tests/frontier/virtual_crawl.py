@@ -135,10 +135,17 @@ class Names:
         self.answers: dict[str, str | int | Reason] = {}
         self.seconds: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
+        self.down_between = (0.0, 0.0)  # unix seconds: nobody answers
         self._known: dict[str, str] = {}
+
+    async def alive(self) -> bool:
+        since, until = self.down_between
+        return not since <= asyncio.get_running_loop().time() < until
 
     async def resolve(self, name: str) -> Resolved:
         await asyncio.sleep(self.seconds.pop(name, 0.001))
+        if not await self.alive():
+            raise ResolveError(name, "no answer", Reason.DNS, permanent=False)
         self.asked[name] += 1
         answer = self.answers.get(name)
         if isinstance(answer, Reason):
