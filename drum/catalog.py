@@ -19,11 +19,14 @@ from typing import Any
 
 import xxhash
 
+from drum.codec import KEY_FUNCTION_NAME
+from drum.errors import UnknownVersion
 from drum.files import Damaged, Files, Handle, Path
 
 COMPACT_BYTES_MIN = 1 << 20  # a log shorter than this is never rewritten
 COMPACT_FACTOR = 8  # rewritten when this many times longer than the state's own line
 _NAME = re.compile(r"catalog-(\d{6,})\.log")
+VERSION = 1
 _SUM = 16  # hex digits of the checksum
 
 
@@ -214,7 +217,7 @@ class Catalog:
         self.bytes = self._snapshot_bytes = len(line)
 
     def _snapshot_line(self) -> bytes:
-        return _line({"catalog": 1, "n": self.number, "put": self._state, "drop": []})
+        return _line({"catalog": VERSION, "keys": KEY_FUNCTION_NAME, "n": self.number, "put": self._state, "drop": []})
 
     def _write_log(self, generation: int, line: bytes) -> Handle:
         """A log of one line under its final name, open for appending."""
@@ -253,8 +256,13 @@ class Catalog:
 
     def _replay_record(self, path: str, at: int, record: dict[str, Any]) -> None:
         if at == 0:
-            if record.get("catalog") != 1:
-                raise Damaged(path, 0, "not a catalogue of version 1")
+            version, keys = record.get("catalog"), record.get("keys", KEY_FUNCTION_NAME)
+            if not isinstance(version, int):
+                raise Damaged(path, 0, "not a catalogue")
+            if version != VERSION:
+                raise UnknownVersion(path, version, str(VERSION))
+            if keys != KEY_FUNCTION_NAME:
+                raise UnknownVersion(path, f"{version} with keys by {keys}", f"keys by {KEY_FUNCTION_NAME}")
             self._state, self._uses = {}, Counter()
         elif record["n"] != self.number + 1:
             raise Damaged(path, at, f"commit {record['n']} follows commit {self.number}")

@@ -9,5 +9,15 @@ class Incompatible(ValueError):
     """The directory was made with other options."""
 
 
+class UnknownVersion(Exception):
+    """A file is whole, and in a format this program does not know: a later one wrote it."""
+
+    def __init__(self, file: str, version: object, known: str) -> None:
+        super().__init__(
+            f"{file}: its format is version {version}, and this program reads {known}: open it with the program that "
+            "wrote it, or a later one"
+        )
+
+
 class Closed(ValueError):
     """Used after it was closed."""

@@ -26,6 +26,7 @@ from drum.codec import (
     BLOCK,
     CHUNK,
     HEADER,
+    HEADERS,
     MAGIC,
     MAGIC_END,
     TRAILER,
@@ -35,6 +36,7 @@ from drum.codec import (
     decode,
     directory_checksum,
 )
+from drum.errors import UnknownVersion
 from drum.files import Damaged, Files, OpenFile, Path
 from drum.ragged import Array, Batch, Column
 
@@ -196,14 +198,9 @@ class Segment:
         if size < len(HEADER) + TRAILER_BYTES:
             raise Damaged(self.path, size, "too short for a segment")
         header = self.file.pread(len(HEADER), 0)
-        if header != HEADER:
-            wrong = next(i for i, (a, b) in enumerate(zip(header, HEADER, strict=True)) if a != b)
-            what = (
-                "not a segment (magic)"
-                if wrong < len(MAGIC)
-                else f"segment version is {header[8]}, this program reads {VERSION}"
-            )
-            raise Damaged(self.path, wrong, what)
+        written = HEADERS.get(header)
+        if written is None:
+            raise self._unknown(header, size)
         start = max(0, size - _TAIL_BYTES)
         tail = self.file.pread(size - start, start)
         if tail[-len(MAGIC_END) :] != MAGIC_END:
@@ -211,7 +208,7 @@ class Segment:
         at = size - TRAILER_BYTES
         trailer = np.frombuffer(tail[at - start : size - len(MAGIC_END) - start], TRAILER)
         first, length, count, version, checksum = trailer[0].tolist()
-        if version != VERSION or first + length != at or first < len(HEADER):
+        if version != written or first + length != at or first < len(HEADER):
             raise Damaged(self.path, at, "impossible trailer")
         if first < start:
             tail, start = self.file.pread(at - first, first) + tail[at - start :], first
@@ -221,6 +218,19 @@ class Segment:
         position = 0
         for _ in range(count):
             position = self._read_entry(directory, position)
+
+    def _unknown(self, header: bytes, size: int) -> Exception:
+        """What to say of a header that is none of ours: another version says so at the end of its file, too."""
+        version = int.from_bytes(header[len(MAGIC) : len(MAGIC) + 4], "little")
+        tail = self.file.pread(TRAILER_BYTES, size - TRAILER_BYTES)
+        trailer = np.frombuffer(tail[: TRAILER.itemsize], TRAILER)
+        agreed = header.startswith(MAGIC) and tail.endswith(MAGIC_END) and int(trailer["version"][0]) == version
+        if agreed and version > VERSION:
+            return UnknownVersion(self.path, version, f"1 to {VERSION}")
+        wrong = next(i for i, (a, b) in enumerate(zip(header, HEADER, strict=True)) if a != b)
+        if wrong < len(MAGIC):
+            return Damaged(self.path, wrong, "not a segment (magic)")
+        return Damaged(self.path, wrong, f"segment version {version} is none that this program reads (1 to {VERSION})")
 
     def _read_entry(self, directory: bytes, position: int) -> int:
         length = int.from_bytes(directory[position : position + 4], "little")

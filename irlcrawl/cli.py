@@ -82,10 +82,12 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
     except OSError as error:
         return _fail(error, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)
     except Exception as error:
-        from drum import Damaged
+        from drum import Damaged, UnknownVersion
 
         if isinstance(error, Damaged):
             return _fail(error, ExitCode.DAMAGED)
+        if isinstance(error, UnknownVersion):
+            return _fail(error, ExitCode.FAILED)
         raise
 
 

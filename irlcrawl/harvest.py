@@ -17,7 +17,8 @@ the units between its predecessor's `warc` and its own. COUNTERS: `pages` (respo
 an earlier link of this stream has the key), `out_of_scope`, `unparsed` (pages that broke a parser), and the ledger's
 done classes `fetched`, `failed`, `excluded` {reason: n}, `retries`.
 
-The robots log `robots-SSSS.log` is append-only: u32 length, u64 xxh3 of the text, the text. Facts, leases and host
+The robots log `robots-SSSS.log` is append-only: a header (`irlROBO`, newline, u32 version 2, u32 zero; version 1 had
+none), then u32 length, u64 xxh3 of the text, the text. Facts, leases and host
 records point to a text by [log, offset, length]. It is on the disk before a harvest names it; any process may read it.
 """
 
@@ -34,7 +35,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from drum import Batch, Damaged, Files, Ragged, SegmentWriter
+from drum import Batch, Damaged, Files, Ragged, SegmentWriter, UnknownVersion
 from irlcrawl.clock import Clock
 from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason
 
@@ -48,6 +49,8 @@ CHUNK_ROWS = 4096
 CACHE_BITS = 18
 
 _RECORD = struct.Struct("<IQ")
+RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 2
+RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, 0)
 
 
 @dataclass(slots=True)
@@ -118,12 +121,24 @@ class RulesLog:
         """Write a text; readable at once, on the disk after sync()."""
         if self._handle is None:
             self._handle = self._files.append(self._path)
-            self._offset = self._files.size(self._handle)
+            self._offset = self._begin(self._handle)
         pointer = (self._stream, self._offset, len(text))
         self._files.write(self._handle, _RECORD.pack(len(text), xxhash.xxh3_64_intdigest(text)) + text)
         self._offset += _RECORD.size + len(text)
         self._synced = False
         return pointer
+
+    def _begin(self, handle: int) -> int:
+        """Where the next text goes: behind the header, or (in recovery) behind the last whole text of a dead writer."""
+        size = self._files.size(handle)
+        ends = [end for _, end in self.texts(self._files, self._path)][-1:] if size else []
+        if not ends:
+            self._files.truncate(handle, 0)
+            self._files.write(handle, RULES_HEADER)
+            return len(RULES_HEADER)
+        if ends[0] < size:
+            self._files.truncate(handle, ends[0])
+        return ends[0]
 
     def sync(self) -> None:
         """Nothing when nothing was written since the last one."""
@@ -156,10 +171,12 @@ class RulesLog:
 
     @staticmethod
     def texts(files: Files, path: str) -> Iterator[tuple[bytes, int]]:
-        """(text, where its record ends) of a log, in order; one that a crash cut short is none. Damaged; OSError."""
+        """(text, where its record ends) of a log, in order; one that a crash cut short is none. UnknownVersion;
+        Damaged; OSError."""
         handle = files.open(path)
         try:
-            at, size = 0, files.size(handle)
+            size = files.size(handle)
+            at = _rules_begin(files.pread(handle, len(RULES_HEADER), 0), path)
             while at + _RECORD.size <= size:
                 length, checksum = _RECORD.unpack(files.pread(handle, _RECORD.size, at))
                 if at + _RECORD.size + length > size:
@@ -188,6 +205,19 @@ class RulesLog:
         for name in old:
             files.unlink(f"{state_dir}/{name}")
         return old
+
+
+def _rules_begin(head: bytes, path: str) -> int:
+    """Where the first text of a robots log begins: version 1 had no header. Its first four bytes read as the length of
+    a text would be more than a gigabyte."""
+    if not head.startswith(RULES_MAGIC[:4]):
+        return 0
+    if head != RULES_HEADER[: len(head)]:
+        version = int.from_bytes(head[8:12], "little")
+        if head.startswith(RULES_MAGIC) and RULES_VERSION < version < 1 << 16 and head.endswith(bytes(4)):
+            raise UnknownVersion(path, version, f"1 to {RULES_VERSION}")
+        raise Damaged(path, 0, "not the header of a robots log")
+    return len(RULES_HEADER)
 
 
 def rules_log_name(stream: int) -> str:

@@ -29,6 +29,7 @@ from irlcrawl.frontier.runs import Runs
 from irlcrawl.job import JobDir
 from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.scope import Scope
+from irlcrawl.upkeep import formats
 
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
@@ -108,19 +109,24 @@ class State:
 
     @classmethod
     def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
-        """Open or create JOB/state. Damaged, OSError."""
+        """Open or create JOB/state. UnknownVersion, Damaged, OSError."""
         files = files or Files()
         catalog = Catalog.open(job.state, files)
         edits = Edits()
+        formats.check(catalog)
         if catalog.get("crawl") is None:
-            identity = {"id": secrets.token_hex(8), "seed": secrets.randbits(63), "created": clock.now(), "format": 1}
-            edits.set("crawl", identity)
+            edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
             edits.set("stream-next", SEEDS_STREAM + 1)
+            note_promises(catalog, edits, config, clock.now())
+            catalog.commit(edits)
+        state = cls(job, config, clock, files, catalog)
+        edits = Edits()  # only now that everything could be opened
+        formats.migrate(catalog, edits)
         note_promises(catalog, edits, config, clock.now())
         if edits:
             catalog.commit(edits)
-        return cls(job, config, clock, files, catalog)
+        return state
 
     # -- what turns use --------------------------------------------------------------------------------------------
 

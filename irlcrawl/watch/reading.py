@@ -24,6 +24,7 @@ from irlcrawl.frontier.state import open_sites
 from irlcrawl.job import JobDir
 from irlcrawl.rows import LINK, origin_of
 from irlcrawl.scope import Scope
+from irlcrawl.upkeep import formats
 
 ATTEMPTS = 5
 OPEN_MAX = 1 << 16
@@ -54,12 +55,13 @@ class Reading:
 
     @classmethod
     def open(cls, job: JobDir, files: Files | None = None) -> Reading | None:
-        """None before the first commit. ConfigError, Damaged, OSError."""
+        """None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
         config = load(job.config_file)
         try:
             catalog, pool = _open(job, files or Files())
         except FileNotFoundError:
             return None  # no catalogue yet
+        formats.check(catalog)
         return cls(job, config, catalog, pool)
 
     def waiting(self) -> Iterator[tuple[str, Batch]]:

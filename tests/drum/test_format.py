@@ -16,7 +16,7 @@ from drum import BYTES, Batch, Ragged
 
 def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:
     """section -> blocks -> column -> values."""
-    assert data[:16] == b"drumseg\n" + struct.pack("<II", 2, 0)
+    assert data[:16] == b"drumseg\n" + struct.pack("<II", 2, 1)
     assert data[-8:] == b"drumend\n"
     start, length, sections, version, checksum = struct.unpack("<QQIIQ", data[-40:-8])
     assert version == 2

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import xxhash
 
-from drum import Files
+from drum import Catalog, Edits, Files, UnknownVersion
+from irlcrawl import cli
 from irlcrawl.archive.reader import records
+from irlcrawl.clock import VirtualClock
+from irlcrawl.config import Config, load
+from irlcrawl.frontier.state import State
+from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep import formats
+from irlcrawl.upkeep.findings import Silent
+from irlcrawl.upkeep.fsck import Fsck
 from tests.upkeep import versions
+from tests.upkeep.conftest import Copy
 
 RELEASED = sorted(path.name.removesuffix(".tar.gz") for path in versions.HERE.glob("*.tar.gz"))
 
@@ -46,3 +57,72 @@ def test_a_crawl_of_every_released_version_goes_on(
     assert Counter(what for what, _ in outcomes.values()) == {"fetched": len(pages) + 1, "excluded": 1}
     put_off = {"http://c.three.test/5"}  # 503 with a Retry-After: archived, and to be asked for again
     assert not archived & set(crawl.web.pages_asked) - put_off
+
+
+@pytest.mark.parametrize("what", ["crawl", "keys", "catalogue", "catalogue keys", "segment"])
+def test_what_a_later_version_wrote_is_refused_with_a_sentence(
+    copy: Copy, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy("stopped")
+    catalog = Catalog.open(job.state)
+    crawl = catalog.get("crawl")
+    edits = Edits()
+    if what in ("crawl", "keys"):
+        edits.set("crawl", {**crawl, "format": 3} if what == "crawl" else {**crawl, "keys": "md5"})
+        catalog.commit(edits)
+    catalog.close()
+    if what.startswith("catalogue"):
+        path = job.state / "catalog-000000.log"
+        line = json.loads(path.read_bytes().split(b"\n")[0][17:])
+        line |= {"catalog": 2} if what == "catalogue" else {"keys": "md5"}
+        text = json.dumps(line).encode()
+        rest = path.read_bytes().split(b"\n", 1)[1]
+        path.write_bytes(b"%016x " % xxhash.xxh3_64_intdigest(text) + text + b"\n" + rest)
+    if what == "segment":
+        path = max(job.state.glob("turn-*.seg"))
+        data = bytearray(path.read_bytes())
+        data[8:12] = data[-20:-16] = (9).to_bytes(4, "little")
+        path.write_bytes(data)
+    before = {path: path.read_bytes() for path in job.path.rglob("*") if path.is_file() and path.name != "LOCK"}
+    for words in (["urls", str(job.path), "--status", "queued"], ["why", str(job.path), "a.one.test"]):
+        assert cli.main(words) == ExitCode.FAILED
+        err = capsys.readouterr().err
+        assert "this program reads" in err and "a later one" in err and str(job.state) in err
+    with pytest.raises(UnknownVersion, match="this program reads"):
+        State.open(job, Config(), VirtualClock())
+    assert before == {path: path.read_bytes() for path in before}, "and is left as it was"
+
+
+def test_an_old_crawl_becomes_the_present_version(tmp_path: Path) -> None:
+    job = JobDir(unpack("1", tmp_path))
+    assert Catalog.open(job.state, readonly=True).get("crawl")["format"] == 1
+    State.open(job, load(job.config_file), VirtualClock()).close()
+    crawl = Catalog.open(job.state, readonly=True).get("crawl")
+    assert (crawl["format"], crawl["keys"]) == (formats.FORMAT, formats.KEYS)
+    assert not any(found.damage for found in Fsck(job, Silent(), now=lambda: 0.0).run())
+
+
+def test_a_robots_log_goes_on_behind_its_last_whole_text(tmp_path: Path) -> None:
+    """A dead worker's log, torn in the middle of a text, is written on by recovery."""
+    for first_version in (False, True):
+        directory = tmp_path / str(first_version)
+        directory.mkdir()
+        log = RulesLog(Files(), str(directory), 7)
+        pointers = [log.append(text) for text in (b"one", b"two")]
+        log.close()
+        path = directory / "robots-0007.log"
+        data = path.read_bytes()
+        if first_version:
+            data = data[16:]
+            pointers = [(stream, offset - 16, length) for stream, offset, length in pointers]
+        for torn in range(len(data) + 1):
+            path.write_bytes(data[:torn])
+            again = RulesLog(Files(), str(directory), 7)
+            pointer = again.append(b"three")
+            again.close()
+            assert RulesLog.read(Files(), str(directory), pointer) == b"three"
+            texts = [text for text, _ in RulesLog.texts(Files(), str(path))]
+            whole = [text for text, (_, at, n) in zip((b"one", b"two"), pointers) if RulesLog.end_of(at, n) <= torn]
+            assert texts == [*whole, b"three"]
+            for text, found in zip(whole, pointers):
+                assert RulesLog.read(Files(), str(directory), found) == text
