@@ -110,6 +110,9 @@ class Fetch:
     body_bytes_max: int = key(10 << 20, "Body bytes kept; a longer body is cut and marked WARC-Truncated.", low=1024)
     decoded_bytes_max: int = key(32 << 20, "Bytes a compressed body may become.", low=1024)
     visits_per_worker: int = key(128, "Visits a worker carries at once.", low=1, high=4096)
+    worker_silent_seconds: float = key(
+        60.0, "A worker that says nothing for so long, though asked, is killed and replaced.", low=1
+    )
     tls_ca_file: str = key("", "PEM file of extra certificate authorities.")
     tls_verify: bool = key(False, "Refuse hosts whose certificate does not verify (a crawler mostly archives them).")
 

@@ -18,6 +18,7 @@ frontier -> worker
            beyond `patience` (default politeness.visit_seconds) the visit ends. `failures` is how many visits in a row
            failed before (default 0); when it is not 0 the first response makes a fact failed=0.
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
+  ping     {"t":"ping"}: say something; a worker that does not is killed.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
   slot     {"t":"slot", "id": n, "address": ip | null, "reason": Reason?}: the answer to a `slot`; null refuses it.
   doubt    {"t":"doubt", "visit": id, "charge": bool}: the answer to a `doubt`.
@@ -44,6 +45,7 @@ worker -> frontier
            with that, or is it our network? Answered by a `doubt`; if not, nothing is archived and the visit ends.
   slot_end {"t":"slot_end", "id": n, "ended": unix | null, "fetch_s": seconds}: every granted slot ends with one, null
            when no request was made.
+  pong     {"t":"pong"}: the answer to a `ping`.
   bye      {"t":"bye"}: everything is handed over; the process exits.
 
 ROBOTS = {"state": Robots, "until": unix, "rules": [log, offset, length] | null, "crawl_delay": seconds}

@@ -153,6 +153,8 @@ class Worker:
                 self._start(Visit(Lease.of(message), self))
             case "harvest":
                 self._chore(self._hand_over(asked=True))
+            case "ping":
+                self._wire.send({"t": "pong"})
             case "scope":
                 self._scope.add(_entries(message["entries"]))
             case "slot":

@@ -7,6 +7,7 @@ never restarted; another one with a new stream takes its place, after what it le
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import subprocess
 from collections.abc import Callable
@@ -17,6 +18,14 @@ from irlcrawl.wire import Message, Wire, open_wire
 
 LOAD_SLACK = 1.15
 """A host stays with its worker until that one's load exceeds the least by this factor (DESIGN 2.6)."""
+WATCHED_S = 1.0
+"""More than this between two passes of the loop is a pause of this process."""
+START_S = 60.0
+"""A worker may take this long to load on a busy machine."""
+SILENT_AT_END_S = 4.0
+"""A stop has to be over within 10 s."""
+
+_log = logging.getLogger("irlcrawl.frontier")
 
 
 @dataclass(eq=False)
@@ -32,6 +41,9 @@ class Link:
     asked: bool = False  # a harvest was asked for and has not come
     said_bye: bool = False
     lost: bool = False
+    heard: bool = False  # it is ready
+    silent_s: float = 0.0  # since it last said anything, as far as this process was awake
+    pinged: bool = False  # ... and was asked to
 
     def send(self, message: Message) -> None:
         if self.wire is not None and not self.lost:
@@ -44,10 +56,13 @@ class Fleet:
     def __init__(
         self,
         visits_max: int,
+        silent_max_s: float,
         on_message: Callable[[Link, Message], None],
         on_lost: Callable[[Link], None],
     ) -> None:
         self._visits_max = visits_max
+        self._silent_max_s = silent_max_s
+        self._watched_at = float("inf")
         self._on_message = on_message
         self._on_lost = on_lost
         self.links: list[Link] = []
@@ -60,12 +75,32 @@ class Fleet:
     async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
         """Take in a worker that was started (fetch/process.py)."""
         link.wire = await open_wire(
-            sock, lambda message: self._on_message(link, message), lambda error: self._closed(link, error)
+            sock, lambda message: self._heard(link, message), lambda error: self._closed(link, error)
         )
         link.send(hello)
         self.links.append(link)
         if self._last_word is not None:
             link.send(self._last_word)
+
+    def _heard(self, link: Link, message: Message) -> None:
+        link.heard, link.silent_s, link.pinged = True, 0.0, False
+        self._on_message(link, message)
+
+    def watch(self, now: float) -> None:
+        """Once in each pass of the loop: ask workers that say nothing for a word, and kill those that give none. Time
+        in which this process itself stood still is not held against them."""
+        passed = min(max(now - self._watched_at, 0.0), WATCHED_S)
+        self._watched_at = now
+        patience = self._silent_max_s if self._last_word is None else min(self._silent_max_s, SILENT_AT_END_S)
+        for link in self.links:
+            link.silent_s += passed
+            if link.silent_s > (patience if link.heard else max(patience, START_S)):
+                _log.warning("worker %d has said nothing for %.0f s: killing it", link.stream, link.silent_s)
+                link.silent_s = 0.0
+                link.process.kill()
+            elif link.silent_s > patience / 4 and not link.pinged:
+                link.pinged = True
+                link.send({"t": "ping"})
 
     def _closed(self, link: Link, error: Exception | None) -> None:
         del error  # the process's end says more; why it ended stands on its stderr

@@ -60,7 +60,9 @@ class Frontier:
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.politeness = Politeness(clock, config.politeness, self.clocks)
         self._resolver = Resolver(config.network, clock)
-        self.fleet = Fleet(config.fetch.visits_per_worker, self._on_message, self._on_lost)
+        self.fleet = Fleet(
+            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self._on_lost
+        )
         self.outage = Outage(
             clock, lambda: self._resolver.alive(), lambda: len(self.hosts.address_rows), self._wakeup.set
         )
@@ -159,6 +161,7 @@ class Frontier:
                 if not self.outage.paused or self.outage.take_probe():
                     self.hosts.dispatch(self._allowance())
             self._ask_for_harvests(now)
+            self.fleet.watch(now)
             if self._turn is None and self._should_turn(now):
                 self._begin_turn(now)
             if self._turn is None and self._over():
@@ -419,6 +422,7 @@ class Frontier:
             self._stop_code = ExitCode.DONE
             self.fleet.end({"t": "stop"})
             while self.fleet.links:
+                self.fleet.watch(self.clock.now())
                 await self._sleep(self.clock.now())
         result = Turn(self.state).run(self._task([], urgent=False, merge=False))
         self._ended = True

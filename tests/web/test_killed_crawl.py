@@ -6,7 +6,9 @@ slow one; the server stops the crawl at exactly that request, and what was in fl
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 from collections import Counter
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 from conftest import Serve
 from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, responses
 
+from bench.crawl import tree
+from bench.crawl.ours import is_worker
 from tools.docsweb import audit
 from tools.sampleweb.server import Ask, Reply
 
@@ -102,3 +106,22 @@ def test_a_gap_is_kept_across_a_kill(serve: Serve, job: Path) -> None:
     assert crawl.run().code == 0
     assert audit.closest(audit.read(web.log), "host") >= 1.5
     assert set(responses(job)) == {web.url("k0.test", t) for t in site.targets()}
+
+
+def test_a_hung_worker_is_killed_by_its_deadline_and_replaced(serve: Serve, job: Path) -> None:
+    """It stands still with visits out: the crawl goes on, and nothing that it held is lost."""
+    site = Tripwire(PAGES)
+    web = serve(site, HOSTS)
+    settings = NO_GAPS | {"frontier.harvest_seconds": 0.5, "fetch.worker_silent_seconds": 2}
+    crawl = Crawl(job, web.resolver, [web.url(host) for host in HOSTS], settings)
+    site.arm(60)
+    running = crawl.start()
+    assert site.tripped.wait(60), running.output.read_text()
+    hung = next(pid for pid in tree.descendants(running.process.pid) if is_worker(pid))
+    os.kill(hung, signal.SIGSTOP)
+    ended = running.wait()
+    assert ended.code == 0, ended.output
+    assert "died" in ended.output and "took its place" in ended.output
+    expected = {web.url(host, target) for host in HOSTS for target in site.targets()}
+    assert responses(job) == dict.fromkeys(expected, 1)
+    check_warcs(job)
