@@ -98,7 +98,7 @@ def _fail(error: Exception, code: ExitCode) -> ExitCode:
 
 def overview() -> str:
     lines = ["usage: irlcrawl VERB JOB ...", "", "JOB is the directory of a crawl. Verbs (each has --help):", ""]
-    lines += [f"  {name:<9}{verb.help}" for name, verb in VERBS.items()]
+    lines += [f"  {name:<10}{verb.help}" for name, verb in VERBS.items()]
     lines += ["", "  --version  this program's version and those of what it is built on", ""]
     lines += ["Every configuration key, explained: python -m irlcrawl.config"]
     return "\n".join(lines)
@@ -222,6 +222,19 @@ def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     _check_arguments(parser)
 
 
+def _snapshot_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("name", metavar="NAME", help="what to call it")
+
+
+def _snapshots_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--open", nargs=2, metavar=("NAME", "DIR"), help="make DIR a crawl that goes on from it")
+    what.add_argument("--delete", metavar="NAME", help="forget it; what it shares stays with the others")
+    parser.add_argument("--json", action="store_true", help="a JSON object each")
+
+
 def _crawl(args: argparse.Namespace) -> int:
     return verbs.crawl(args, apply_options)
 
@@ -255,6 +268,14 @@ VERBS = {
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
         _get_arguments, verbs.get,
+    ),
+    "snapshot": Verb(
+        "%(prog)s JOB NAME", "keep the crawl as it is now, also while it runs", _snapshot_arguments,
+        upkeep_verbs.snapshot,
+    ),
+    "snapshots": Verb(
+        "%(prog)s JOB [--open NAME DIR | --delete NAME] [--json]", "list snapshots, delete one, or crawl on from one",
+        _snapshots_arguments, upkeep_verbs.snapshots,
     ),
     "fsck": Verb(
         "%(prog)s JOB [--json] [--quiet]", "check every file of a crawl, and that they belong together",

@@ -3,6 +3,7 @@
     JOB/irlcrawl.toml  the effective configuration     JOB/warcs/  archives, never deleted
     JOB/LOCK           held while a crawl runs         JOB/logs/   crawl.log and the program's own log
     JOB/control.sock   `status` and `stop` ask here    JOB/state/  drum's files and catalogue; without a name, garbage
+    JOB/snapshots/     crawls as they were, in each a SNAPSHOT that says when (upkeep/snapshot.py)
 
 The lock is an flock on LOCK: the kernel drops it when the last process that inherited it is gone, so no crash leaves a
 stale one, and a new crawl cannot begin while a worker of the old one still has a request in flight.
@@ -22,6 +23,8 @@ from types import TracebackType
 LOCK_WAIT_SECONDS = 5.0
 """Workers of a crawl that was just killed need a moment to notice."""
 LOCK_POLL_SECONDS = 0.05
+SNAPSHOT = "SNAPSHOT"
+"""The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
 
 
 class ExitCode(IntEnum):
@@ -72,6 +75,7 @@ class JobDir:
         self.config_file = self.path / "irlcrawl.toml"
         self.lock_file = self.path / "LOCK"
         self.socket = self.path / "control.sock"
+        self.snapshots = self.path / "snapshots"
         self.lock_fd: int | None = None
 
     def exists(self) -> bool:
@@ -87,6 +91,12 @@ class JobDir:
     def check_usable(self) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""
         at = self.path
+        if (at / SNAPSHOT).exists():
+            job = at.parent.parent
+            raise JobError(
+                f"{at}: a snapshot, which stays as it is; to make a crawl of it: "
+                f"irlcrawl snapshots {job} --open {at.name} DIR"
+            )
         if at.is_dir():
             if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
                 raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")

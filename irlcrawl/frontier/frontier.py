@@ -33,6 +33,7 @@ from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode
+from irlcrawl.upkeep.closed import ClosedWarcs
 from irlcrawl.url import host_of
 from irlcrawl.watch.status import ENDED
 from irlcrawl.wire import Message, clock_anchor
@@ -41,6 +42,8 @@ TICK_S = 0.5
 DEATHS_MAX = 8
 """So many workers that die one after another do not die of what they fetch: another one would die as well."""
 RULES_CACHE_BYTES = 16 << 20
+TELL_SECONDS = 1.0
+"""How long a stop waits for archive.on_warc_closed."""
 
 _log = logging.getLogger("irlcrawl.frontier")
 
@@ -56,6 +59,7 @@ class Frontier:
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "turn")
+        self._closed = ClosedWarcs(state, config.archive.on_warc_closed)
         self._overrides = Overrides(config.site)
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.politeness = Politeness(clock, config.politeness, self.clocks)
@@ -276,7 +280,9 @@ class Frontier:
         state.counters["elapsed_s"] = self.elapsed_before + self.clock.now() - self.started
         result.edits.set("counters", state.counters)
         result.edits.set("status", self.status())
+        self._closed.before(result.edits)
         state.catalog.commit(result.edits)
+        self._closed.after()
         self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
         state.delete_unnamed([*result.harvests, *result.written])
         self.schedule.turned(result)
@@ -428,6 +434,9 @@ class Frontier:
         self._ended = True
         self._close_streams(result, list(self.state.streams))
         self._commit(result)
+        # A crawl that is done is not opened again: its last archives are told now. Others end within their time.
+        seconds = None if self._stop_code is ExitCode.DONE else TELL_SECONDS
+        await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
         self.hosts.close()
         self.outage.close()
         await self._resolver.close()

@@ -6,10 +6,13 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked
+from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked
+from irlcrawl.watch import words
 
 if TYPE_CHECKING:
     from irlcrawl.upkeep.findings import Bar, Finding
@@ -22,7 +25,8 @@ def fsck(args: argparse.Namespace) -> int:
 
     job = JobDir(args.job).require()
     try:
-        job.acquire()
+        if not (job.path / SNAPSHOT).exists():  # nobody writes to a snapshot
+            job.acquire()
     except JobLocked as error:
         raise JobLocked(
             f"{error}: its files change while it runs; stop it, or check a copy: irlcrawl snapshot {args.job} NAME"
@@ -56,6 +60,36 @@ def verify(args: argparse.Namespace) -> int:
         return _told(check(files, paths, bar), bar, args.json)
     finally:
         bar.close()
+
+
+def snapshot(args: argparse.Namespace) -> int:
+    from irlcrawl.upkeep import snapshot as shots
+
+    taken = shots.take(JobDir(args.job).require(), args.name)
+    print(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
+    return ExitCode.DONE
+
+
+def snapshots(args: argparse.Namespace) -> int:
+    """List them; or delete one, or make a crawl of one."""
+    from irlcrawl.upkeep import snapshot as shots
+
+    job = JobDir(args.job).require()
+    if args.delete:
+        shots.delete(job, args.delete)
+    elif args.open:
+        name, target = args.open
+        shots.open_as(job, name, Path(target))
+        print(f"go on from it: irlcrawl resume {target}")
+    else:
+        for one in shots.snapshots(job):
+            if args.json:
+                print(json.dumps({**vars(one), "path": str(one.path)}))
+            else:
+                taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.taken))
+                fetched = words.plural(one.fetched, "URL")
+                print(f"{one.name:<24} {taken}  commit {one.commit}, {fetched} fetched, {words.size(one.bytes)}")
+    return ExitCode.DONE
 
 
 def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:

@@ -24,6 +24,14 @@ def save_config(crawl: Crawl) -> JobDir:
     return job
 
 
+def rolling(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Crawl:
+    """With logs and archives so small that there are several."""
+    crawl.config.archive.log_roll_bytes = 8000
+    small = lambda *known, **more: WarcWriter(*known, **{**more, "roll_bytes": 30_000})  # noqa: E731
+    monkeypatch.setattr(service, "WarcWriter", small)
+    return crawl
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """`killed` at its 90th request, `stopped` by a limit, `done`: crawls of one web, with small logs and archives."""
@@ -31,9 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in ("killed", "stopped", "done"):
         with pytest.MonkeyPatch.context() as monkeypatch:
             crawl = versions.crawl_of(base / name, monkeypatch)
-            crawl.config.archive.log_roll_bytes = 8000
-            small = lambda *known, **more: WarcWriter(*known, **{**more, "roll_bytes": 30_000})  # noqa: E731
-            monkeypatch.setattr(service, "WarcWriter", small)
+            rolling(crawl, monkeypatch)
             crawl.config.limits.pages = 90 if name == "stopped" else 0
             requests = iter(range(1, 10_000))
             if name == "killed":

@@ -1,0 +1,222 @@
+"""`irlcrawl snapshot JOB NAME`: a crawl as it was at one commit, in JOB/snapshots/NAME, while it goes on.
+
+What never changes is shared by hard link: segments, closed archives, rolled logs, robots texts of workers that are
+gone. What is still written to is copied up to where the commit knows it: the catalogue, the newest crawl log, the
+archive each worker has open, its robots texts. So recovery, here or there, never touches a byte that both have. Pages
+fetched after that commit are not in it: the snapshot's crawl would ask for them again.
+
+A snapshot is a JOB that never changes: every verb that asks can ask it, and `open_as` makes crawls of it, as many as
+one likes. Taking one costs O(files), and a copy of what is open: at most archive.roll_bytes a worker.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drum import Catalog, Edits, Files
+from irlcrawl.archive.crawllog import COMPRESSED
+from irlcrawl.archive.warc import warc_files
+from irlcrawl.frontier.state import SEEDS_STREAM
+from irlcrawl.harvest import rules_log_name
+from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull
+
+ATTEMPTS = 10
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+COPY_BYTES = 1 << 30
+
+
+class _Moved(Exception):
+    """A commit came between: take the next one."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    name: str
+    path: Path
+    taken: float  # unix seconds
+    commit: int
+    fetched: int
+    bytes: int  # of its files, shared ones included
+
+
+def snapshots(job: JobDir) -> Iterator[Snapshot]:
+    """Every snapshot, oldest first."""
+    if not job.snapshots.is_dir():
+        return
+    found = [path for path in job.snapshots.iterdir() if (path / SNAPSHOT).is_file() and _NAME.fullmatch(path.name)]
+    told = [(json.loads((path / SNAPSHOT).read_text()), path) for path in found]
+    for facts, path in sorted(told, key=lambda one: (one[0]["taken"], one[1].name)):
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        yield Snapshot(path.name, path, facts["taken"], facts["commit"], facts["fetched"], size)
+
+
+def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
+    """Take one. JobError, JobFull, Damaged."""
+    files = files or Files()
+    if not _NAME.fullmatch(name):
+        raise JobError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
+    target = job.snapshots / name
+    if target.exists():
+        raise JobError(f"{target}: is there already; irlcrawl snapshots {job.path} --delete {name}")
+    job.snapshots.mkdir(exist_ok=True)
+    for left in job.snapshots.glob(".*"):  # of one that was interrupted
+        shutil.rmtree(left)
+    building = job.snapshots / f".{name}"
+    try:
+        facts = _build(job, building, files)
+        _write(building / SNAPSHOT, json.dumps({**facts, "taken": time.time(), "name": name}).encode() + b"\n")
+        for directory in (building / "state", building / "warcs", building / "logs", building):
+            files.fsync_dir(directory)
+        files.rename(building, target)
+        files.fsync_dir(job.snapshots)
+    except OSError as error:
+        shutil.rmtree(building, ignore_errors=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise JobFull(f"{job.path}: no room on its disk for a snapshot") from error
+        raise
+    return next(one for one in snapshots(job) if one.name == name)
+
+
+def delete(job: JobDir, name: str) -> None:
+    """Forget a snapshot; what it shares stays with the others. JobError when there is none."""
+    path = _existing(job, name)
+    gone = job.snapshots / f".{name}.deleted"
+    path.rename(gone)
+    shutil.rmtree(gone)
+
+
+def open_as(job: JobDir, name: str, target: Path) -> None:
+    """Make `target`, which must be new and on the same file system, a crawl that goes on from a snapshot. JobError."""
+    source = _existing(job, name)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise JobError(f"{target}: is there already; name a new directory")
+    files = Files()
+    try:
+        for directory in ("state", "warcs", "logs"):
+            (target / directory).mkdir(parents=True, exist_ok=True)
+            for path in sorted((source / directory).iterdir()):
+                changes = path.name == "crawl.log" or path.name.startswith("catalog-")
+                _copy(path, target / directory / path.name) if changes else files.link(
+                    path, target / directory / path.name
+                )
+            files.fsync_dir(target / directory)
+        _copy(source / "irlcrawl.toml", target / "irlcrawl.toml")
+        files.fsync_dir(target)
+    except OSError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        if error.errno == errno.EXDEV:
+            raise JobError(f"{target}: is on another file system than {source}, and cannot share its files") from error
+        raise
+
+
+def _existing(job: JobDir, name: str) -> Path:
+    path = job.snapshots / name
+    if not _NAME.fullmatch(name) or not (path / SNAPSHOT).is_file():
+        known = ", ".join(one.name for one in snapshots(job)) or "none"
+        raise JobError(f"{job.path}: no snapshot {name!r}; there are: {known}")
+    return path
+
+
+def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
+    """Everything but the marker, of one commit; the crawl may commit meanwhile, and delete what that lost."""
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(building, ignore_errors=True)
+        for directory in ("state", "warcs", "logs"):
+            (building / directory).mkdir(parents=True)
+        try:
+            catalog = Catalog.open(job.state, files, readonly=True)
+            _state(job, building / "state", catalog, files)
+            _logs(job, building / "logs", catalog, files)
+            _archives(job, building / "warcs", catalog, files)
+            _copy(job.config_file, building / "irlcrawl.toml")
+            return {"commit": catalog.number, "fetched": (catalog.get("ledger") or {}).get("fetched", 0)}
+        except (FileNotFoundError, _Moved) as error:
+            last = error
+    raise JobError(f"{job.path}: could not be held still long enough for a snapshot: {last}")
+
+
+def _state(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
+    """Segments by link, the catalogue's committed prefix as a copy in which no worker's stream is open any more."""
+    for name in catalog.live_files():
+        files.link(job.state / name, target / name)
+    log = f"catalog-{catalog.generation:06d}.log"
+    _copy(job.state / log, target / log, catalog.bytes)
+    live = _live_streams(catalog)
+    for stream in range(catalog.get("stream-next", 0)):
+        name = rules_log_name(stream)
+        if (job.state / name).exists():
+            _copy(job.state / name, target / name) if stream in live else files.link(job.state / name, target / name)
+    edits = Edits()
+    for stream in live:
+        edits.remove(f"streams/{stream}")
+    own = Catalog.open(target, files)
+    if edits:
+        own.commit(edits)
+    own.close()
+
+
+def _live_streams(catalog: Catalog) -> dict[int, list[int]]:
+    """Stream -> archive position of the workers that may still write."""
+    streams = {int(key.split("/")[1]): value["warc"] for key, value in catalog.items("streams/")}
+    return {stream: position for stream, position in streams.items() if stream != SEEDS_STREAM}
+
+
+def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
+    """Rolled parts by link, the newest file up to its committed length."""
+    log = catalog.get("log") or {}
+    rolled, length = log.get("part", 0), log.get("bytes", 0)
+    for number in range(1, rolled + 1):
+        plain = f"crawl.log.{number}"
+        name = plain + COMPRESSED if (job.logs / (plain + COMPRESSED)).exists() else plain
+        files.link(job.logs / name, target / name)
+    since = job.logs / f"crawl.log.{rolled + 1}"  # the newest file then may have been rolled since
+    source = since if since.exists() else job.crawl_log
+    if not source.exists() and not length:
+        return
+    _copy(source, target / "crawl.log", length)
+    if "crc" in log and zlib.crc32((target / "crawl.log").read_bytes()) != log["crc"]:
+        raise _Moved("the crawl log was rolled")
+
+
+def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
+    """Closed and wholly committed archives by link; of others, what the commit knows."""
+    live, next_stream = _live_streams(catalog), catalog.get("stream-next", 0)
+    for file in warc_files(files, os.fspath(job.warcs)):
+        if file.stream >= next_stream:
+            continue
+        source = job.warcs / file.on_disk
+        serial, offset = live.get(file.stream, (file.serial + 1, 0))
+        if file.serial > serial or (file.serial == serial and not offset):
+            continue
+        if file.serial < serial or (not file.open and source.stat().st_size == offset):
+            files.link(source if source.exists() else job.warcs / file.name, target / file.name)
+        else:
+            _copy(source if source.exists() else job.warcs / file.name, target / file.name, offset)
+
+
+def _copy(source: Path, target: Path, length: int | None = None) -> None:
+    """The first `length` bytes (default: all), inside the kernel and without copying where the file system can."""
+    with open(source, "rb") as old, open(target, "xb") as new:
+        left = os.fstat(old.fileno()).st_size if length is None else length
+        while left:
+            done = os.copy_file_range(old.fileno(), new.fileno(), min(left, COPY_BYTES))
+            if not done:
+                raise _Moved(f"{source} is shorter than the catalogue says")
+            left -= done
+        os.fsync(new.fileno())
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "xb") as stream:
+        stream.write(data)
+        os.fsync(stream.fileno())

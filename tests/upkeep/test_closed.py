@@ -1,0 +1,71 @@
+"""Archives told to the operator's command: each one that is closed and committed, and then it is his."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from drum import Catalog
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep.findings import Silent
+from irlcrawl.upkeep.fsck import Fsck
+from tests.frontier.virtual_crawl import START, Crawl, Killed
+from tests.upkeep import versions
+from tests.upkeep.conftest import rolling, save_config
+
+
+def started(path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> Crawl:
+    crawl = rolling(versions.crawl_of(path, monkeypatch), monkeypatch)
+    crawl.config.archive.on_warc_closed = command
+    return crawl
+
+
+def test_every_archive_is_told_and_may_be_moved_while_the_crawl_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed twice: none is forgotten, and none that was moved is missed."""
+    away = tmp_path / "a way"
+    away.mkdir()
+    crawl = started(tmp_path / "job", monkeypatch, f"mv -n -t {shlex.quote(str(away))}")
+    count = 0
+
+    def on_request(_: str) -> None:
+        nonlocal count
+        count += 1
+        if count in (120, 240):
+            crawl.kill()
+
+    crawl.on_request = on_request
+    for _ in range(2):
+        with pytest.raises(Killed):
+            crawl.run()
+    assert crawl.run() == ExitCode.DONE
+    job = save_config(crawl)
+    assert list(job.warcs.iterdir()) == []
+    moved = {path.name for path in away.iterdir()}
+    assert len(moved) > 6 and all(name.endswith(".warc.gz") for name in moved)
+    assert not Catalog.open(job.state, readonly=True).items("closed/")
+    findings = list(Fsck(job, Silent(), now=lambda: START).run())
+    assert not [found for found in findings if found.damage]
+    assert any(f"{len(moved)} archives" in found.what for found in findings)
+
+
+def test_a_command_that_fails_is_run_again_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl = started(tmp_path / "job", monkeypatch, "false")
+    crawl.config.limits.pages = 90
+    assert crawl.run() == ExitCode.SIZE_LIMIT
+    job, told = JobDir(crawl.path), tmp_path / "told"
+    closed = {str(path) for path in job.warcs.iterdir()}
+    assert len(closed) > 2 and "ended with 1 for" in caplog.text
+    script = tmp_path / "tell"
+    script.write_text(f'#!/bin/sh\necho "$1" >> {told}\n')
+    script.chmod(0o755)
+    crawl.config.archive.on_warc_closed = str(script)
+    crawl.config.limits.pages = 0
+    assert crawl.run() == ExitCode.DONE
+    lines = told.read_text().splitlines()
+    assert sorted(lines) == sorted(str(path) for path in job.warcs.iterdir()) and closed < set(lines)

@@ -1,0 +1,122 @@
+"""Snapshots: taken at any moment of a crawl, whole for ever, and a crawl of its own as often as one likes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from irlcrawl import cli
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep import snapshot as shots
+from irlcrawl.upkeep.findings import Silent
+from irlcrawl.upkeep.fsck import Fsck
+from tests.frontier.virtual_crawl import START, Crawl, Killed
+from tests.upkeep import versions
+from tests.upkeep.conftest import Copy, rolling, save_config
+
+TAKEN_AT = (5, 40, 90, 200)
+
+
+def tree(path: Path) -> dict[str, str]:
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def taking(path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int = 0) -> Crawl:
+    """A crawl that rolls logs and archives; snapshots are taken at some of its requests, from outside."""
+    crawl = rolling(versions.crawl_of(path, monkeypatch), monkeypatch)
+    count = 0
+
+    def on_request(_: str) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            save_config(crawl)
+        if count in TAKEN_AT:
+            shots.take(JobDir(path), f"at-{count}")
+        if count == killed_at:
+            crawl.kill()
+
+    crawl.on_request = on_request
+    return crawl
+
+
+def everything(crawl: Crawl) -> set[str]:
+    pages = {url for url in crawl.web.answers if not url.endswith("robots.txt")}
+    return pages | {"http://a.two.test/gone", "http://a.two.test/secret/1"}
+
+
+def test_snapshots_of_a_running_crawl_are_whole_and_crawls_of_their_own(tmp_path: Path) -> None:
+    job = JobDir(tmp_path / "job")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = taking(job.path, monkeypatch, killed_at=150)
+        with pytest.raises(Killed):
+            crawl.run()
+        kept = {one.name: tree(one.path) for one in shots.snapshots(job)}
+        assert crawl.run() == ExitCode.DONE  # recovery cuts and finishes what the kill left
+        assert set(crawl.outcomes()) == everything(crawl)
+    taken = list(shots.snapshots(job))
+    assert [one.name for one in taken] == [f"at-{n}" for n in TAKEN_AT]
+    assert all(tree(one.path) == kept[one.name] for one in taken if one.name in kept) and len(kept) == 3
+    assert [one.fetched for one in taken] == sorted(one.fetched for one in taken) and taken[-1].fetched > 100
+    for one in taken:
+        found = [finding for finding in Fsck(JobDir(one.path), Silent(), now=lambda: START).run() if finding.damage]
+        assert found == [], one.name
+    before = {one.name: tree(one.path) for one in taken}
+    for name, number in (("at-40", 0), ("at-40", 1), ("at-200", 2)):
+        shots.open_as(job, name, tmp_path / f"again{number}")
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            again = rolling(versions.crawl_of(tmp_path / f"again{number}", monkeypatch), monkeypatch)
+            again.clock.advance(1000.0)
+            assert again.run() == ExitCode.DONE
+            assert set(again.outcomes()) == everything(again)
+            fetched = next(one.fetched for one in taken if one.name == name)
+            assert len(again.web.pages_asked) <= len(everything(again)) - fetched, "what it knew is not asked again"
+    assert {one.name: tree(one.path) for one in taken} == before, "nothing that is shared was touched"
+    assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
+
+
+def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
+    copy: Copy, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = copy("stopped")
+    assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.DONE
+    assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
+    assert "--delete first" in capsys.readouterr().err
+    for name in ("../up", ".hidden", ""):
+        assert cli.main(["snapshot", str(job.path), name]) == ExitCode.FAILED
+    at = job.snapshots / "first"
+    for words in (["status"], ["inspect"], ["urls"], ["report"], ["verify"], ["fsck", "--quiet"]):
+        assert cli.main([words[0], str(at), *words[1:]]) == ExitCode.DONE, words
+    assert cli.main(["why", str(at), "a.one.test"]) == ExitCode.DONE
+    capsys.readouterr()
+    assert cli.main(["crawl", str(at)]) == ExitCode.FAILED
+    assert "--open first DIR" in capsys.readouterr().err
+    assert cli.main(["snapshots", str(job.path), "--json"]) == ExitCode.DONE
+    (listed,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert listed["name"] == "first" and listed["path"] == str(at) and listed["fetched"] >= 90
+    assert cli.main(["snapshots", str(job.path)]) == ExitCode.DONE
+    assert "first" in capsys.readouterr().out
+    assert cli.main(["snapshots", str(job.path), "--open", "first", str(tmp_path / "new")]) == ExitCode.DONE
+    assert cli.main(["snapshots", str(job.path), "--open", "first", str(tmp_path / "new")]) == ExitCode.FAILED
+    assert cli.main(["snapshots", str(job.path), "--open", "second", str(tmp_path / "other")]) == ExitCode.FAILED
+    assert "there are: first" in capsys.readouterr().err
+    shared = list((tmp_path / "new" / "warcs").iterdir())
+    assert shared and all(path.stat().st_nlink == 3 for path in shared)
+    assert cli.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
+    assert list(shots.snapshots(job)) == [] and not at.exists()
+    assert all(path.stat().st_nlink == 2 for path in shared)
+    assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
+
+
+def test_a_killed_crawl_can_be_kept_before_it_recovers(copy: Copy, tmp_path: Path) -> None:
+    job = copy("killed")
+    for path in sorted(job.warcs.glob("*00000*"))[:1]:
+        path.unlink()  # away
+    shots.take(job, "killed")
+    at = JobDir(job.snapshots / "killed")
+    assert not [found for found in Fsck(at, Silent(), now=lambda: START).run() if found.damage]
+    assert not list(at.warcs.glob("*.open"))
