@@ -166,7 +166,9 @@ class Frontier:
     harvest_seconds: float = key(30.0, "... or age, or when the frontier asks.", low=0.01)
     urls_per_host_max: int = key(1000, "URLs of a host ready in runs.", low=4, high=1_000_000)
     hosts_active_max: int = key(100_000, "Hosts in memory.", low=16)
-    disk_reserve_bytes: int = key(256 << 20, "The crawl stops cleanly (exit 3) when less is free.", low=1 << 20)
+    disk_reserve_bytes: int = key(
+        0, "The crawl stops cleanly (exit 3) when less is free; 0: room for the largest merge and a WARC file.", low=0
+    )
 
 
 @dataclass

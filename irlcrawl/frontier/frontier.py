@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from drum import Edits
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config, to_dict
 from irlcrawl.fetch.robots import Rules, RulesCache, product_token
@@ -28,6 +29,7 @@ from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.release import Policy
+from irlcrawl.frontier.room import Room
 from irlcrawl.frontier.schedule import Schedule
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.turn import Result, Task, Turn
@@ -79,6 +81,7 @@ class Frontier:
         self._token = product_token(config.crawl.user_agent)
         self._rules = RulesCache(RULES_CACHE_BYTES)
         self._gauges = Gauges(self)
+        self.room = Room(state)
         self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
         self._inbox: list[str] = []  # harvests no turn has taken
         self._turn: asyncio.Future[Result] | None = None
@@ -104,6 +107,7 @@ class Frontier:
         """Recover what a crash left (`streams`: those of workers that are gone, and the seeds'), take in the seeds, and
         bring every host with URLs in runs into memory."""
         state, now = self.state, self.clock.now()
+        self.room.take_ballast()
         found = LeaseLog.read(state.files, self._leases_path)
         self.clocks.load(state.clock_log.list.batches(), now)
         crawled_before = state.catalog.get("ledger") is not None
@@ -286,6 +290,7 @@ class Frontier:
         self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
         state.delete_unnamed([*result.harvests, *result.written])
         self.schedule.turned(result)
+        self.room.count()
         self.hosts.scope_version = state.scope.version
 
     # -- workers ---------------------------------------------------------------------------------------------------
@@ -390,15 +395,9 @@ class Frontier:
             self.stop(ExitCode.SIZE_LIMIT)
         elif limits.seconds and now - self.started >= limits.seconds:
             self.stop(ExitCode.TIME_LIMIT)
-        elif self._disk_free() < self.config.frontier.disk_reserve_bytes:
-            _log.warning(
-                "only %d MB are free on the disk of %s, frontier.disk_reserve_bytes asks for %d MB: stopping",
-                self._disk_free() // 10**6, state.job.path, self.config.frontier.disk_reserve_bytes // 10**6,
-            )  # fmt: skip
+        elif lacking := self.room.lacking():
+            _log.warning("stopping: %s", lacking)
             self.stop(ExitCode.DISK_FULL)
-
-    def _disk_free(self) -> int:
-        return self.state.files.free(self.state.job.path)
 
     def stop(self, code: ExitCode) -> None:
         """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""
@@ -441,7 +440,18 @@ class Frontier:
         self.outage.close()
         await self._resolver.close()
         self._thread.shutdown()
+        self.room.drop_ballast()
         return self._stop_code
+
+    def say_full(self) -> None:
+        """The disk is full in the middle of something: nothing of that is committed, only how the crawl ended."""
+        self.room.drop_ballast()
+        edits = Edits()
+        edits.set("status", {**self.state.catalog.get("status", {}), "state": ENDED[ExitCode.DISK_FULL]})
+        try:
+            self.state.catalog.commit(edits)
+        except OSError as error:
+            _log.warning("no room even to say so: %s", error)
 
     def status(self) -> dict[str, Any]:
         """The record of irlcrawl.watch.status."""

@@ -194,6 +194,11 @@ class State:
         """URLs discovered and not done, and harvest rows nobody has looked at."""
         return sum(self.live().values()) + self.seen.pending_rows
 
+    @property
+    def merge_bytes(self) -> int:
+        """What the largest merge that is pending may write, about."""
+        return max(drum.merge_bytes() for drum in (self.seen, *self.sites.drums, self.hosts))
+
     def save(self, edits: Edits) -> None:
         edits.set("ledger", self.ledger.to_json())
         edits.set("counters", self.counters)

@@ -7,7 +7,6 @@ committed is whole: the next start recovers the rest (frontier/recovery.py).
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -23,6 +22,7 @@ from irlcrawl.config import Config
 from irlcrawl.fetch.process import Started, start_worker
 from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
+from irlcrawl.frontier.room import no_room
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.harvest import harvest_name
@@ -60,10 +60,11 @@ class Supervisor:
         try:
             return uvloop.run(self._run(seeds))
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                _log.error("no room left on the disk of %s; what was committed is safe", self.job.path)
-                return ExitCode.DISK_FULL
-            raise
+            if not no_room(error):
+                raise
+            room = self.frontier.room.words() if self.frontier else f"no room on the disk of {self.job.path}"
+            _log.error("the disk is full, what was committed is safe: %s", room)
+            return ExitCode.DISK_FULL
         finally:
             self._end_processes()
 
@@ -72,9 +73,16 @@ class Supervisor:
         state = State.open(self.job, self.config, self.clock)
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
+            if lacking := frontier.room.lacking(starting=True):
+                _log.error("not begun: %s", lacking)
+                return ExitCode.DISK_FULL
             control = await serve(self.job.socket, {"status": self._on_status, "stop": self._on_stop})
             try:
                 return await self._crawl(frontier, state, seeds)
+            except OSError as error:
+                if no_room(error):
+                    frontier.say_full()
+                raise
             finally:
                 await control.close()
         finally:

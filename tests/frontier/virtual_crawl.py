@@ -31,6 +31,7 @@ from irlcrawl.frontier import frontier as frontier_module
 from irlcrawl.frontier.dns import Resolved, ResolveError
 from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
+from irlcrawl.frontier.room import no_room
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import State
 from irlcrawl.harvest import Pointer
@@ -167,8 +168,13 @@ class Names:
 class _Process:
     pid = os.getpid()
 
+    def __init__(self, serving: asyncio.Task[None]) -> None:
+        self._serving = serving
+
     def wait(self, timeout: float | None = None) -> int:
-        return -9
+        """The status of a worker that ended: killed, or by its own error (irlcrawl.fetch.worker)."""
+        error = None if not self._serving.done() or self._serving.cancelled() else self._serving.exception()
+        return -9 if error is None else ExitCode.DISK_FULL if no_room(error) else ExitCode.FAILED
 
 
 @dataclass
@@ -228,8 +234,9 @@ class Crawl:
             def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
                 if unit.cls not in (Class.RETRY, Class.NONE):
                     assert unit.url not in crawl.archived, f"{unit.url!r} is in the archive already"
-                    crawl.archived.add(unit.url)
                 pointer = super().keep(unit, exchange)
+                if unit.cls not in (Class.RETRY, Class.NONE):
+                    crawl.archived.add(unit.url)
                 crawl.on_kept(unit)
                 return pointer
 
@@ -289,7 +296,12 @@ class Crawl:
     async def _run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         job = self.job()
         job.acquire()
-        state = State.open(job, self.config, self.clock, self.files)
+        try:
+            return await self._crawl(State.open(job, self.config, self.clock, self.files), main)
+        finally:
+            job.release()
+
+    async def _crawl(self, state: State, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
             frontier._resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
@@ -309,7 +321,6 @@ class Crawl:
             return code
         finally:
             state.close()
-            job.release()
 
     async def _replace(self, dead: Link) -> None:
         await self._add_worker()
@@ -327,10 +338,17 @@ class Crawl:
         state.catalog.commit(edits)
         ours, theirs = socket.socketpair()
         self.socks[stream] = theirs
-        self.tasks.append(asyncio.ensure_future(service.serve(theirs, self.path, self.files)))
-        link = Link(stream, _Process())  # type: ignore[arg-type]
+        serving = asyncio.ensure_future(service.serve(theirs, self.path, self.files))
+        serving.add_done_callback(lambda task: self._ended(stream, task))
+        self.tasks.append(serving)
+        link = Link(stream, _Process(serving))  # type: ignore[arg-type]
         self.links.append(link)
         await frontier.fleet.connect(link, ours, frontier.hello(stream))
+
+    def _ended(self, stream: int, serving: asyncio.Task[None]) -> None:
+        """A process that ends by an error closes its end of the pipe."""
+        if not serving.cancelled() and serving.exception() is not None and stream in self.socks:
+            self.socks.pop(stream).shutdown(socket.SHUT_RDWR)
 
     def kill_worker(self, stream: int) -> None:
         """What it has on the disk stays; what it would have said is never heard."""

@@ -1,0 +1,66 @@
+"""How much of JOB's disk must stay free: for the largest merge that is pending and a WARC file more.
+
+A full disk that comes as a surprise (others write there, too) finds JOB/ballast, which is given up so that at least
+how the crawl ended can be written down.
+
+One threshold. Below it a running crawl stops cleanly, while there is still room to write down what it has; a stopped
+one does not go on before there is a tenth more, so that it does not start only to stop again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from irlcrawl.frontier.state import State
+
+HYSTERESIS = 1.1
+BALLAST_BYTES = 256 << 10
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether that is what the error says."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class Room:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._ballast = state.job.path / "ballast"
+        self.count()
+
+    def count(self) -> None:
+        """Look anew at what is pending; between turns."""
+        config = self._state.config
+        self.advised = self._state.merge_bytes + config.archive.roll_bytes
+        self.needed = config.frontier.disk_reserve_bytes or self.advised
+
+    def take_ballast(self) -> None:
+        """For the time of a run. OSError."""
+        files, path = self._state.files, self._ballast
+        files.unlink(path, missing_ok=True)
+        handle = files.create(path)
+        try:
+            files.write(handle, os.urandom(BALLAST_BYTES))  # no file system can store it in less
+        finally:
+            files.close(handle)
+
+    def drop_ballast(self) -> None:
+        self._state.files.unlink(self._ballast, missing_ok=True)
+
+    @property
+    def free(self) -> int:
+        return self._state.files.free(self._state.job.path)
+
+    def lacking(self, starting: bool = False) -> str | None:
+        """A sentence when there is too little to go on (or, `starting`, to begin)."""
+        needed = int(self.needed * HYSTERESIS) if starting else self.needed
+        return None if self.free >= needed else self.words(needed)
+
+    def words(self, needed: int | None = None) -> str:
+        """How much is free and how much it takes; with nothing given, what is advised."""
+        return (
+            f"{self.free / 1e6:,.0f} MB are free on the disk of {self._state.job.path}, the crawl needs "
+            f"{(needed or self.advised * HYSTERESIS) / 1e6:,.0f} MB (the largest pending merge and a WARC file, or "
+            "frontier.disk_reserve_bytes); with that much room the same command goes on"
+        )

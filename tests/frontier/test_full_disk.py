@@ -1,0 +1,123 @@
+"""The disk is full, in whole crawls under virtual time: it stops with words, and goes on with the same command."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from drum import Catalog, Files
+from irlcrawl.frontier.room import HYSTERESIS, Room, no_room
+from irlcrawl.job import ExitCode, JobDir
+from tests.frontier.virtual_crawl import Crawl, Web, star
+
+URLS = 2 * 9
+
+
+class Disk:
+    """Full from its `full_at`-th write on, which leaves half of what was to be written; `free` bytes are told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.writes, self.full_at, self.free = 0, 1 << 60, 1 << 40
+        disk, write = self, Files.write
+
+        def half(files: Files, handle: int, data: bytes) -> None:
+            disk.writes += 1
+            if disk.writes < disk.full_at:
+                write(files, handle, data)
+                return
+            os.write(handle, bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(Files, "write", half)
+        monkeypatch.setattr(Files, "free", lambda files, path: disk.free)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def crawl_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
+    hosts = ["a.test", "b.test"]
+    web = Web({url: links for host in hosts for url, links in star(host, 8).items()})
+    return Crawl(path, web, [f"http://{host}/" for host in hosts], monkeypatch, workers=2)
+
+
+def writes_of_a_whole_crawl(path: Path) -> int:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disk = Disk(monkeypatch)
+        crawl = crawl_of(path, monkeypatch)
+        assert crawl.run() == ExitCode.DONE and len(crawl.outcomes()) == URLS
+        return disk.writes
+
+
+def stopped_by_it(crawl: Crawl) -> None:
+    """The crawl ends because there is no room, and says so where it can."""
+    try:
+        assert crawl.run() == ExitCode.DISK_FULL
+    except OSError as error:
+        assert no_room(error)
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_full_at_any_write(tmp_path: Path, part: int) -> None:
+    """ENOSPC at every eighth write and all after it: the crawl stops; with room again each URL is archived once."""
+    total = writes_of_a_whole_crawl(tmp_path / "whole")
+    for at in range(1 + 8 * part, total, 48):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            disk = Disk(monkeypatch)
+            disk.full_at = at
+            crawl = crawl_of(tmp_path / f"job{at}", monkeypatch)
+            stopped_by_it(crawl)
+            disk.full_at = 1 << 60
+            assert crawl.run() == ExitCode.DONE
+            outcomes = crawl.outcomes()
+            assert len(outcomes) == URLS and set(outcomes.values()) == {("fetched", "ok")}
+            assert crawl.frontier is not None and crawl.frontier.state.ledger.discovered == URLS
+
+
+def test_too_little_room_stops_cleanly_before_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Exit 3, committed, with the room that is needed in the message; nothing is asked for again afterwards."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.frontier.disk_reserve_bytes = 0
+    roll = crawl.config.archive.roll_bytes = 50_000_000
+    asked = []
+
+    def on_request(url: str) -> None:
+        asked.append(url)
+        disk.free = roll - 1 if len(asked) > 9 else roll + 10_000_000
+
+    crawl.on_request = on_request
+    assert crawl.run() == ExitCode.DISK_FULL
+    assert "stopping: 50 MB are free on the disk of" in caplog.text and "the crawl needs 50 MB" in caplog.text
+    catalog = Catalog.open(JobDir(crawl.path).state, readonly=True)
+    assert catalog.get("status")["state"] == "disk full"
+    disk.free = 1 << 40
+    crawl.on_request = lambda url: None
+    assert crawl.run() == ExitCode.DONE
+    assert len(crawl.outcomes()) == URLS and set(crawl.web.pages_asked.values()) == {1}
+
+
+def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
+) -> None:
+    crawl = crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 5
+    crawl.run()
+    assert crawl.frontier is not None
+    room = crawl.frontier.room
+    assert room.needed == 1 << 20  # as the configuration says
+    crawl.config.frontier.disk_reserve_bytes, crawl.config.archive.roll_bytes = 0, 10_000_000
+    room = Room(crawl.frontier.state)
+    assert 10_000_000 < room.needed < 10_100_000  # there is something to merge
+    disk.free = room.needed
+    assert room.lacking() is None and room.lacking(starting=True)
+    disk.free = int(room.needed * HYSTERESIS)
+    assert room.lacking(starting=True) is None
+    disk.free = room.needed - 1
+    assert room.lacking()

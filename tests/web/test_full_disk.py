@@ -1,0 +1,83 @@
+"""Real crawls on a file system of four megabytes, which must be mounted (root): exit 3, words, on with more room."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Serve
+from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, responses
+
+from irlcrawl.frontier.room import BALLAST_BYTES
+from tools.sampleweb.server import Ask, Reply
+
+HOSTS = {f"f{n}.test": f"127.64.0.{n + 1}" for n in range(3)}
+PAGES = 150
+
+
+class Counted(Tree):
+    def __init__(self) -> None:
+        super().__init__(PAGES)
+        self.asked: Counter[str] = Counter()
+
+    async def __call__(self, ask: Ask) -> Reply:
+        self.asked[f"{ask.host}{ask.path}"] += ask.path != "/robots.txt"
+        return await super().__call__(ask)
+
+
+def mount(directory: Path, options: str) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "irlcrawl-test", str(directory)], check=True, timeout=10)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A directory with 4 MB of room."""
+    directory = tmp_path / "small"
+    directory.mkdir()
+    try:
+        mount(directory, "size=4m")
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        pytest.skip("a tmpfs cannot be mounted here")
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True, timeout=10)
+
+
+def status(job: Path) -> str:
+    command = [sys.executable, "-m", "irlcrawl", "status", str(job), "--json"]
+    return str(json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)["state"])
+
+
+@pytest.mark.parametrize("reserve", [1, 2_000_000])
+def test_a_full_disk_ends_the_crawl_with_words_and_more_room_lets_it_go_on(
+    serve: Serve, small: Path, reserve: int
+) -> None:
+    """Cleanly with two megabytes to go, nothing asked for twice; or (1) by ENOSPC in the middle of a write, in flight
+    pages again."""
+
+    site = Counted()
+    web = serve(site, HOSTS)
+    settings = NO_GAPS | {"frontier.harvest_seconds": 0.5, "frontier.disk_reserve_bytes": reserve}
+    crawl = Crawl(small / "job", web.resolver, [web.url(host) for host in HOSTS], settings)
+    room = shutil.disk_usage(small).free
+    (small / "other-things").write_bytes(b"x" * (room - int(1.1 * reserve) - BALLAST_BYTES - 250_000))
+    ended = crawl.run()
+    assert ended.code == 3, ended.output
+    assert "MB are free on the disk of" in ended.output and "the crawl needs" in ended.output
+    assert status(crawl.job) == "disk full"
+    again = crawl.run()
+    assert again.code == 3, again.output
+    mount(small, "remount,size=64m")
+    ended = crawl.run()
+    assert ended.code == 0, ended.output
+    expected = {web.url(host, target) for host in HOSTS for target in site.targets()}
+    fetched = {url for url, outcome in outcomes(crawl.job).items() if outcome == "fetched"}
+    assert fetched == expected and set(responses(crawl.job).values()) == {1}
+    check_warcs(crawl.job)
+    if reserve > 1:
+        assert {times for path, times in site.asked.items() if not path.endswith("/robots.txt")} == {1}
