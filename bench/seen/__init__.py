@@ -23,7 +23,7 @@ __all__ = ["CountingFiles", "main", "splitmix64"]
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 measured, 4 wrong usage. Wrong verdicts are a traceback: nothing may be concluded from them."""
+    """Exit codes: 0 measured, 1 the crawl could not be measured, 4 wrong usage. Wrong verdicts are a traceback."""
     from bench.seen import plan, table
     from bench.seen.systems import register
 
@@ -40,11 +40,26 @@ def main(argv: list[str]) -> int:
         say=lambda words: print(words, file=sys.stderr, flush=True),
     )  # fmt: skip
     try:
+        if args.beside_crawl:
+            return _beside(bench, args)
         rows = table.medians(bench.rounds(_cases(args), systems, args.rounds))
     finally:
         if args.dir is None:
             shutil.rmtree(directory)
     print("\n".join(map(json.dumps, rows)) if args.json else table.text(rows))
+    return 0
+
+
+def _beside(bench: Any, args: argparse.Namespace) -> int:
+    from bench.seen import beside
+    from tools.docsweb.sets import DocswebError
+
+    try:
+        result = beside.measure(bench, int(float(args.store or 1e8)), args.workers)
+    except (DocswebError, RuntimeError) as error:
+        print(f"bench seen --beside-crawl: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(result) if args.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
     return 0
 
 
@@ -73,6 +88,8 @@ def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
     parser.add_argument("--aux-bytes", type=int, default=0, help="a URL of so many bytes waits with every link")
     parser.add_argument("--systems", help=f"comma-separated (default {','.join(systems)})")
     parser.add_argument("--rounds", type=int, default=1, help="alternating; with 5, ratios (default %(default)s)")
+    parser.add_argument("--beside-crawl", action="store_true", help="what a crawl feels of a merge (of 100 M keys)")
+    parser.add_argument("--workers", type=int, default=0, help="of that crawl; 0 is one per core")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dir", help="keep seeded stores here for the next time (default: a temporary directory)")
     parser.add_argument("--json", action="store_true", help="a JSON line for each system and store")

@@ -109,25 +109,27 @@ class Bench:
         )  # fmt: skip
         self.say(f"{case.title}: {system}, {order.keys:,} links")
         try:
-            return self._run(order)
+            return self.run(order)
         except Failed as error:
             self.say(f"SKIPPED {system} on {case.title}: {error}")
             return None
 
-    def _run(self, order: Order) -> Row:
+    def run(self, order: Order) -> Row:
+        """One measurement on a copy of its store. Raises Failed; RuntimeError for wrong verdicts."""
         kind = register()[order.system]
         path = self.directory / f"run-{order.system}"
         shutil.rmtree(path, ignore_errors=True)
         try:
             if order.store and kind.on_disk:
-                clone(self._seeded(order), path, kind.immutable)
+                clone(self.seeded(order), path, kind.immutable)
             said = _process(replace(order, path=str(path)), only_seed=False)
         finally:
             shutil.rmtree(path, ignore_errors=True)
         row: Row = json.loads(said)
         return row
 
-    def _seeded(self, order: Order) -> Path:
+    def seeded(self, order: Order) -> Path:
+        """The store that an order starts from, made when it is not there yet. Copy it (`systems.clone`)."""
         order = replace(order, system=register()[order.system].seeded_as or order.system)
         path = self.directory / f"seeded-{order.system}-{order.store}"
         done = self.directory / f"{path.name}.done"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.seen import plan, systems, table
+from bench.seen import beside, curves, plan, systems, table
 from bench.seen.ours import DrumSystem, PythonSet
 from bench.seen.run import Order, Wrong, measure
 from bench.seen.stream import Keys, splitmix64, stream, urls_of
@@ -76,7 +76,7 @@ def test_every_system_finds_what_is_new(name: str, uniform: bool, tmp_path: Path
     runs = plan.Bench(tmp_path, ram_bytes, 1, 0.8, 0, say=print)
     order = Order(name, "", 50_000, 400_000, ram_bytes, warm=1 << 18, uniform=uniform)
     try:
-        row = runs._run(order)
+        row = runs.run(order)
     except plan.Failed as error:
         assert "make bench-venv" in str(error), error
         pytest.skip(str(error))
@@ -172,3 +172,34 @@ def test_a_copied_store_shares_only_what_never_changes(tmp_path: Path) -> None:
     assert (tmp_path / "copy" / "00000001.seg").stat().st_nlink == 2
     assert (tmp_path / "copy" / "catalog.log").stat().st_nlink == 1
     assert (tmp_path / "copy" / "catalog.log").read_bytes() == b"y"
+
+
+def test_curves_are_drawn_from_the_printed_lines(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="make bench-venv")
+    row = {"repeats": "skewed", "new_keys": 10, "read_bytes_per_key": 1.0, "write_bytes_per_key": 0.5}
+    rows = [
+        {**row, "system": name, "store_keys": size, "keys_per_cpu_s": speed}
+        for name, size, speed in (("drum", 100, 9), ("drum", 10, 10), ("lmdb", 10, 2), ("lmdb", 100, 1))
+    ]
+    assert curves.points([*rows, {**rows[0], "repeats": "uniform"}])["drum"] == [(15, 10, 1.5), (105, 9, 1.5)]
+    (tmp_path / "rows").write_text("\n".join(map(json.dumps, rows)))
+    assert curves.main([str(tmp_path / "rows"), str(tmp_path / "a.svg")]) == 0
+    assert curves.main([str(tmp_path / "rows"), str(tmp_path / "b.svg")]) == 0
+    assert b"<svg" in (tmp_path / "a.svg").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes(), "the same rows, the same file"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_merge_beside_a_crawl_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("WAITING_LINKS", 3_000_000), ("SETTLE_SECONDS", 1.0), ("BEFORE_SECONDS", 3.0)):
+        monkeypatch.setattr(beside, name, value)
+    if main(["seen", "--beside-crawl", "--json", "--store", "2e5", "--workers", "1", "--dir", str(tmp_path)]) != 0:
+        pytest.skip(capsys.readouterr().err)
+    row = json.loads(capsys.readouterr().out)
+    assert row["pages_per_s_before"] > 0
+    assert row["lease_ms_before"]["answers"] > 10
+    assert row["new_keys"] == pytest.approx(300_000, rel=0.05)
+    assert not (tmp_path / "beside").exists()
