@@ -74,24 +74,34 @@ class Traffic:
 
 @dataclass
 class Seen:
-    """Traffic of a set-only check+update by this library: feed it merges, it tells their bytes.
+    """Traffic of one bucket under a set-only check+update by this library: feed it merges, it tells their bytes.
 
-    slices: rows of the store's slices, oldest first. aux_bytes: stored bytes of a row beside its key. Rows that stay in
-    RAM until their merge cost nothing before it; rows that were spilled are written once, and read twice: the keys,
-    then whole blocks for those that are new. Not counted: the catalogue, directories (about 200 bytes a section, 20 a
-    block, 25 a chunk), and reading pending keys again when a merge splits a bucket.
+    slices: rows of the bucket's slices, oldest first. aux_bytes: stored bytes of a row beside its key. share: of the
+    key space. Rows that stay in RAM until their merge cost nothing before it. Spilled rows are written once; keys alone
+    are read once, rows with more beside them twice: the keys, then whole blocks for those that are new. Not counted:
+    the catalogue, directories (about 200 bytes a section, 20 a block, 25 a chunk), and blocks at the edges of a bucket,
+    which both neighbours read.
     """
 
     slices: list[int]
     aux_bytes: float = 0.0
+    share: float = 1.0
 
-    def merge(self, rows: int, new: int, spilled: bool, distinct: int | None = None) -> Traffic:
-        """rows: pending; distinct: different keys among them, where known; new: keys the store does not have."""
+    def merge(
+        self, rows: int, new: int, spilled: bool, distinct: int | None = None, key_bytes: float = KEY_BYTES
+    ) -> Traffic:
+        """rows: pending; distinct: different keys among them, where known; new: keys the store does not have.
+        key_bytes: of a spilled key (`Drum` spills keys alone sorted and packed)."""
         traffic = Traffic()
         if spilled:
-            whole = KEY_BYTES + self.aux_bytes
-            traffic += Traffic(rows * (KEY_BYTES + whole), rows * whole)
+            whole = key_bytes + self.aux_bytes
+            traffic += Traffic(rows * (key_bytes + (whole if self.aux_bytes else 0.0)), rows * whole)
         return traffic + self._look_up(distinct if distinct is not None else rows, new) + self._write(new)
+
+    def halve(self) -> None:
+        """Become one of the two halves of a split."""
+        self.slices = [rows // 2 for rows in self.slices]
+        self.share /= 2
 
     def _look_up(self, keys: int, new: int) -> Traffic:
         """Every slice is read where a key still looked for may be: largest first, each finding its share."""
@@ -100,7 +110,7 @@ class Seen:
         left = float(keys)
         for size in sorted(self.slices, reverse=True):
             blocks = max(size / BLOCK_ROWS, 1.0)
-            read += size * packed_bytes(size) * -math.expm1(-left / blocks)
+            read += size * packed_bytes(size, self.share) * -math.expm1(-left / blocks)
             left -= (keys - new) * size / total
         return Traffic(read=read)
 
@@ -109,39 +119,43 @@ class Seen:
             return Traffic()
         count = to_rewrite([*self.slices, new])
         old = self.slices[len(self.slices) - (count - 1) :]
-        self.slices[len(self.slices) - (count - 1) :] = [sum(old) + new]
         rows = sum(old) + new
-        return Traffic(sum(size * packed_bytes(size) for size in old), rows * packed_bytes(rows))
+        self.slices[len(self.slices) - (count - 1) :] = [rows]
+        read = sum(size * packed_bytes(size, self.share) for size in old)
+        return Traffic(read, rows * packed_bytes(rows, self.share))
 
 
-def packed_bytes(keys: float) -> float:
-    """Bytes a key takes in a slice of so many hashed keys: its low half, and the step from the high half before in the
-    bits that the widest of a block's steps needs (exponentially distributed steps: the mean times ln rows + gamma)."""
+def packed_bytes(keys: float, share: float = 1.0) -> float:
+    """Bytes a key takes in a slice of so many hashed keys spread over a share of the key space: its low half, and the
+    step from the high half before in the bits that the widest of a block's steps needs (exponentially distributed
+    steps: the mean times ln rows + gamma)."""
     rows = min(keys, BLOCK_ROWS)
     if rows < STEP_ROWS_LEAST:
         return KEY_BYTES
-    widest = 2**32 / keys * (math.log(rows) + 0.577)
+    widest = 2**32 * share / keys * (math.log(rows) + 0.577)
     bits = max(1, math.ceil(math.log2(widest + 1)))
     return 4 + bits / 8 if bits <= STEP_BITS_MAX else KEY_BYTES
 
 
 def store_bytes(keys: int, value_bytes: int = 0) -> float:
-    """Disk a store of so many keys takes; while a slice is rewritten, up to twice that."""
+    """Disk a store of so many keys takes; while slices are rewritten, up to twice that."""
     return keys * (packed_bytes(keys) + value_bytes)
 
 
-def merge_rows(stored: int, ram_rows: int, row_bytes: float) -> int:
+def merge_rows(stored: int, ram_rows: int, row_bytes: float, disk_bytes: float = math.inf) -> int:
     """How many rows should wait for a merge. More make each one cheaper and later.
 
     stored: keys in the store. ram_rows: waiting rows that RAM holds, beyond which they are spilled. row_bytes: stored
-    bytes of a waiting row. A quarter of the store, as far as RAM goes; beyond it, as many as make the pass over the
-    store cost four times what the rows cost themselves (written once, their keys and then all of them read).
+    bytes of a waiting row. disk_bytes: for everything. A quarter of the store, as far as RAM goes; beyond it, as many
+    as make the pass over the store cost four times what the rows cost themselves (written once, their keys and then all
+    of them read), as far as they fit on the disk beside the store and its rewriting.
     """
     in_ram = min(max(stored // 4, MERGE_ROWS_LEAST), ram_rows)
-    spilled = stored * packed_bytes(stored) / (PASS_SHARE * (2 * row_bytes + KEY_BYTES)) if stored else 0.0
-    return max(in_ram, int(spilled))
+    store = store_bytes(stored) if stored else 0.0
+    spilled = min(store / (PASS_SHARE * (2 * row_bytes + KEY_BYTES)), (disk_bytes - 2 * store) / row_bytes)
+    return max(in_ram, int(max(spilled, 0.0)))
 
 
-def falsely_seen(keys: float) -> float:
-    """Expected URLs lost because another has the same 64-bit key."""
-    return keys * keys / 2**65
+def falsely_seen(keys: float, key_bits: int = 64) -> float:
+    """Expected URLs lost because another has the same key."""
+    return keys * keys / 2.0 ** (key_bits + 1)

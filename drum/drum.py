@@ -7,6 +7,7 @@ drums share one commit.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -62,6 +63,8 @@ class Drum:
     values: fixed-size columns stored beside keys, for kernels that have some; the same whenever it is opened.
     ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, half for waiting rows that are
     only keys (else a quarter), the rest for a merge.
+    disk_bytes: for everything; 0: no bound. It makes merges more frequent when waiting rows would not fit; a disk that
+    is too small all the same is an OSError.
     merge_rows: merge when so many rows wait; 0: as many as drum/cost.py finds worth it.
     progress(statistics): called between the buckets of a merge; when it returns False the merge stops there, what is
     done is committed, and the rest waits for the next merge.
@@ -79,6 +82,7 @@ class Drum:
         kernel: Kernel | None = None,
         values: Schema | None = None,
         ram_bytes: int = 256 << 20,
+        disk_bytes: int = 0,
         merge_rows: int = 0,
         progress: Callable[[Statistics], bool | None] | None = None,
         files: Files | None = None,
@@ -89,6 +93,7 @@ class Drum:
         self.kernel: Kernel = kernel or CheckUpdate()
         self.values = _checked_values(values or {})
         self.merge_rows = merge_rows
+        self._disk_bytes_max = disk_bytes or math.inf
         self.merges = self.merged_rows = 0
         self._progress = progress
         self._ram_bytes = ram_bytes
@@ -231,8 +236,8 @@ class Drum:
             return self.merge_rows
         if self._ram.rows:
             row_bytes = self._ram.nbytes / self._ram.rows
-            return cost.merge_rows(self.rows, int(self._ram.ram_bytes / row_bytes), row_bytes)
-        return cost.merge_rows(self.rows, self._keys.capacity, cost.KEY_BYTES)
+            return cost.merge_rows(self.rows, int(self._ram.ram_bytes / row_bytes), row_bytes, self._disk_bytes_max)
+        return cost.merge_rows(self.rows, self._keys.capacity, cost.KEY_BYTES, self._disk_bytes_max)
 
     def _pend(self) -> None:
         """Hand the repository what waits here."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 from typing import TypeAlias
 
@@ -90,6 +91,11 @@ class Files:
     def fsync(self, handle: Handle) -> None:
         os.fsync(handle)
 
+    def forget(self, handle: Handle, offset: int = 0, length: int = 0) -> None:
+        """Let the page cache drop these bytes (length 0: to the end) if they are on disk: what a long pass has read or
+        written once should not push out what others read again."""
+        os.posix_fadvise(handle, offset, length, os.POSIX_FADV_DONTNEED)
+
     def fsync_dir(self, path: Path) -> None:
         """Make the names in a directory durable."""
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -153,6 +159,10 @@ class OpenFile:
 
     def pread(self, length: int, offset: int) -> bytes:
         return self.files.pread(self.handle, length, offset)
+
+    def forget(self, start: int, stop: int) -> None:
+        start -= start % mmap.PAGESIZE  # the page shared with what was read before goes, too
+        self.files.forget(self.handle, start, stop - start)
 
     def size(self) -> int:
         return self.files.size(self.handle)

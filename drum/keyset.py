@@ -77,10 +77,10 @@ def _alone(ordered: Keys) -> Mask:
     return alone
 
 
-def absent(section: Section, keys: Keys) -> Keys:
+def absent(section: Section, keys: Keys, once: bool = False) -> Keys:
     """The keys that a sorted section does not hold; reads only blocks whose range has one of them.
 
-    keys: ascending, without repeats.
+    keys: ascending, without repeats. once: as in Section.read.
     """
     if not len(keys):
         return keys
@@ -93,7 +93,7 @@ def absent(section: Section, keys: Keys) -> Keys:
     done = 0
     for block, first, last in zip(near.tolist(), firsts, lasts, strict=True):
         if last > first:
-            parts += [keys[done:first], minus(keys[first:last], section.read(block, ["key"])["key"])]
+            parts += [keys[done:first], minus(keys[first:last], section.read(block, ["key"], once)["key"])]
             done = last
     parts.append(keys[done:])
     return np.concatenate(parts)

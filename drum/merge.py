@@ -71,6 +71,7 @@ class Merging:
     kernel: Kernel
     writer: SegmentWriter
     emit: Emit
+    once: bool = False  # the store is too large to be worth a place in the page cache
     stats: MergeStats = field(default_factory=MergeStats)
     merged_rows: dict[int, int] = field(default_factory=dict)  # serial -> rows done
 
@@ -129,7 +130,7 @@ class Merging:
             keys = keys[: compact(keys)]
         del parts
         for piece in sorted(bucket.slices, key=lambda piece: -piece.rows):  # the largest first spares the others work
-            keys = absent(piece.open(self.pool), keys)
+            keys = absent(piece.open(self.pool), keys, self.once)
         self.stats.added += len(keys)
         self._store(bucket, Batch({"key": keys}))
         for start in range(0, len(keys), EMIT_ROWS):
@@ -212,7 +213,7 @@ class Merging:
         items.keys = ordered[:0]  # the largest arrays go as soon as they are not needed
         starts = group_starts(ordered)
         keys = ordered[starts[:-1]]
-        found, stored = look_up(self.pool, bucket.slices, self.values, keys)
+        found, stored = look_up(self.pool, bucket.slices, self.values, keys, self.once)
         seen: dict[str, Column] = {"key": ordered, "op": items.ops[order]}
         seen.update({name: column[order] for name, column in items.columns.items()})
         result = self.kernel(found, stored, Batch(seen), starts)
@@ -230,8 +231,8 @@ class Merging:
         old = bucket.slices[len(bucket.slices) - (count - 1) :]
         name = f"{self.name}.slice.{len(self.writer.sections)}"
         out = self.writer.section(name, schema_of(self.values), sorted_by="key")
-        sources = [pieces(fresh), *(range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(old))]
-        rows = write_slice(out, merged(sources))
+        stored = [range_of(part.open(self.pool), bucket.lo, bucket.hi, self.once) for part in reversed(old)]
+        rows = write_slice(out, merged([pieces(fresh), *stored]))
         self.stats.written += rows
         bucket.slices = [*bucket.slices[: len(bucket.slices) - len(old)], Slice(self.writer.name, name, rows)]
 

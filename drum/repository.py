@@ -25,6 +25,7 @@ from drum.store import Slice, look_up, merged, range_of
 from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
+ONCE_BYTES = 512 << 20  # a store of more is passed without leaving its bytes in the page cache
 _RAM_LEAST = 4 << 20
 _SORTED_BLOCK_ROWS = 16_384  # of waiting keys: a bucket reads the blocks at its edges whole
 
@@ -151,7 +152,8 @@ class Repository:
         if len(self.buckets) > 1:
             for part in pending:
                 part.arrange(self.buckets)
-        job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit)
+        once = writer.once = self.rows * 8 > ONCE_BYTES
+        job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit, once)
         became: dict[int, list[Bucket]] = {}
         for number, bucket in enumerate(chosen):
             if number and proceed is not None and not proceed(job.stats):

@@ -77,8 +77,8 @@ class Section:
         """(labels ascending, rows of each); empty for a section without labels."""
         return self.labels, self.counts
 
-    def read(self, block: int, columns: Iterable[str] | None = None) -> Batch:
-        """Some or all columns of a block."""
+    def read(self, block: int, columns: Iterable[str] | None = None, once: bool = False) -> Batch:
+        """Some or all columns of a block. once: nobody is expected to read it again soon (`Files.forget`)."""
         names = list(self.schema) if columns is None else list(columns)
         wanted = self._wanted(names)
         rows = int(self.blocks["rows"][block])
@@ -87,6 +87,8 @@ class Section:
         for first, last in _runs(wanted):
             start, stop = chunks[first][0], chunks[last][0] + chunks[last][1]
             data = self._pread(start, stop - start)
+            if once:
+                self.file.forget(start, stop)
             for number in range(first, last + 1):
                 name = list(self.schema)[number]
                 out[name] = self._decode(name, rows, chunks[number], data, start)

@@ -45,7 +45,9 @@ def zeros(schema: Schema, rows: int) -> Batch:
     return Batch({name: np.zeros(rows, kind) for name, kind in schema.items()})
 
 
-def look_up(pool: SegmentPool, slices: Sequence[Slice], values: Schema, keys: Keys) -> tuple[Mask, Batch]:
+def look_up(
+    pool: SegmentPool, slices: Sequence[Slice], values: Schema, keys: Keys, once: bool = False
+) -> tuple[Mask, Batch]:
     """(found[g], values of the newest slice that has the key, zeros where none has). Keys ascending, no repeats.
 
     slices: oldest first. Without values any slice will do, so the largest goes first and spares the others the work.
@@ -53,7 +55,7 @@ def look_up(pool: SegmentPool, slices: Sequence[Slice], values: Schema, keys: Ke
     if not values:
         new = keys
         for part in sorted(slices, key=lambda part: -part.rows):
-            new = absent(part.open(pool), new)
+            new = absent(part.open(pool), new, once)
         return ~is_in(keys, new), Batch({})
     found = np.zeros(len(keys), dtype=bool)
     stored = zeros(values, len(keys))
@@ -67,7 +69,7 @@ def look_up(pool: SegmentPool, slices: Sequence[Slice], values: Schema, keys: Ke
         lasts = np.searchsorted(open_keys, section.blocks["label_hi"], side="right")
         for block in np.flatnonzero(lasts > firsts).tolist():
             first, last = int(firsts[block]), int(lasts[block])
-            batch = section.read(block)
+            batch = section.read(block, once=once)
             at, there = match(open_keys[first:last], batch["key"])
             hit[at + first] = True
             for name in values:
@@ -111,10 +113,10 @@ def to_rewrite(sizes: Sequence[int]) -> int:
         taken = count
 
 
-def range_of(section: Section, lo: int, hi: int) -> Iterator[Batch]:
+def range_of(section: Section, lo: int, hi: int, once: bool = False) -> Iterator[Batch]:
     """The rows of a sorted section with lo <= key <= hi, by block."""
     for block in section.blocks_between(lo, hi).tolist():
-        batch = section.read(block)
+        batch = section.read(block, once=once)
         if int(section.blocks["label_lo"][block]) < lo or int(section.blocks["label_hi"][block]) > hi:
             start = int(np.searchsorted(batch["key"], np.uint64(lo), side="left"))
             stop = int(np.searchsorted(batch["key"], np.uint64(hi), side="right"))

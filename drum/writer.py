@@ -45,6 +45,7 @@ class SegmentWriter:
         self.bytes = len(HEADER)
         self.sections: dict[str, SectionWriter] = {}
         self.compressor = zstandard.ZstdCompressor(level=1)
+        self.once = False  # nobody will read it again soon: see Files.forget
         self.state = "open"  # then "finished" or "aborted"
         try:
             handle = files.create(self.path + ".tmp")
@@ -103,6 +104,8 @@ class SegmentWriter:
             trailer["checksum"] = directory_checksum(directory, trailer)
             self.put([directory, trailer.tobytes(), MAGIC_END])
             self.files.fsync(self.file.handle)
+            if self.once:
+                self.files.forget(self.file.handle)
             self.files.rename(self.path + ".tmp", self.path)
             self.files.fsync_dir(os.path.dirname(self.path) or ".")
         except OSError:

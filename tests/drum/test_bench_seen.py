@@ -112,9 +112,7 @@ class Swapping(PythonSet):
 
 
 @pytest.mark.parametrize("liar", [Forgetful, Swapping])
-def test_wrong_verdicts_give_no_number(
-    liar: type[PythonSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_verdicts_give_no_number(liar: type[PythonSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.seen.run.register", lambda: {"set": liar})
     with pytest.raises(Wrong, match="set found"):
         measure(Order("set", str(tmp_path), 0, 100_000, 1 << 20))

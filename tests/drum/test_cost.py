@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from drum_support import CountingFiles, Desk
 
+from bench.model import claim, measured, ram_of_the_claim
 from drum import Batch, CheckUpdate, Ragged, Repository
-from drum.cost import Paper, Seen, Traffic, falsely_seen, store_bytes
+from drum.cost import Paper, Seen, Traffic, falsely_seen, merge_rows, packed_bytes, store_bytes
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_ram_of_the_root_of_lambda_is_enough() -> None:
     assert rate == pytest.approx(32_650, rel=0.01)
 
 
-def measured(root: Path, merges: int, rows: int, aux_bytes: int, spilled: bool, share_new: float) -> tuple[float, ...]:
+def merged(root: Path, merges: int, rows: int, aux_bytes: int, spilled: bool, share_new: float) -> tuple[float, ...]:
     """(read, written, modelled read, modelled written) bytes a key, over merges into a growing store."""
     files = CountingFiles()
     desk = Desk(root, files)
@@ -72,7 +73,7 @@ def measured(root: Path, merges: int, rows: int, aux_bytes: int, spilled: bool, 
 def test_bytes_per_key_agree_with_the_model(
     tmp_path: Path, merges: int, rows: int, aux_bytes: int, spilled: bool, share_new: float
 ) -> None:
-    read, written, model_read, model_written = measured(tmp_path, merges, rows, aux_bytes, spilled, share_new)
+    read, written, model_read, model_written = merged(tmp_path, merges, rows, aux_bytes, spilled, share_new)
     assert read == pytest.approx(model_read, rel=0.1)
     assert written == pytest.approx(model_written, rel=0.1)
 
@@ -86,3 +87,31 @@ def test_bytes_at_rest(tmp_path: Path) -> None:
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     assert size == pytest.approx(store_bytes(300_000), rel=0.01)
     assert falsely_seen(1e9) == pytest.approx(0.027, rel=0.01)
+    assert falsely_seen(4e10) == pytest.approx(43.4, rel=0.01)
+    assert falsely_seen(4e10, key_bits=128) < 1e-17
+
+
+@pytest.mark.parametrize(("spilled", "aux_bytes"), [(False, 0), (True, 0), (True, 70)])
+def test_a_drums_bytes_agree_with_the_model(spilled: bool, aux_bytes: int) -> None:
+    row = measured(100_000, 8, spilled, aux_bytes, seed=2)
+    assert row["read_bytes_per_link"] == pytest.approx(row["read_bytes_per_link_model"], rel=0.1)
+    assert row["written_bytes_per_link"] == pytest.approx(row["written_bytes_per_link_model"], rel=0.1)
+
+
+def test_the_quoted_3075_times_is_that_of_ten_megabytes() -> None:
+    assert ram_of_the_claim() == pytest.approx(10.1e6, rel=0.01)
+    first, *_, last = claim()
+    assert first["ram_bytes"] == 10e6
+    assert first["mercator_b_pages_per_s"] == pytest.approx(1.4, abs=0.05)
+    assert last["times_same_ram"] == pytest.approx(2.8, abs=0.1), "with 16 GB there is little left of it"
+
+
+def test_merges_are_sized_by_store_ram_and_disk() -> None:
+    assert merge_rows(0, 16 << 20, 8) == merge_rows(10**6, 16 << 20, 8) == 1 << 20
+    assert merge_rows(40 * 10**6, 16 << 20, 8) == 10**7, "a quarter of the store"
+    assert merge_rows(10**8, 16 << 20, 8) == 16 << 20, "what RAM holds"
+    large = merge_rows(10**9, 16 << 20, 8)
+    assert large == pytest.approx(10**9 * packed_bytes(10**9) / (4 * 24), rel=0.01)
+    assert 2 * merge_rows(10**9, 8 << 20, 78) < large, "rows with more beside the key wait in smaller numbers"
+    assert merge_rows(10**9, 16 << 20, 8, disk_bytes=9.7e9) == 25_000_000, "what the disk has room for"
+    assert merge_rows(10**9, 16 << 20, 8, disk_bytes=1e9) == 16 << 20

@@ -1,0 +1,277 @@
+"""The front door under misuse and interruption: a named error for each mistake, statistics while a merge runs, merges
+that stop between buckets and lose nothing, several operations in one stream."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drum import Batch, CheckUpdate, Closed, Drum, Files, Incompatible, Locked, Ragged, Result, Statistics, Update
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def spread(keys: Any) -> Any:
+    return np.asarray(keys, np.uint64) * GOLDEN
+
+
+def nothing(batch: Batch) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("keys", "aux", "error", "match"),
+    [
+        ([1, 2], {}, TypeError, "1-d numpy array of uint64, not list"),
+        (np.arange(3), {}, TypeError, r"uint64, not int64\[3\]"),
+        (np.zeros((2, 2), np.uint64), {}, TypeError, r"uint64\[2, 2\]"),
+        (spread([1]), {"url": [b"a"]}, TypeError, "column 'url' must be .* not list"),
+        (spread([1]), {"url": np.array(["a"])}, TypeError, "column 'url'"),
+        (spread([1]), {"url": Ragged.from_list([b"a", b"b"])}, ValueError, "differ in length"),
+        (spread([1]), {"key": np.array([1])}, ValueError, 'named "key"'),
+        (spread([1]), {"op": 256}, ValueError, "op is 0 to 255, not 256"),
+    ],
+)
+def test_wrong_rows_are_refused_before_they_do_anything(
+    tmp_path: Path, keys: Any, aux: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with Drum(tmp_path, emit=nothing) as drum:
+        with pytest.raises(error, match=match):
+            drum.add(keys, **aux)
+        assert drum.statistics.asked == 0
+        drum.add(spread([1, 2, 1]))
+        with pytest.raises(ValueError, match="every add has the same columns"):
+            drum.add(spread([3]), id=np.array([1]))
+        drum.merge()
+        assert drum.rows == 2
+
+
+def test_columns_a_kernel_needs_are_asked_for_at_once(tmp_path: Path) -> None:
+    with Drum(tmp_path, kernel=Update(["n"]), values={"n": "i8"}, emit=nothing) as drum:
+        with pytest.raises(ValueError, match=r"needs numeric columns \['n'\]"):
+            drum.add(spread([1]), m=np.array([1]))
+        drum.add(spread([1]), n=np.array([5]))
+        drum.merge()
+        assert drum.lookup(spread([1]))[1]["n"].tolist() == [5]
+        with pytest.raises(TypeError, match="uint64"):
+            drum.lookup(np.array([1.5]))
+
+
+@pytest.mark.parametrize("values", [{"n": "bytes"}, {"key": "u8"}, {"n": "nonsense"}, {"n": "U3"}])
+def test_values_are_numbers(tmp_path: Path, values: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="values are fixed-size numbers"):
+        Drum(tmp_path, emit=nothing, values=values)
+
+
+def test_a_closed_a_locked_and_an_incompatible_drum(tmp_path: Path) -> None:
+    drum = Drum(tmp_path, kernel=Update(["n"]), values={"n": "i8"}, emit=nothing)
+    with pytest.raises(Locked, match="open in another process"):
+        Drum(tmp_path, emit=nothing)
+    drum.add(spread([1]), n=np.array([1]))
+    drum.close()
+    drum.close()
+    for use in (
+        drum.merge,
+        drum.spill,
+        drum.__enter__,
+        lambda: drum.add(spread([1])),
+        lambda: drum.lookup(spread([1])),
+    ):
+        with pytest.raises(Closed, match="is closed"):
+            use()
+    with pytest.raises(Incompatible, match=r"values=\{'n': 'i8'\}, not \{\}"):
+        Drum(tmp_path, emit=nothing)
+    Drum(tmp_path, kernel=Update(["n"]), values={"n": "i8"}, emit=nothing).close()
+
+
+def buckets_of(drum: Drum) -> int:
+    return len(drum._repository.buckets)
+
+
+def tight(path: Path, **options: Any) -> Drum:
+    """A drum whose buckets hold a few thousand keys."""
+    drum = Drum(path, ram_bytes=1 << 20, merge_rows=1 << 40, **options)
+    drum._repository.ram_bytes = 64 << 10
+    return drum
+
+
+def test_statistics_are_readable_while_it_merges(tmp_path: Path) -> None:
+    heard: list[Statistics] = []
+    other: list[Statistics] = []
+
+    def progress(statistics: Statistics) -> None:
+        heard.append(statistics)
+        thread = threading.Thread(target=lambda: other.append(drum.statistics))
+        thread.start()
+        thread.join()
+
+    drum = tight(tmp_path, emit=nothing, progress=progress)
+    drum.add(spread(np.arange(20_000)))
+    drum.add(spread(np.arange(20_000)))
+    drum.merge()
+    drum._repository.ram_bytes = 64 << 10
+    heard.clear()
+    other.clear()
+    drum.add(spread(np.arange(10_000, 30_000)))
+    drum.merge()
+    assert len(heard) >= 4
+    assert heard == other
+    assert [one.buckets_done for one in heard] == sorted({one.buckets_done for one in heard})
+    assert all(one.merging and 0 < one.buckets_done < one.buckets for one in heard)
+    after = drum.statistics
+    assert (after.rows, after.waiting_rows, after.merging, after.merges) == (30_000, 0, False, 2)
+    assert after.asked == 60_000
+    assert after.repeats > 20_000, "the cache knows the last keys"
+    assert after.disk_bytes == sum(path.stat().st_size for path in tmp_path.glob("*.seg"))
+    drum.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    calls=st.lists(st.tuples(st.integers(0, 9000), st.integers(1, 6000)), min_size=1, max_size=5),
+    stops=st.lists(st.integers(1, 9), min_size=30, max_size=30),
+    aux=st.booleans(), spilled=st.booleans(), reopen=st.booleans(),
+)  # fmt: skip
+def test_an_interrupted_merge_goes_on_where_it_stopped(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, int]], stops: list[int], aux: bool, spilled: bool,
+    reopen: bool,
+) -> None:  # fmt: skip
+    path = tmp_path_factory.mktemp("drum")
+    handed: list[int] = []
+    stop = iter(stops)
+    left = [next(stop)]
+
+    def progress(statistics: Statistics) -> bool:
+        left[0] -= 1
+        return left[0] > 0
+
+    def opened() -> Drum:
+        return tight(path, emit=lambda batch: handed.extend(batch["key"].tolist()), progress=progress)
+
+    drum = opened()
+    expected: set[int] = set()
+    for start, rows in calls:
+        keys = spread(np.arange(start, start + rows))
+        expected |= set(keys.tolist())
+        drum.add(keys, **({"id": np.arange(rows)} if aux else {}))
+        if spilled:
+            drum.spill()
+        drum._repository.ram_bytes = 64 << 10
+        drum.merge()
+        left[0] = next(stop)
+        if reopen:
+            drum.close()
+            drum = opened()
+    left[0] = 10**9
+    while drum.waiting_rows:
+        drum.merge()
+    assert sorted(handed) == sorted(expected)
+    assert drum.rows == len(expected)
+    drum.close()
+
+
+def test_interrupt_from_another_thread_stops_at_a_bucket(tmp_path: Path) -> None:
+    drum = tight(tmp_path, emit=nothing)
+    drum.add(spread(np.arange(30_000)))
+    drum.merge()
+    drum._repository.ram_bytes = 64 << 10
+    assert buckets_of(drum) > 4
+    drum.emit = lambda batch: drum.interrupt()
+    drum.add(spread(np.arange(30_000, 60_000)))
+    stats = drum.merge()
+    assert stats.left == buckets_of(drum) - stats.buckets > 0
+    assert drum.waiting_rows == 30_000 - stats.rows > 0
+    drum.emit = nothing
+    assert drum.merge().left == 0
+    assert drum.rows == 60_000
+    drum.close()
+
+
+class Account:
+    """Op 0 pays in, op 1 asks for the balance; all of op 0 comes first."""
+
+    columns = ("amount",)
+
+    def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
+        group = np.repeat(np.arange(len(found)), np.diff(starts))
+        paid = np.bincount(group, weights=items["amount"] * (items["op"] == 0), minlength=len(found))
+        balance = stored["balance"] + paid.astype("i8")
+        asked = items["op"] == 1
+        return Result(Batch({"balance": balance}), np.ones(len(found), bool), asked, {"balance": balance[group]})
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    calls=st.lists(st.tuples(st.integers(0, 1), st.lists(st.integers(0, 30), max_size=30), st.booleans()), max_size=12),
+    ram_bytes=st.sampled_from([4096, 1 << 20]), ends=st.sampled_from(["merge", "reopen"]),
+)  # fmt: skip
+def test_operations_mixed_in_one_stream(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, list[int], bool]], ram_bytes: int, ends: str
+) -> None:
+    path = tmp_path_factory.mktemp("bank")
+    told: list[tuple[int, int]] = []
+
+    def opened() -> Drum:
+        return Drum(
+            path, kernel=Account(), values={"balance": "i8"}, ram_bytes=ram_bytes, merge_rows=1 << 40,
+            emit=lambda batch: told.extend(zip(batch["key"].tolist(), batch["balance"].tolist())),
+        )  # fmt: skip
+
+    model: dict[int, int] = {}
+    asked: list[int] = []
+    expected: list[tuple[int, int]] = []
+    drum = opened()
+    for op, keys, settle in [*calls, (1, [], True)]:
+        amount = np.arange(len(keys)) % 7 if op == 0 else np.zeros(len(keys), np.int64)
+        drum.add(spread(keys), op=op, amount=amount)
+        for key, value in zip(spread(keys).tolist(), amount.tolist()):
+            if op == 0:
+                model[key] = model.get(key, 0) + value
+            else:
+                asked.append(key)
+        if settle:
+            if ends == "reopen":
+                drum.close()
+                drum = opened()
+            drum.merge()
+            expected += [(key, model.setdefault(key, 0)) for key in asked]
+            asked = []
+    assert sorted(told) == sorted(expected)
+    assert drum.rows == len(model)
+    drum.close()
+
+
+class Forgetful(Files):
+    """Which files' bytes were given back to the page cache."""
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+
+    def forget(self, handle: int, offset: int = 0, length: int = 0) -> None:
+        assert offset % 4096 == 0
+        self.forgotten += 1
+        super().forget(handle, offset, length)
+
+
+def test_a_large_store_is_passed_without_filling_the_page_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Forgetful()
+    drum = Drum(tmp_path, emit=nothing, files=files, kernel=CheckUpdate())
+    drum.add(spread(np.arange(200_000)))
+    drum.merge()
+    drum.add(spread(np.arange(100_000, 300_000)))
+    drum.merge()
+    assert files.forgotten == 0
+    monkeypatch.setattr("drum.repository.ONCE_BYTES", 1 << 20)
+    drum.add(spread(np.arange(200_000, 400_000)))
+    drum.merge()
+    assert files.forgotten >= 6, "every block read, and the file written"
+    assert drum.rows == 400_000
+    drum.close()
