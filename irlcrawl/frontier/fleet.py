@@ -42,8 +42,8 @@ class Link:
     said_bye: bool = False
     lost: bool = False
     heard: bool = False  # it is ready
-    silent_s: float = 0.0  # since it last said anything, as far as this process was awake
-    pinged: bool = False  # ... and was asked to
+    silent_s: float = 0.0  # since it last said anything or was asked to, as far as this process was awake
+    pinged: bool = False  # it was asked to, and has not
 
     def send(self, message: Message) -> None:
         if self.wire is not None and not self.lost:
@@ -94,13 +94,13 @@ class Fleet:
         patience = self._silent_max_s if self._last_word is None else min(self._silent_max_s, SILENT_AT_END_S)
         for link in self.links:
             link.silent_s += passed
-            if link.silent_s > (patience if link.heard else max(patience, START_S)):
-                _log.warning("worker %d has said nothing for %.0f s: killing it", link.stream, link.silent_s)
-                link.silent_s = 0.0
+            if link.silent_s <= (patience if link.heard else max(patience, START_S)) / 2:
+                continue
+            if link.pinged:
+                _log.warning("worker %d says nothing: killing it", link.stream)
                 link.process.kill()
-            elif link.silent_s > patience / 4 and not link.pinged:
-                link.pinged = True
-                link.send({"t": "ping"})
+            link.pinged, link.silent_s = True, 0.0
+            link.send({"t": "ping"})
 
     def _closed(self, link: Link, error: Exception | None) -> None:
         del error  # the process's end says more; why it ended stands on its stderr
