@@ -15,6 +15,10 @@ class Clock(Protocol):
         """Unix seconds, never going back while the process lives."""
         ...
 
+    def since_boot(self) -> float:
+        """Seconds since the machine started, sleep included: tells a stepped clock from time that went by."""
+        ...
+
 
 class SystemClock:
     def __init__(self) -> None:
@@ -24,15 +28,27 @@ class SystemClock:
     def now(self) -> float:
         return self._wall + (time.monotonic() - self._mono)
 
+    def since_boot(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 class VirtualClock:
     """A clock that moves only when told."""
 
     def __init__(self, start: float = 1_000_000_000.0) -> None:
         self._now = start
+        self._booted = start
 
     def now(self) -> float:
         return self._now
+
+    def since_boot(self) -> float:
+        return self._now - self._booted
+
+    def step(self, seconds: float) -> None:
+        """Somebody sets the system's clock, between two runs of a crawl."""
+        self._now += seconds
+        self._booted += seconds
 
     def advance(self, seconds: float) -> None:
         if seconds < 0:

@@ -220,3 +220,6 @@ class AnchoredClock:
 
     def now(self) -> float:
         return self._offset + time.monotonic()
+
+    def since_boot(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -93,7 +93,8 @@ class AiohttpClient:
         await self._session.close()
 
     async def fetch(self, request: Request) -> Fetched:
-        """One GET within the deadlines and bounds of the configuration. Raises nothing but CancelledError."""
+        """One GET within the deadlines and bounds of the configuration. Raises CancelledError, and OSError when this
+        machine has nothing left to ask with (http.EXHAUSTED)."""
         pool_key = request.pool_key
         started = self._clock.now()
         reused = self._take_idle(pool_key, started)
@@ -105,6 +106,8 @@ class AiohttpClient:
             async with asyncio.timeout(self._total_seconds):
                 await self._exchange(request, headers, result, body)
         except Exception as failed:  # every kind has its reason; one of no known kind is logged with its traceback
+            if isinstance(failed, OSError) and failed.errno in http.EXHAUSTED:
+                raise
             error = failed
             result.reason = _reason_of(error)
             result.detail = f"{type(error).__name__}: {error}"[:DETAIL_CHARS_MAX]

@@ -96,7 +96,8 @@ class Client:
         await asyncio.sleep(0)  # transports close in the loop's next pass
 
     async def fetch(self, request: Request) -> Fetched:
-        """One GET within the deadlines and bounds of the configuration. Raises nothing but CancelledError."""
+        """One GET within the deadlines and bounds of the configuration. Raises CancelledError, and OSError when this
+        machine has nothing left to ask with (http.EXHAUSTED)."""
         started = self._clock.now()
         due = self._loop.time() + self._fetch.total_seconds
         fetched = Fetched(Reason.OK, None, 0, started, started)
@@ -136,6 +137,8 @@ class Client:
             fetched.reason = Reason.TLS if session is None else Reason.CONNECT
             fetched.detail = _detail(error)
         except OSError as error:  # a TimeoutError too
+            if error.errno in http.EXHAUSTED:
+                raise
             fetched.reason, fetched.detail = Reason.CONNECT, _detail(error)
         except asyncio.CancelledError:
             if connection is not None:

@@ -14,6 +14,7 @@ needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle conn
 
 from __future__ import annotations
 
+import errno
 import re
 import ssl
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ DETAIL_CHARS_MAX = 200
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""What connecting fails with for want of descriptors or memory: that is this machine's, no host is charged with it."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -64,7 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nobody's fault: the frontier says it once for all workers
             return EXIT_DISK_FULL
-        _log.exception("cannot go on")
+        _log.error("cannot go on: %s", error)
+        return 1
+    except MemoryError:
+        _log.error("cannot go on: out of memory")
         return 1
     except Exception:
         _log.exception("cannot go on")

@@ -170,14 +170,15 @@ class Clocks(Gates):
         moved = [row.promise(now) for row in [*self._gone, *map(self._row, left)]]
         return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
-    def load(self, batches: Iterable[Batch], now: float, wait_max: float = 0.0) -> None:
-        """Take back the sections of earlier deltas, oldest first. None is due later than the wait it was given (or
-        `wait_max` seconds, if that is longer) from now: a wall clock that was set back closes no host for years."""
-        folded = fold(batches, now)
+    def load(self, batches: Iterable[Batch], now: float, skew: float = 0.0) -> None:
+        """Take back the sections of earlier deltas, oldest first. skew: seconds by which unix time was set forward
+        since. None is due later than the wait it was given from now: a wall clock that was set back in a way nobody
+        can tell closes no host for years."""
+        folded = fold(batches, now - skew)
         columns = (folded[name].tolist() for name in CLOCK)
         for kind, key, due, wait, gap, backoff in zip(*columns, strict=True):
             gate = self.gate(kind, key)
-            self.next[gate] = max(self.next[gate], min(due, now + max(wait, wait_max)))
+            self.next[gate] = max(self.next[gate], min(due + skew, now + wait))
             self.wait[gate], self.gap[gate], self.backoff[gate] = wait, gap, backoff
             self._stored(gate, backoff > 0)
             self.let_go(gate, now)

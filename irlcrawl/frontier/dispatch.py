@@ -273,6 +273,7 @@ class Dispatcher:
         reached = message["reached"]
         host, run = visit.host, visit.run
         self._account(link, visit, reached)
+        self._fleet.worked(link, message["requests"], message["bytes"])
         link.unharvested += message["requests"] + reached
         run.at += reached
         if run.at >= run.end:

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from irlcrawl.job import ExitCode
 from irlcrawl.wire import Message, Wire, open_wire
 
-LOAD_SLACK = 1.15
-"""A host stays with its worker until that one's load exceeds the least by this factor (DESIGN 2.6)."""
+LOAD_SLACK = 1.05
+"""A host stays with its worker until that one's load exceeds the least by this factor: less than the 15% within which
+workers are to be balanced (DESIGN 2.6)."""
+HALF_LIFE_S = 10.0
+BYTES_AS_REQUEST = 32_000
+"""So many bytes take a worker as long (to parse, to archive) as a request without any."""
 WATCHED_S = 1.0
 """More than this between two passes of the loop is a pause of this process."""
 START_S = 60.0
@@ -37,6 +43,7 @@ class Link:
     wire: Wire | None = None
     visits: dict[int, Any] = field(default_factory=dict)
     urls_out: int = 0
+    work: float = 0.0  # done of late, in requests; halved every HALF_LIFE_S
     unharvested: int = 0  # exchanges reported since its last harvest
     asked: bool = False  # a harvest was asked for and has not come
     said_bye: bool = False
@@ -91,9 +98,11 @@ class Fleet:
         in which this process itself stood still is not held against them."""
         passed = min(max(now - self._watched_at, 0.0), WATCHED_S)
         self._watched_at = now
+        faded = 0.5 ** (passed / HALF_LIFE_S)
         patience = self._silent_max_s if self._last_word is None else min(self._silent_max_s, SILENT_AT_END_S)
         for link in self.links:
             link.silent_s += passed
+            link.work *= faded
             if link.silent_s <= (patience if link.heard else max(patience, START_S)) / 2:
                 continue
             if link.pinged:
@@ -118,6 +127,10 @@ class Fleet:
             link.process.kill()
             return await loop.run_in_executor(None, link.process.wait)
 
+    def worked(self, link: Link, requests: int, received: int) -> None:
+        """What a visit that ended has cost the worker, roughly."""
+        link.work += requests + received / BYTES_AS_REQUEST
+
     @property
     def capacity(self) -> int:
         """Visits that could be leased now."""
@@ -128,13 +141,15 @@ class Fleet:
         return self._visits_max * len(self.links)
 
     def choose(self, sticky: int) -> Link | None:
-        """The worker for a visit: the one with stream `sticky` unless it is loaded more than the least, or None."""
+        """The worker for a visit: the one with stream `sticky` unless it is loaded more than the least, or None. What
+        was done of late is load, too: a host that is half the web has one visit at a time, and would keep one worker
+        busy while the others, who have done with the rest, stand by."""
         free = [link for link in self.links if len(link.visits) < self._visits_max]
         if not free:
             return None
-        least = min(free, key=lambda link: link.urls_out)
+        least = min(free, key=_load)
         for link in free:
-            if link.stream == sticky and link.urls_out <= max(least.urls_out * LOAD_SLACK, least.urls_out + 8):
+            if link.stream == sticky and _load(link) <= _load(least) * LOAD_SLACK + 16:
                 return link
         return least
 
@@ -151,3 +166,17 @@ class Fleet:
     def idle(self) -> bool:
         """Nothing is out and nothing was left unharvested."""
         return all(not link.visits and not link.unharvested and not link.asked for link in self.links)
+
+
+def _load(link: Link) -> float:
+    """In requests; a URL that is out counts as one of BYTES_AS_REQUEST."""
+    return link.work + 2 * link.urls_out
+
+
+def how_ended(status: int) -> str:
+    """Of a worker that nobody asked to, in words; what it said itself stands above them."""
+    if status == -signal.SIGKILL:
+        return "was killed: by somebody, or by the kernel for want of memory"
+    if status < 0:
+        return f"was ended by signal {-status}"
+    return "found no room on the disk" if status == ExitCode.DISK_FULL else f"ended with status {status}"

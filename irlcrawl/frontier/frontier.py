@@ -21,7 +21,7 @@ from irlcrawl.frontier import recovery
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.dispatch import Dispatcher
 from irlcrawl.frontier.dns import Resolver
-from irlcrawl.frontier.fleet import Fleet, Link
+from irlcrawl.frontier.fleet import Fleet, Link, how_ended
 from irlcrawl.frontier.gauges import Gauges
 from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.leases import LeaseLog
@@ -109,7 +109,7 @@ class Frontier:
         state, now = self.state, self.clock.now()
         self.room.take_ballast()
         found = LeaseLog.read(state.files, self._leases_path)
-        self.clocks.load(state.clock_log.list.batches(), now)
+        self.clocks.load(state.clock_log.list.batches(), now, found.skew(self.clock))
         crawled_before = state.catalog.get("ledger") is not None
         self.clocks.open(now, found.promises, found.rebooted and crawled_before)
         harvests: list[str] = []
@@ -287,7 +287,7 @@ class Frontier:
         self._closed.before(result.edits)
         state.catalog.commit(result.edits)
         self._closed.after()
-        self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()])
+        self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()], self.clock)
         state.delete_unnamed([*result.harvests, *result.written])
         self.schedule.turned(result)
         self.room.count()
@@ -358,7 +358,7 @@ class Frontier:
     async def _mourn(self, link: Link) -> None:
         """A worker is gone without a word: recover what it left, and put another in its place."""
         code = await self.fleet.reap(link)
-        _log.warning("worker %d ended with status %d", link.stream, code)
+        _log.warning("worker %d %s", link.stream, how_ended(code))
         self._deaths += 1
         if code == int(ExitCode.DISK_FULL):
             self.stop(ExitCode.DISK_FULL)

@@ -35,6 +35,9 @@ class Promise(NamedTuple):
 REBOOT = len(Kind)
 """The kind of a Promise that says: after a reboot the crawl was opened at unix seconds `gap`, see Clocks.opened."""
 
+ANCHOR = REBOOT + 1
+"""The kind of a Promise that says: `gap` was the crawl's clock less the seconds since boot, see LeaseLog.roll."""
+
 GONE = 255
 """`kind` of a number that stands for no clock (any more)."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import resource
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -336,3 +338,20 @@ def test_many_large_bodies_take_turns_and_all_arrive(monkeypatch: pytest.MonkeyP
 
         results = run(configured(read_seconds=5.0), at_once)
         assert [len(result.exchange.body) for result in results] == [len(body)] * 6
+
+
+def test_no_descriptor_left_is_nobodys_failure() -> None:
+    """EMFILE ends the worker, which says so; it is not a failed connection of the host."""
+
+    async def without(fetcher: Fetcher) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+        try:
+            await fetcher.fetch(request(server))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    with Loopback({}) as server, pytest.raises(OSError, match="Too many open files"):
+        run(configured(), without)

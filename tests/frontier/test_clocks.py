@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from drum.files import Files
 from drum.ragged import Batch
+from irlcrawl.clock import SystemClock, VirtualClock
 from irlcrawl.frontier import leases
 from irlcrawl.frontier.clocks import CLOCK, Clocks, fold
 from irlcrawl.frontier.gates import BACKOFF_MEMORY, NONE, Kind, Promise
@@ -158,6 +160,30 @@ def test_the_pause_after_a_reboot_outlives_another_restart() -> None:
     second.open(NOW + 5, first.unsaved(NOW + 1), rebooted=False)
     assert first.opened == second.opened == NOW
     assert Clocks().unsaved(NOW) == []
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 0.0])
+def test_a_clock_set_between_two_runs_opens_no_host_early_and_keeps_none_longer(tmp_path: object, step: float) -> None:
+    """A host that asked for half an hour of peace: ten minutes later there are twenty left, whatever the clock says."""
+    clock, path = VirtualClock(NOW), f"{tmp_path}/leases.log"
+    first = Clocks()
+    remember(first, Kind.HOST, 1, NOW + 1800.0, gap=1800.0)
+    log = LeaseLog(Files(), path)
+    log.roll([], clock)
+    log.close()
+    clock.advance(600.0)
+    clock.step(step)
+    found, second = LeaseLog.read(Files(), path), Clocks()
+    second.load([first.delta(NOW)], clock.now(), found.skew(clock))
+    assert due_of(second, Kind.HOST, 1) - clock.now() == 1200.0
+
+
+def test_the_systems_clock_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SystemClock()
+    before = clock.now()
+    for step in (3600.0, -3600.0):
+        monkeypatch.setattr(time, "time", lambda step=step: NOW + step)
+        assert 0 <= clock.now() - before < 60
 
 
 # ---- leases.log

@@ -17,19 +17,21 @@ URLS = 2 * 9
 
 
 class Disk:
-    """Full from its `full_at`-th write on, which leaves half of what was to be written; `free` bytes are told."""
+    """Full from its `full_at`-th write on (to `full_to`), which leaves half of what was to be written; `free` bytes are
+    told."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.writes, self.full_at, self.free = 0, 1 << 60, 1 << 40
+        self.writes, self.full_at, self.full_to, self.free = 0, 1 << 60, 1 << 60, 1 << 40
+        self.number = errno.ENOSPC
         disk, write = self, Files.write
 
         def half(files: Files, handle: int, data: bytes) -> None:
             disk.writes += 1
-            if disk.writes < disk.full_at:
+            if not disk.full_at <= disk.writes < disk.full_to:
                 write(files, handle, data)
                 return
             os.write(handle, bytes(data)[: len(data) // 2])
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(disk.number, os.strerror(disk.number))
 
         monkeypatch.setattr(Files, "write", half)
         monkeypatch.setattr(Files, "free", lambda files, path: disk.free)
@@ -121,3 +123,21 @@ def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
     assert room.lacking(starting=True) is None
     disk.free = room.needed - 1
     assert room.lacking()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_one_write_fails_with_an_error_of_the_disk(tmp_path: Path, part: int) -> None:
+    """EIO, once: a worker is replaced and the crawl goes on, or it ends with the error; then all is archived once."""
+    total = writes_of_a_whole_crawl(tmp_path / "whole")
+    for at in range(3 + 16 * part, total, 64):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            disk = Disk(monkeypatch)
+            disk.full_at, disk.full_to, disk.number = at, at + 1, errno.EIO
+            crawl = crawl_of(tmp_path / f"job{at}", monkeypatch)
+            try:
+                assert crawl.run() == ExitCode.DONE
+            except OSError as error:
+                assert error.errno == errno.EIO
+                assert crawl.run() == ExitCode.DONE
+            outcomes = crawl.outcomes()
+            assert len(outcomes) == URLS and set(outcomes.values()) == {("fetched", "ok")}
