@@ -8,12 +8,13 @@ many times again with recoveries that are cut off themselves. A failure names wh
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import os
+import random
 import sys
 import time
 import traceback
-from collections import Counter
 from typing import get_args
 
 from tests.crash import crawl
@@ -21,6 +22,9 @@ from tests.crash.disk import Disk, Outcome
 
 RECOVERIES = 10
 """One in so many is cut off again while it recovers, up to three times."""
+PART = 40
+"""Moments that one process takes at once."""
+SHOWN_MAX = 10
 
 
 def main(argv: list[str]) -> int:
@@ -37,47 +41,54 @@ def main(argv: list[str]) -> int:
         crawl.resume(told, crawl.crashed(told, disk, at, outcome, options.seed), at, outcome, options.seed, crashes)
         return 0
     began = time.monotonic()
-    context = multiprocessing.get_context("fork")
-    with context.Pool(options.jobs) as pool:
-        parts = [(part, options.jobs, options.every, options.seed) for part in range(options.jobs)]
-        results = [result for part in pool.map(_part, parts, chunksize=1) for result in part]
-    failures = [failure for _, failure in results if failure]
     told = crawl.reference()
-    print(
-        f"{len(told.changes)} changes to the disk, {told.commits} commits, {told.ledger['discovered']} URLs: "
-        f"{len(results)} crashes, {len(failures)} failures, {time.monotonic() - began:.0f} s"
-    )
-    for reason, count in Counter(failure.split("\n")[0][:150] for failure in failures).most_common():
-        print(f"{count} x {reason}")
-    for failure in failures[:10]:
-        print(failure)
+    moments = [at for at in range(len(told.changes) + 1) if at % options.every == options.seed % options.every]
+    parts = [(moments[first : first + PART], options.seed) for first in range(0, len(moments), PART)]
+    random.Random(options.seed).shuffle(parts)  # so that a run that is stopped has seen some of everything
+    crashes, failures = 0, list[str]()
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        for number, results in enumerate(pool.imap_unordered(_part, parts), 1):
+            crashes += len(results)
+            failures += [failure for failure in results if failure]
+            print(
+                f"{number} of {len(parts)} parts of {len(told.changes)} changes ({told.commits} commits, "
+                f"{told.ledger['discovered']} URLs): {crashes} crashes, {len(failures)} failures, "
+                f"{time.monotonic() - began:.0f} s", flush=True,
+            )  # fmt: skip
+            for failure in failures[:SHOWN_MAX] if any(results) else ():
+                print(failure)
     return 1 if failures else 0
 
 
-def _part(work: tuple[int, int, int, int]) -> list[tuple[str, str]]:
-    part, parts, every, seed = work
-    told = crawl.reference()
-    found = []
-    for at, disk in crawl.disks(told, lambda n: n % every == seed % every and n // every % parts == part):
+@functools.cache
+def _told() -> crawl.Reference:
+    return crawl.reference()
+
+
+def _part(work: tuple[list[int], int]) -> list[str]:
+    """How each crash at these moments failed; nothing where it did not."""
+    moments, seed = work
+    told, found = _told(), []
+    for at, disk in crawl.disks(told, set(moments).__contains__):
         for number, outcome in enumerate(get_args(Outcome)):
             found.append(_one(told, at, disk, outcome, seed, 0))
-            if (at // every + number) % RECOVERIES == 0:
+            if (at + number) % RECOVERIES == 0:
                 found.append(_one(told, at, disk, outcome, seed, 1 + at % 3))
     return found
 
 
 def _one(
     told: crawl.Reference, at: int, disk: Disk, outcome: Outcome, seed: int, crashes: int
-) -> tuple[str, str]:
-    """(what repeats it, how it failed or nothing)."""
+) -> str:
+    """How it failed, with what repeats it, or nothing."""
     name = f"--only {at} {outcome} {crashes} --seed {seed}"
     try:
         crawl.resume(told, crawl.crashed(told, disk, at, outcome, seed), at, outcome, seed, crashes)
-        return name, ""
+        return ""
     except Exception as error:
         where = "".join(traceback.format_exception(error)[-4:])
         last = told.changes[at - 1][:2] if at else "nothing"
-        return name, f"{type(error).__name__}: {error}\n  {name} after {last}\n{where}"
+        return f"{type(error).__name__}: {error}\n  {name} after {last}\n{where}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,231 @@
+"""`python -m bench crash [--kills N]`: what real kills of real processes cost a crawl.
+
+A crawl of docsweb by the real command line. At N moments drawn from a seed something is killed with SIGKILL: the whole
+process group, one worker, or the frontier alone; one moment in eight a worker is stopped instead, and must be found
+hung. Whenever the crawl is gone the same command goes on with it, until it ends. Then nginx's access log and the WARC
+files (read by warcio), and none of the crawl's own books, say
+
+`kills`           what was killed, by kind
+`lost`            URLs of the oracle that were not answered, or whose answer is not in the archive
+`twice`           URLs archived twice, or asked for again after their unit was written
+`repeated`        URLs asked for again that had not been archived: in flight when something was killed. At most one per
+                  visit open at a kill; `open_visits` counts the addresses that were asked just before each kill
+`broken_records`  records that warcio cannot read, and archive files left without their final name
+`early_requests`  requests closer together on one host or address than the gap that was asked for
+`resume_s_median` seconds from the start of a resuming command to the first request it makes
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+
+from bench.crawl import ours, tree
+from irlcrawl.job import ExitCode, JobDir
+from tools.docsweb import audit, oracle, serve
+from tools.docsweb.sets import DocswebError
+
+POLL_SECONDS = 0.05
+SECONDS_MAX = 3600.0
+GAP_S = 0.05
+VISIT_S = 1.0
+DATE_S = 1.5
+"""WARC-Date and nginx's start of one request differ by less."""
+SETTINGS: dict[str, object] = {
+    "politeness.gap_host_seconds": GAP_S, "politeness.gap_address_seconds": GAP_S, "politeness.gap_host_factor": 0,
+    "fetch.worker_silent_seconds": 2, "frontier.harvest_seconds": 3, "politeness.visit_seconds": VISIT_S,
+}  # fmt: skip
+KINDS = ("group", "worker", "frontier", "hung")
+WEIGHTS = (3, 2, 2, 1)
+
+
+@dataclass
+class Kills:
+    """What was done to the crawl, and what became of it."""
+
+    done: list[tuple[str, float]] = field(default_factory=list)  # kind, unix seconds
+    starts: list[float] = field(default_factory=list)  # unix seconds of every command but the first
+    codes: list[int] = field(default_factory=list)  # of commands that were not killed
+
+
+def main(argv: list[str]) -> int:
+    """Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
+    options = _options(argv)
+    directory = Path(options.dir or tempfile.mkdtemp(prefix="irlcrawl-crash-"))
+    try:
+        result = measure(directory, options)
+    except (DocswebError, tree.CrawlFailed) as error:
+        print(f"bench crash: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if options.dir is None:
+            shutil.rmtree(directory)
+    print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
+    return 0
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench crash", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=100, help="default %(default)s")
+    parser.add_argument("--every", type=float, default=4.0, help="seconds between kills, on average (%(default)s)")
+    parser.add_argument("--mirrors", type=int, default=8, help="of each docsweb set (default %(default)s)")
+    parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
+    parser.add_argument("--addresses", type=int, default=64, help="of all hosts together (default %(default)s)")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dir", help="keep the web and the job in this directory; default: a temporary one, removed")
+    parser.add_argument("--json", action="store_true", help="one JSON line")
+    return parser.parse_args(argv)
+
+
+def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """One crawl with its kills. Raises DocswebError and tree.CrawlFailed."""
+    job = directory / "job"
+    with serve.running(directory / "web", options.sets, mirrors=options.mirrors, addresses=options.addresses) as web:
+        command = ours.command(web, job, options.workers, SETTINGS, [])
+        kills = _crawl(command, job.with_suffix(".out"), options)
+        requests = web.requests()
+        expected = oracle.expected(web)
+    written, broken = _archive(JobDir(job).warcs)
+    return _judge(requests, expected, written, broken, kills)
+
+
+def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kills:
+    """Until it ends by itself after the last kill."""
+    draw = random.Random(options.seed)
+    kills = Kills()
+    deadline = time.monotonic() + SECONDS_MAX
+    moments = [draw.uniform(0.2, 2.0) * options.every for _ in range(options.kills)]
+    kinds = draw.choices(KINDS, WEIGHTS, k=options.kills)
+    with output.open("a+", errors="replace") as said:
+        process = _start(command, said.fileno())
+        while True:
+            wait = moments[len(kills.done)] if len(kills.done) < options.kills else SECONDS_MAX
+            try:
+                code = process.wait(max(0.0, min(wait, deadline - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                if time.monotonic() >= deadline:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    raise tree.CrawlFailed(f"no end within {SECONDS_MAX:.0f} s") from None
+                kind = kinds[len(kills.done)]
+                kills.done.append((kind, time.time()))
+                if not _kill(kind, process, draw):
+                    continue
+            else:
+                kills.codes.append(code)
+                if code not in (ExitCode.DONE, ExitCode.FAILED) or (code and len(kills.done) == options.kills):
+                    said.seek(0)
+                    raise tree.CrawlFailed(f"exit code {code}:\n{said.read()[-tree.OUTPUT_SHOWN :]}")
+                if code == ExitCode.DONE:
+                    return kills
+            kills.starts.append(time.time())
+            process = _start(command, said.fileno())
+
+
+def _start(command: list[str], output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0
+    )
+
+
+def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> bool:
+    """Whether the crawl is gone with it."""
+    if kind in ("worker", "hung"):
+        workers = [pid for pid in tree.descendants(crawl.pid) if ours.is_worker(pid)]
+        if workers:
+            with suppress(ProcessLookupError):
+                os.kill(draw.choice(workers), signal.SIGKILL if kind == "worker" else signal.SIGSTOP)
+        return False
+    if kind == "group":
+        os.killpg(crawl.pid, signal.SIGKILL)
+    else:
+        crawl.kill()
+    crawl.wait()
+    return True
+
+
+def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
+    """(URL -> unix seconds of its responses' requests, records that cannot be read and files not closed)."""
+    found: dict[str, list[float]] = defaultdict(list)
+    broken = 0
+    for path in sorted(warcs.iterdir()):
+        broken += not path.name.endswith(".warc.gz")
+        try:
+            with path.open("rb") as stream:
+                for record in ArchiveIterator(stream, check_digests="raise"):
+                    record.content_stream().read()
+                    if record.rec_type == "response":
+                        when = record.rec_headers.get_header("WARC-Date")
+                        url = record.rec_headers.get_header("WARC-Target-URI")
+                        found[url].append(datetime.fromisoformat(when).timestamp())
+        except (ArchiveLoadFailed, EOFError, ValueError) as error:
+            print(f"bench crash: {path.name}: {error}", file=sys.stderr)
+            broken += 1
+    return found, broken
+
+
+def _judge(
+    requests: list[audit.Request], expected: set[str], written: dict[str, list[float]], broken: int, kills: Kills
+) -> dict[str, Any]:
+    pages = [r for r in requests if r.uri != "/robots.txt" and (r.host, r.status) != audit.NOBODY]
+    asked: dict[str, list[float]] = defaultdict(list)
+    for request in pages:
+        asked[request.url].append(request.start)
+    stored = {url: dates for url, dates in written.items() if not url.endswith("/robots.txt")}
+    lost = {url for url in expected if url not in asked or url not in stored}
+    twice = {url for url, dates in stored.items() if len(dates) > 1}
+    # The archive has the moment of the request it holds: a later one came after its unit was written.
+    twice |= {url for url, starts in asked.items() if url in stored and max(starts) > max(stored[url]) + DATE_S}
+    repeated = sum(len(starts) - 1 for url, starts in asked.items() if url not in twice)
+    early = [
+        (clock, gap, one.url)
+        for clock in ("host", "address")
+        for gap, _, one in audit.gaps(requests, clock)
+        if gap + audit.RESOLUTION_S < GAP_S
+    ]
+    for name, examples in (("lost", sorted(lost)), ("twice", sorted(twice)), ("early", early)):
+        for example in examples[: audit.NAMED_MAX]:
+            print(f"bench crash: {name}: {example}", file=sys.stderr)
+    starts = sorted(r.start for r in requests)
+    resumes = [next((s - start for s in starts if s > start), None) for start in kills.starts]
+    return {
+        "bench": "crash",
+        "kills": dict(Counter(kind for kind, _ in kills.done)),
+        "resumed": len(kills.starts),
+        "pages": len(asked),
+        "lost": len(lost),
+        "twice": len(twice),
+        "repeated": repeated,
+        "open_visits": _open_visits(requests, kills),
+        "broken_records": broken,
+        "early_requests": len(early),
+        "resume_s_median": round(statistics.median([s for s in resumes if s is not None] or [0.0]), 2),
+        "hosts": len({r.host for r in pages}),
+    }
+
+
+def _open_visits(requests: list[audit.Request], kills: Kills) -> int:
+    """A visit holds its address, and asks something within every VISIT_S."""
+    visits = 0
+    for _, moment in kills.done:
+        visits += len({r.address for r in requests if moment - VISIT_S - GAP_S <= r.end and r.start <= moment})
+    return visits
