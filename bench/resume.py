@@ -1,0 +1,216 @@
+"""`python -m bench resume`: how long a crawl of a hundred million URLs takes to open.
+
+Makes the state of such a crawl by the code that would have made it (the drum `seen`, the budgets' queues, the ledger,
+commits), with `--seen` keys and `--queued` URLs, 100 a host, all of which lead to a server here. Then the real command
+line resumes it `--runs` times; each time everything is killed `--crawl` seconds after the first request, so that every
+start but the first also replays the archive's tail. `--json` prints
+
+`first_request_s`   seconds from the start of the command to its first request: the first start, with nothing to replay,
+                    and the median of the others; gaps are zero, so politeness permits it at once
+`replayed_units`    units of the archive read again by each start
+`open_ms`, `files`  of the state alone: opening it in this process, and how many files it names
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.crawl import ours, tree
+from drum import Batch, CheckUpdate, Edits, Ragged
+from irlcrawl.clock import SystemClock
+from irlcrawl.config import Config, apply, to_toml
+from irlcrawl.frontier.state import State
+from irlcrawl.job import JobDir
+from irlcrawl.rows import LINK, Source, name_key, priority_of
+from irlcrawl.url import split
+from tools.sampleweb.server import Ask, Origin, Reply, RunningWeb, running
+
+HOST_URLS = 100
+ADDRESSES = [f"127.61.0.{n + 1}" for n in range(16)]
+SEEN_CHUNK, QUEUE_CHUNK = 4_000_000, 500_000
+WAIT_SECONDS = 120.0
+POLL_SECONDS = 0.005
+_REPLAYED = re.compile(r"stream \d+: (\d+) units read again")
+
+
+def main(argv: list[str]) -> int:
+    """Exit codes: 0 measured, 1 the crawl failed (stderr says how)."""
+    options = _options(argv)
+    directory = Path(options.dir or tempfile.mkdtemp(prefix="irlcrawl-resume-"))
+    try:
+        result = measure(directory, options)
+    except tree.CrawlFailed as error:
+        print(f"bench resume: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if options.dir is None:
+            shutil.rmtree(directory)
+    print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
+    return 0
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench resume", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seen", type=float, default=100e6, help="keys (default %(default)g)")
+    parser.add_argument("--queued", type=float, default=10e6, help="URLs, among them (default %(default)g)")
+    parser.add_argument("--runs", type=int, default=5, help="starts (default %(default)s)")
+    parser.add_argument("--crawl", type=float, default=3.0, help="seconds between first request and kill (%(default)s)")
+    parser.add_argument("--dir", help="make the job in this directory and keep it; default: a temporary one, removed")
+    parser.add_argument("--json", action="store_true", help="one JSON line")
+    return parser.parse_args(argv)
+
+
+def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Make the state, open it again and again. Raises tree.CrawlFailed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    hosts = int(options.queued) // HOST_URLS
+    names = {_name(n): ADDRESSES[n % len(ADDRESSES)] for n in range(hosts)}
+    origins = [Origin(f"here{n}.test", address) for n, address in enumerate(ADDRESSES)]
+    with running(origins, _nothing, directory / "access.log", names) as web:
+        job, began = JobDir(directory / "job"), time.monotonic()
+        config = _config(web)
+        make_state(job, config, int(options.seen), hosts, split(web.url("here0.test").encode())[2])
+        made_s = time.monotonic() - began
+        open_ms, files, state_bytes = _open(job, config)
+        firsts, replayed = [], []
+        for _ in range(options.runs):
+            first, units = _start(job, directory, options.crawl)
+            firsts.append(first)
+            replayed.append(units)
+    return {
+        "bench": "resume",
+        "seen": int(options.seen),
+        "queued": hosts * HOST_URLS,
+        "made_s": round(made_s, 1),
+        "state_bytes": state_bytes,
+        "files": files,
+        "open_ms": round(open_ms, 1),
+        "first_request_s": [round(firsts[0], 2), round(statistics.median(firsts[1:] or firsts), 2)],
+        "replayed_units": replayed,
+    }
+
+
+async def _nothing(ask: Ask) -> Reply:
+    return Reply(200, b"<p>nothing here\n")
+
+
+def _name(number: int) -> str:
+    return f"s{number:07d}.test"
+
+
+def _config(web: RunningWeb) -> Config:
+    config = Config()
+    apply(config, {
+        "crawl": {"user_agent": ours.AGENT, "workers": 2},
+        "scope": {"kind": "any"},
+        "politeness": {key.split(".")[1]: value for key, value in ours.NO_GAPS.items()},
+        "network": {"resolvers": [web.resolver], "allow": ["127.61.0.0/24"]},
+    })  # fmt: skip
+    return config
+
+
+def make_state(job: JobDir, config: Config, seen: int, hosts: int, port: int) -> None:
+    """A crawl that has seen so many keys, of which 100 URLs of each of `hosts` hosts are still queued."""
+    draw = np.random.default_rng(1)
+    with job:
+        job.write_config(to_toml(config))
+        state = State.open(job, config, SystemClock())
+        try:
+            state.ledger.discovered = state.ledger.fetched = seen - hosts * HOST_URLS
+            for start in range(0, seen - hosts * HOST_URLS, SEEN_CHUNK):
+                rows = min(SEEN_CHUNK, seen - hosts * HOST_URLS - start)
+                keys = draw.integers(1, 1 << 64, rows, dtype=np.uint64, endpoint=False)
+                _turn(state, keys, None)
+            for start in range(0, hosts, QUEUE_CHUNK // HOST_URLS):
+                links = _links(range(start, min(start + QUEUE_CHUNK // HOST_URLS, hosts)), port, draw)
+                state.ledger.discovered += links.rows
+                _turn(state, links["key"], links)
+        finally:
+            state.close()
+
+
+def _links(hosts: range, port: int, draw: np.random.Generator) -> Batch:
+    rows = len(hosts) * HOST_URLS
+    columns = {name: np.zeros(rows, kind) for name, kind in LINK.items() if kind != "bytes"}
+    columns["key"] = draw.integers(1, 1 << 64, rows, dtype=np.uint64, endpoint=False)
+    origins = [f"http://{_name(number)}:{port}" for number in hosts]
+    sites = np.array([name_key(_name(number).encode()) for number in hosts], np.uint64)
+    columns["site"] = np.repeat(sites, HOST_URLS)
+    columns["host"] = np.repeat(np.array([name_key(origin.encode()) for origin in origins], np.uint64), HOST_URLS)
+    columns["source"][:], columns["depth"][:] = Source.LINK, 1
+    columns["priority"][:] = priority_of(1, Source.LINK)
+    urls = [f"{origin}/{page}".encode() for origin in origins for page in range(HOST_URLS)]
+    return Batch({**columns, "url": Ragged.from_list(urls)})
+
+
+def _turn(state: State, keys: Any, links: Batch | None) -> None:
+    """What a turn does with keys, and with URLs, and its commit."""
+    writer, edits = state.new_segment(), Edits()
+    state.seen.pend_batch(Batch({"key": keys}))
+    state.seen.merge(CheckUpdate(), writer=writer, edits=edits, emit=lambda bucket, batch: None)
+    if links is not None:
+        state.sites.pend_urls(links)
+        state.sites.merge(writer, edits, lambda rows: None)
+    writer.finish()
+    state.ledger.check(state.live())
+    state.save(edits)
+    state.catalog.commit(edits)
+    state.delete_unnamed([writer.name])
+
+
+def _open(job: JobDir, config: Config) -> tuple[float, int, int]:
+    with job:
+        began = time.perf_counter()
+        state = State.open(job, config, SystemClock())
+        took_ms = (time.perf_counter() - began) * 1e3
+        files = state.catalog.live_files()
+        size = sum(os.path.getsize(job.state / name) for name in files)
+        state.close()
+    return took_ms, len(files), size
+
+
+def _start(job: JobDir, directory: Path, crawl_s: float) -> tuple[float, int]:
+    """(seconds to the first request, units replayed) of one start, killed `crawl_s` after that request."""
+    log, said = directory / "access.log", directory / "job.out"
+    before, told = log.stat().st_size, _told(job)
+    began = time.monotonic()
+    with said.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "irlcrawl", "resume", str(job.path)], stdout=output, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, process_group=0,
+        )  # fmt: skip
+    try:
+        while log.stat().st_size == before:
+            if process.poll() is not None or time.monotonic() - began > WAIT_SECONDS:
+                raise tree.CrawlFailed(f"no request; it said:\n{said.read_text()[-tree.OUTPUT_SHOWN :]}")
+            time.sleep(POLL_SECONDS)
+        first = time.monotonic() - began
+        time.sleep(crawl_s)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    job.wait_unlocked(10.0)
+    return first, sum(map(int, _REPLAYED.findall(_log_text(job)[told:])))
+
+
+def _told(job: JobDir) -> int:
+    return len(_log_text(job))
+
+
+def _log_text(job: JobDir) -> str:
+    path = job.logs / "irlcrawl.log"
+    return path.read_text() if path.exists() else ""
