@@ -33,6 +33,10 @@ def main(argv: list[str]) -> int:
     if unknown:
         print(f"no system {unknown[0]!r}; there are: {', '.join(register())}", file=sys.stderr)
         return 4
+    cases = _cases(args)
+    if not cases:
+        print("without --keys, --store is of 0, 2e7, 1e8 and 1e9", file=sys.stderr)
+        return 4
     directory = Path(args.dir or tempfile.mkdtemp(prefix="bench-seen-"))
     directory.mkdir(parents=True, exist_ok=True)
     bench = plan.Bench(
@@ -42,7 +46,7 @@ def main(argv: list[str]) -> int:
     try:
         if args.beside_crawl:
             return _beside(bench, args)
-        rows = table.medians(bench.rounds(_cases(args), systems, args.rounds))
+        rows = table.medians(bench.rounds(cases, systems, args.rounds))
     finally:
         if args.dir is None:
             shutil.rmtree(directory)
@@ -66,9 +70,11 @@ def _beside(bench: Any, args: argparse.Namespace) -> int:
 def _cases(args: argparse.Namespace) -> tuple[Any, ...]:
     from bench.seen.plan import DEFAULT, FULL, Case
 
-    if args.store is None and args.keys is None:
-        return FULL if args.full else DEFAULT
-    keys = int(args.keys or 60e6)
+    if args.keys is None:
+        stores = {int(float(text)) for text in args.store.split(",")} if args.store else None
+        planned = FULL if args.full or stores else DEFAULT
+        return tuple(case for case in planned if stores is None or case.store in stores)
+    keys = int(args.keys)
     return tuple(
         Case(f"{store:,} stored" + ", uniform repeats" * uniform, store, keys, keys, store, uniform)
         for store in [int(float(text)) for text in (args.store or "0").split(",")]
@@ -81,7 +87,7 @@ def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench seen", description=__doc__)
     parser.add_argument("--full", action="store_true", help="stores of 100 M and 1 G keys, too: hours, 60 GB")
     parser.add_argument("--keys", type=float, help="links, for every system; default: what each has time for")
-    parser.add_argument("--store", help="keys stored before, a list (default 0, where --keys is given)")
+    parser.add_argument("--store", help="keys stored before, a list; without --keys, of 0, 2e7, 1e8, 1e9")
     parser.add_argument("--duplicates", type=float, default=0.9, help="share of repeats (default %(default)s)")
     parser.add_argument("--repeats", choices=("skewed", "uniform", "both"), default="skewed", help="with --keys")
     parser.add_argument("--ram-mib", type=int, default=256, help="RAM setting of every system (default %(default)s)")

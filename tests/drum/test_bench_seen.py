@@ -142,6 +142,8 @@ def test_what_it_does_not_know_is_named(capsys: pytest.CaptureFixture[str]) -> N
     assert "no benchmark 'sen'; there are:" in capsys.readouterr().err
     assert main(["seen", "--systems", "drum,redis"]) == 4
     assert "no system 'redis'; there are: drum, rocksdb" in capsys.readouterr().err
+    assert main(["seen", "--store", "12"]) == 4
+    assert "without --keys, --store is of 0, 2e7, 1e8 and 1e9" in capsys.readouterr().err
     assert main(["--help"]) == 0
     assert "seen" in capsys.readouterr().out
 
