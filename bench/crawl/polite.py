@@ -3,8 +3,10 @@
 docsweb serves its sets under 2,000 names, each a site of its own, on 500 addresses, with certificates of a local
 authority that the crawl verifies, TLS sessions that may be resumed, and gzip. The host gap is 5 s, so 400 pages a
 second are allowed; at that distance nearly every page needs a new connection. The address gap and the factor of the
-last fetch's duration are the crawler's defaults. Servers and crawler share the cores. After `WARM_S` a steady window
-begins, and it ends with the crawl:
+last fetch's duration are the crawler's defaults. Servers and crawler share the cores. Every host starts at pages of its
+own, drawn at random, as many as it may be asked for, and horizon and budget are so large that none of them is put off
+behind links: mirrors that all start at their index go on in step, and ask for their largest pages by hundreds at once.
+Links are found, checked and queued all the same. After `WARM_S` a steady window begins, and it ends with the crawl:
 
 pages_per_s, pages_per_cpu_s   of the window, robots.txt aside; CPU of all the crawler's processes
 utilisation                    exchanges over what gaps and durations allow (bench/crawl/achievable.py); goal 0.95
@@ -18,7 +20,9 @@ floor_ratio                    CPU per page over `handshake_ms` (a full one, alo
 from __future__ import annotations
 
 import argparse
+import random
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +32,14 @@ from drum.files import Files
 from irlcrawl.archive.crawllog import read
 from irlcrawl.config import Config
 from irlcrawl.job import ExitCode, JobDir
-from tools.docsweb import serve
+from tools.docsweb import oracle, serve
 
 HOST_GAP_S = 5.0
 WARM_S = 40.0
 END_S = 2.0  # before the end, when visits are no longer replaced
 GRACE_S = 120.0
+HORIZON_FACTOR = 10
+SEED = 1
 UTILISATION_GOAL = 0.95
 FLOOR_GOAL = 1.5
 
@@ -45,18 +51,24 @@ def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]
     share = cores.divided(options.cores or len(cores.available()))
     workers = options.workers or len(share.crawler)
     sets = options.sets or "p5"
-    saturated = _saturated(directory, sets, workers, share.crawler, options.settings)
-    with serve.running(directory / "web", sets) as web:
-        mirrors = -(-options.hosts // len(web.sets)) - 1
+    saturated, hosts = _saturated(directory, sets, workers, share.crawler, options.settings)
+    mirrors = max(0, -(-options.hosts // hosts) - 1)
     with (
         tree.pinned(share.servers),
         serve.running(
             directory / "web", sets, mirrors=mirrors, addresses=options.addresses, https=True, sites=True
         ) as web,
     ):
+        pages = int(options.seconds / HOST_GAP_S) + 1
+        (web.directory / "seeds.txt").write_text("".join(url + "\n" for url in seeds(web, pages)))
         shaken = handshake.measure(web, tomllib.loads((web.directory / "crawl.toml").read_text())["fetch"])
         job = directory / "job"
-        settings = {"politeness.gap_host_seconds": HOST_GAP_S, "limits.seconds": options.seconds}
+        settings = {
+            "politeness.gap_host_seconds": HOST_GAP_S,
+            "politeness.horizon_seconds": HORIZON_FACTOR * options.seconds,
+            "budgets.base": pages,
+            "limits.seconds": options.seconds,
+        }
         usage = ours.crawl(
             web, job, workers=workers, cores=share.crawler, seconds_max=options.seconds + GRACE_S, settings=settings,
             more=options.settings, codes=(ExitCode.TIME_LIMIT, ExitCode.DONE),
@@ -71,12 +83,22 @@ def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]
     return [{"bench": "crawl-polite"} | told]
 
 
-def _saturated(directory: Path, sets: str, workers: int, crawler: set[int], more: list[str]) -> float:
-    """CPU milliseconds a page of a crawl of the same sets over http, without gaps."""
+def _saturated(directory: Path, sets: str, workers: int, crawler: set[int], more: list[str]) -> tuple[float, int]:
+    """CPU milliseconds a page of a crawl of the same sets over http, without gaps; and how many hosts that has."""
     with serve.running(directory / "web", sets) as web:
         job = directory / "saturated"
         usage = ours.crawl(web, job, workers=workers, cores=crawler, seconds_max=GRACE_S, more=more)
-        return 1000 * usage.cpu_s / len(ours.pages_of(web.requests()))
+        return 1000 * usage.cpu_s / len(ours.pages_of(web.requests())), len(web.sets)
+
+
+def seeds(web: serve.Web, pages: int, seed: int = SEED) -> Iterator[str]:
+    """`pages` URLs of every host, or all it has, drawn at random; what is drawn is the same each time."""
+    for served in web.sets:
+        known = sorted(t for t, status in oracle.of_set(web, served).requested.items() if status == 200)
+        for host in served.hosts:
+            draw = random.Random(f"{seed} {host.name}")
+            for target in draw.sample(known, min(pages, len(known))):
+                yield f"{web.scheme}://{web.authority(host)}{target}"
 
 
 def _window(web: serve.Web, job: Path, usage: tree.Usage, seconds: float) -> dict[str, Any]:
