@@ -31,7 +31,7 @@ GONE_SECONDS = 3600.0
 PASSING_SECONDS = 2.0
 """How long a passing failure answers for others who ask the same; shorter than any back-off."""
 
-ALIVE_SECONDS = 1.0
+ALIVE_SECONDS = 0.2
 """How long the answer to whether the resolver is alive is good for."""
 
 _TRIES = 2
@@ -139,8 +139,8 @@ class Resolver:
             known.addresses = (*known.addresses[1:], *known.addresses[:1])
 
     async def alive(self) -> bool:
-        """Whether a server says anything at all: asked for the root zone, which every working one knows, at most once a
-        second. True while none was ever needed (a crawl of IP addresses)."""
+        """Whether a server says anything at all: asked for the root zone, which every working one knows, at most five
+        times a second. True while none was ever needed (a crawl of IP addresses)."""
         if not self.lookups:
             return True
         now = self._clock.now()

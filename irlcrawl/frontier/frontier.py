@@ -22,6 +22,7 @@ from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.dispatch import Dispatcher
 from irlcrawl.frontier.dns import Resolver
 from irlcrawl.frontier.fleet import Fleet, Link, how_ended
+from irlcrawl.frontier.gates import Kind
 from irlcrawl.frontier.gauges import Gauges
 from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.leases import LeaseLog
@@ -70,7 +71,7 @@ class Frontier:
             config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self._on_lost
         )
         self.outage = Outage(
-            clock, lambda: self._resolver.alive(), lambda: len(self.hosts.address_rows), self._wakeup.set
+            clock, lambda: self._resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
         )
         self._leases_path = os.path.join(state.dir, "leases.log")
         self.hosts = Dispatcher(

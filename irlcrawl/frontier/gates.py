@@ -94,6 +94,10 @@ class Gates:
     def __len__(self) -> int:
         return sum(map(len, self._index))
 
+    def count(self, kind: int) -> int:
+        """Clocks of a kind."""
+        return len(self._index[kind])
+
     def find(self, kind: int, key: int) -> int:
         """The clock's number, or NONE."""
         return self._index[kind].find(key)

@@ -4,7 +4,7 @@ A worker that gets no response at all does not write that down at once: it *doub
 the URL and its host as usual, or to leave both as they were.
 
 * The resolver is asked for the root zone, which every working one knows. No answer: an outage.
-* A doubt waits HOLD_S for company while hosts of 20 addresses or more are in memory. When by then more than half of
+* A doubt waits HOLD_S for company while 20 addresses or more are in use. When by then more than half of
   the addresses heard of since (at least 20, of as many sites) failed, it is probably an outage.
 
 In an outage the crawl leases nothing but one URL every PROBE_S, and asks for one name at a time. It is over when the
@@ -43,8 +43,8 @@ class Doubt:
 
 
 class Outage:
-    """One per frontier; lives on its loop. `alive`: whether the resolver answers; `addresses`: how many different ones
-    the hosts in memory have; `changed` is called when there may be more to do than before."""
+    """One per frontier; lives on its loop. `alive`: whether the resolver answers; `addresses`: how many have
+    a clock, for they are in use, or were a moment ago; `changed` is called when there may be more to do than before."""
 
     def __init__(
         self,

@@ -394,3 +394,31 @@ def test_ordinary_addresses_are_public() -> None:
 def test_importing_the_frontier_does_not_import_the_dns_library() -> None:
     code = "import sys, irlcrawl.frontier.politeness, irlcrawl.frontier.dns; assert 'aiodns' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("answer", "alive"), [(NXDOMAIN, True), (5, True), (SERVFAIL, False), (SILENCE, False)])
+def test_a_resolver_is_alive_that_says_something_of_the_root(answer: int, alive: bool) -> None:
+    """Whatever it says (here "refused" is 5) but that it failed, which is what one without a network says."""
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table[""] = answer
+        assert await resolver.alive() and not server.asked  # no name was ever needed
+        await refused(resolver, "a.test")
+        assert await resolver.alive() is alive
+        asked = server.asked["", 2]
+        assert asked and await resolver.alive() is alive and server.asked["", 2] == asked
+        server.table[""] = NXDOMAIN
+        clock.advance(1.0)
+        assert await resolver.alive()
+
+    play(scenario, dns_seconds=0.3)
+
+
+def test_a_resolver_that_is_gone_is_not_alive() -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        await refused(resolver, "a.test")
+        server.transport.close()
+        await asyncio.sleep(0)
+        assert not await resolver.alive()
+
+    play(scenario)

@@ -50,7 +50,7 @@ def up(
     bound, else a free one. https: no plain http, and certificates that `directory`/tls/ca.pem vouches for. Raises
     DocswebError.
     """
-    nginx, dnsmasq = program("nginx"), program("dnsmasq")
+    program("nginx"), program("dnsmasq")  # before anything is made
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / STATE).exists():
@@ -67,14 +67,25 @@ def up(
     bound = _free_port(pool, port, PORTS[scheme])
     web = Web(directory, bound, _free_dns_port(), _network(pool), served, missing, scheme)
     write_files(web, gzip)
+    start(directory)
+    (directory / STATE).write_text(json.dumps(asdict(web) | {"directory": str(directory)}, indent=1))
+    return web
+
+
+def start(directory: Path) -> None:
+    """Both daemons, as they were told before; neither when one does not start. Raises DocswebError."""
+    nginx, dnsmasq = program("nginx"), program("dnsmasq")
     _run([nginx, "-p", str(directory), "-e", str(directory / "error.log"), "-c", str(directory / "nginx.conf")])
     try:
         _run([dnsmasq, f"--conf-file={directory / 'dnsmasq.conf'}"])
     except DocswebError:
         _end(directory / "nginx.pid", "nginx")
         raise
-    (directory / STATE).write_text(json.dumps(asdict(web) | {"directory": str(directory)}, indent=1))
-    return web
+
+
+def stop(directory: Path, names: Sequence[str] = ("nginx", "dnsmasq")) -> list[str]:
+    """Ends daemons; returns those that ran. Everything else stays, for `start`."""
+    return [name for name in names if _end(directory / f"{name}.pid", name)]
 
 
 def load(directory: Path) -> Web:
@@ -91,7 +102,7 @@ def down(directory: Path) -> list[str]:
     """Ends the daemons of the web in `directory`; returns the names of those that ran. Logs stay, the state file
     goes."""
     directory = directory.absolute()
-    ended = [name for name in ("nginx", "dnsmasq") if _end(directory / f"{name}.pid", name)]
+    ended = stop(directory)
     with contextlib.suppress(FileNotFoundError):
         (directory / STATE).unlink()
     return ended
