@@ -331,6 +331,7 @@ def buckets_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 _SETTINGS = settings(max_examples=30, stateful_step_count=12, deadline=None)
 
 
+@pytest.mark.timeout(600)  # to make a failing example small takes longer than to find it
 @pytest.mark.parametrize("machine", [DrumMachine, OrderedMachine, KeysMachine])
 def test_a_drum_is_a_dict(machine: type[RuleBasedStateMachine]) -> None:
     run_state_machine_as_test(machine, settings=_SETTINGS)
