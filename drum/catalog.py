@@ -241,7 +241,7 @@ class Catalog:
         at = 0
         while at < len(data):
             end = data.find(b"\n", at)
-            record = _parse(data[at : end if end >= 0 else len(data)])
+            record = parse_line(data[at : end if end >= 0 else len(data)])
             if end < 0 or record is None:
                 if at and _torn(data, at, end):
                     break
@@ -295,7 +295,7 @@ def _line(record: dict[str, Any]) -> bytes:
     return f"{xxhash.xxh3_64_intdigest(text):016x} ".encode() + text + b"\n"
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def parse_line(line: bytes) -> dict[str, Any] | None:
     """The record of a line without its newline; None when it is not what was written."""
     text = line[_SUM + 1 :]
     if line[: _SUM + 1] != f"{xxhash.xxh3_64_intdigest(text):016x} ".encode():
@@ -312,4 +312,4 @@ def _torn(data: bytes, at: int, end: int) -> bool:
     """
     if end >= 0:
         return end + 1 == len(data) and b"\0" in data[at:]
-    return _parse(data[at:-1]) is None
+    return parse_line(data[at:-1]) is None

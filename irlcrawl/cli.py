@@ -214,6 +214,7 @@ def _check_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
+    parser.add_argument("--repair", action="store_true", help="make a whole crawl of what can still be read")
     _check_arguments(parser)
 
 
@@ -278,7 +279,7 @@ VERBS = {
         _snapshots_arguments, upkeep_verbs.snapshots,
     ),
     "fsck": Verb(
-        "%(prog)s JOB [--json] [--quiet]", "check every file of a crawl, and that they belong together",
+        "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that they belong together",
         _fsck_arguments, upkeep_verbs.fsck,
     ),
     "verify": Verb(

@@ -23,6 +23,8 @@ from types import TracebackType
 LOCK_WAIT_SECONDS = 5.0
 """Workers of a crawl that was just killed need a moment to notice."""
 LOCK_POLL_SECONDS = 0.05
+REPAIRED = ".repaired"
+"""state.repaired, logs.repaired: what `fsck --repair` has made and is about to put in their places."""
 SNAPSHOT = "SNAPSHOT"
 """The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
 
@@ -88,7 +90,7 @@ class JobDir:
             raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name})")
         return self
 
-    def check_usable(self) -> None:
+    def check_usable(self, repairing: bool = False) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""
         at = self.path
         if (at / SNAPSHOT).exists():
@@ -97,6 +99,8 @@ class JobDir:
                 f"{at}: a snapshot, which stays as it is; to make a crawl of it: "
                 f"irlcrawl snapshots {job} --open {at.name} DIR"
             )
+        if not repairing and any((at / f"{name}{REPAIRED}").exists() for name in ("state", "logs")):
+            raise JobError(f"{at}: a repair was interrupted; run it again: irlcrawl fsck {at} --repair")
         if at.is_dir():
             if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
                 raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")
@@ -112,10 +116,10 @@ class JobDir:
 
     # -- the lock ------------------------------------------------------------------------------------------------------
 
-    def acquire(self, wait_seconds: float | None = None) -> None:
+    def acquire(self, wait_seconds: float | None = None, repairing: bool = False) -> None:
         """Create what is missing and take the lock. Raises JobError, JobFull, and JobLocked after `wait_seconds`
         (LOCK_WAIT_SECONDS)."""
-        self.check_usable()
+        self.check_usable(repairing)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -84,7 +84,7 @@ def units(
         if files.size(path) < begin:
             raise Damaged(path, files.size(path), f"the archive ends before {begin}, up to where it was harvested")
         for parts in _unit_records(files, path, begin):
-            yield _unit(parts, path, file)
+            yield read_unit(parts, path, file)
 
 
 def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]]:
@@ -100,7 +100,8 @@ def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]
         raise Damaged(path, parts[0].offset, "a unit without its last record")
 
 
-def _unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exchange | None, Location]:
+def read_unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exchange | None, Location]:
+    """What the records of one unit say. Damaged when they are none."""
     first, last = parts[0], parts[-1]
     try:
         unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))

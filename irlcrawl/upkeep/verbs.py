@@ -16,27 +16,54 @@ from irlcrawl.watch import words
 
 if TYPE_CHECKING:
     from irlcrawl.upkeep.findings import Bar, Finding
+    from irlcrawl.upkeep.fsck import Fsck
 
 
 def fsck(args: argparse.Namespace) -> int:
-    """Check everything of a JOB that does not run; DAMAGED when something is not as it was written."""
+    """Check everything of a JOB that does not run; DAMAGED when something is not as it was written, and --repair did
+    not mend it."""
     from irlcrawl.upkeep.findings import bar_for
     from irlcrawl.upkeep.fsck import Fsck
 
     job = JobDir(args.job).require()
+    is_snapshot = (job.path / SNAPSHOT).exists()
+    if is_snapshot and args.repair:
+        raise JobError(f"{job.path}: a snapshot stays as it is; make a crawl of it, and repair that")
     try:
-        if not (job.path / SNAPSHOT).exists():  # nobody writes to a snapshot
-            job.acquire()
+        if not is_snapshot:  # nobody writes to a snapshot
+            job.acquire(repairing=args.repair)
     except JobLocked as error:
         raise JobLocked(
             f"{error}: its files change while it runs; stop it, or check a copy: irlcrawl snapshot {args.job} NAME"
         ) from None
     bar = bar_for(quiet=args.quiet)
     try:
-        return _told(Fsck(job, bar).run(), bar, args.json)
+        if args.repair:
+            from irlcrawl.upkeep.repair import finish_interrupted
+
+            finish_interrupted(job)
+        check = Fsck(job, bar)
+        code = _told(check.run(), bar, args.json)
+        if args.repair and code == ExitCode.DAMAGED:
+            code = _repair(job, check, bar, args.json)
+        return code
     finally:
         bar.close()
         job.release()
+
+
+def _repair(job: JobDir, check: Fsck, bar: Bar, as_json: bool) -> int:
+    """Mend what can be, say what could not be, and look again."""
+    from irlcrawl.clock import SystemClock
+    from irlcrawl.upkeep.fsck import Fsck
+    from irlcrawl.upkeep.repair import repair
+
+    if all(file.startswith(os.fspath(job.warcs)) for file in check.damaged):
+        print("archives are not repaired: what a broken record held is gone, and its URL stays done")
+        return ExitCode.DAMAGED
+    for told in repair(job, check.damaged, SystemClock(), bar):
+        print(json.dumps({"repair": told}) if as_json else told, flush=True)
+    return _told(Fsck(job, bar).run(), bar, as_json)
 
 
 def verify(args: argparse.Namespace) -> int:

@@ -1,0 +1,407 @@
+"""`irlcrawl fsck JOB --repair`: a whole crawl out of what can be read of a damaged one.
+
+Nothing is patched. From what salvage.py can read, a new state and a new crawl log are made beside the old ones and then
+put in their places; the old ones stay as state.damaged-N and logs.damaged-N until somebody deletes them. Archives are
+read and never changed, but for a torn tail that any start would cut.
+
+  seen, ledger     from the crawl log, and from the archives for outcomes whose lines are gone
+  the crawl log    its readable lines, and lines made anew from archived units
+  queues and runs  every URL of a readable section that is not done, and the links of the archived pages: all of them
+                   enter like a harvest, and what is known is dropped there
+  sites            stored in-degrees, or the links between sites on archived pages
+  hosts, clocks    as far as their sections can be read
+
+So a URL is lost only when the section it waited in is gone and no archived page here links to it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgets import RECORD as SITE
+from budgets import Histogram
+from budgets.sites import HISTOGRAM
+from drum import Batch, Catalog, CheckUpdate, Edits, Files, Kernel, Ragged, Repository, SegmentWriter, Update
+from irlcrawl.archive import redo
+from irlcrawl.archive.crawllog import line as line_of
+from irlcrawl.archive.warc import warc_files
+from irlcrawl.clock import Clock
+from irlcrawl.config import load
+from irlcrawl.frontier.clocks import CLOCK
+from irlcrawl.frontier.hosts import RECORD as HOST
+from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.harvest import RETRY, Rows, harvest_name, rules_log_name
+from irlcrawl.job import REPAIRED, JobDir
+from irlcrawl.page.process import Context, process
+from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, Source, name_key, url_key
+from irlcrawl.scope import Scope
+from irlcrawl.upkeep import formats, salvage
+from irlcrawl.upkeep.findings import Bar
+from irlcrawl.upkeep.spill import Spill
+from irlcrawl.watch import words
+
+CHUNK_ROWS = 65_536
+CARRY_ROWS = 500_000
+HARVEST_BYTES = 64 << 20
+KEY = np.dtype([("key", "<u8")])
+POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
+"""Where a line of the old crawl log points: name_key of the archive, offset of the record."""
+KEY_BITS, POINTER_BITS = 8, 6
+COMPLETE = "COMPLETE"
+"""In state.repaired: all is made, and may be put in place."""
+CARRIED = ("counters", "promises", "stream-next", "status", "ingests")
+
+
+def finish_interrupted(job: JobDir) -> None:
+    """A repair that had made everything and was putting it in place: go on with that. Else start anew."""
+    ready = (job.path / f"state{REPAIRED}" / COMPLETE).exists()
+    for name in ("logs", "state"):
+        made = job.path / f"{name}{REPAIRED}"
+        if made.exists() and ready:
+            _put_in_place(job.path, name)
+        elif made.exists():
+            shutil.rmtree(made)
+
+
+def repair(job: JobDir, damaged: set[str], clock: Clock, bar: Bar) -> Iterator[str]:
+    """Do it; sentences about what was and what was not recoverable. JOB's lock is held. UnknownVersion; OSError."""
+    yield from _Repair(job, damaged, clock, bar).run()
+
+
+class _Repair:
+    def __init__(self, job: JobDir, damaged: set[str], clock: Clock, bar: Bar) -> None:
+        self.job, self.damaged, self.bar, self.clock = job, damaged, bar, clock
+        self.files = Files()
+        self.config = load(job.config_file)
+        self.entries, self.catalogue_whole = salvage.catalogue(str(job.state), self.files)
+        self.old = salvage.Segments(str(job.state), self.files, self.entries, self.catalogue_whole)
+        self.new_job = JobDir(job.path)
+        self.new_job.state = job.path / f"state{REPAIRED}"
+        self.new_job.logs = job.path / f"logs{REPAIRED}"
+        self.new_job.crawl_log = self.new_job.logs / "crawl.log"
+
+    def run(self) -> Iterator[str]:
+        for directory in (self.new_job.state, self.new_job.logs):
+            directory.mkdir()
+        yield from self._identity()
+        state = State.open(self.new_job, self.config, self.clock, self.files)
+        try:
+            with tempfile.TemporaryDirectory(prefix="irlcrawl-repair-") as spilled:
+                self.known = Spill(spilled, "known", KEY, KEY_BITS)
+                self.seen = Spill(spilled, "seen", KEY, KEY_BITS)
+                self.lines = Spill(spilled, "lines", POINTER, POINTER_BITS)
+                self._scope(state)
+                yield from self._done(state)
+                yield from self._drums(state)
+                yield from self._waiting(state)
+                yield from self._lost()
+        finally:
+            state.close()
+        for path in sorted(self.job.logs.glob("irlcrawl.log*")):
+            shutil.copy2(path, self.new_job.logs / path.name)
+        (self.new_job.state / COMPLETE).touch()
+        self.files.fsync_dir(self.new_job.state)
+        for name in ("logs", "state"):
+            yield f"{name}: the old files are in {_put_in_place(self.job.path, name).name}"
+        (self.job.state / COMPLETE).unlink()
+
+    def _identity(self) -> Iterator[str]:
+        """The first commit: who the crawl is, and what small facts were readable."""
+        crawl = self.entries.get("crawl")
+        edits = Edits()
+        if crawl is None:
+            yield "the catalogue: lost, and with it the seed of the keys; every URL is given a new key"
+        else:
+            edits.set("crawl", {**crawl, "format": formats.FORMAT, "keys": formats.KEYS})
+        for key in CARRIED:
+            if key in self.entries:
+                edits.set(key, self.entries[key])
+        streams = [file.stream for file in warc_files(self.files, str(self.job.warcs))]
+        edits.set("stream-next", max([SEEDS_STREAM, *streams, self.entries.get("stream-next", 0) - 1]) + 1)
+        edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
+        catalog = Catalog.open(self.new_job.state, self.files)
+        if crawl is None:
+            edits.set("crawl", formats.identity(os.urandom(8).hex(), int.from_bytes(os.urandom(7)), self.clock.now()))
+        catalog.commit(edits)
+        catalog.close()
+        if not self.catalogue_whole:
+            yield "the catalogue: made anew from the commits that could be read, and from all files there are"
+        for path in sorted(self.job.state.glob("robots-*.log")):
+            if str(path) not in self.damaged:
+                os.link(path, self.new_job.state / path.name)
+
+    # -- what is done --------------------------------------------------------------------------------------------------
+
+    def _done(self, state: State) -> Iterator[str]:
+        """Every outcome once: the new crawl log, `seen` and the ledger."""
+        sink = _Outcomes(state, self.known)
+        for text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
+            pointer = entry.warc
+            if pointer is not None:
+                self.lines.add((name_key(pointer[0].encode()), pointer[1]))
+            sink.add(entry.url, entry.outcome, entry.reason, text)
+        sink.flush()
+        read = sink.lines
+        self._make_lines(sink)
+        sink.flush()
+        state.counters.update(sink.counters())
+        yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
+        yield f"seen and the ledger: {words.count(state.ledger.done)} URLs are done"
+
+    def _make_lines(self, sink: _Outcomes) -> None:
+        """Units whose line is gone (or was never committed) have one again; what a crash left open is finished."""
+        warcs = str(self.job.warcs)
+        there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
+        self.bar.stage("archives", sum(self.files.size(os.path.join(warcs, file.on_disk)) for file in there))
+        for file in there:
+            path, end = os.path.join(warcs, file.on_disk), 0
+            key = name_key(file.name.encode())
+            rows = self.lines.part(key >> (64 - POINTER_BITS))
+            known = set(rows["offset"][rows["key"] == np.uint64(key)].tolist())
+            for unit, exchange, location in salvage.units(self.files, path):
+                self.bar.read(location.length)
+                end = location.end
+                if location.record not in known:
+                    outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
+                    sink.add(unit.url, outcome, reason, line_of(unit, exchange, location))
+            if file.open and end:  # without a whole unit it is left as it is
+                self.files.truncate(path, end)
+                redo.finish(self.files, path)
+
+    # -- what is known -------------------------------------------------------------------------------------------------
+
+    def _drums(self, state: State) -> Iterator[str]:
+        """Sites, hosts and clocks as far as they can be read."""
+        pairs, sites = state.sites.drums
+        before = dict(self.old.lost)
+        _carry(state, sites, Update(tuple(SITE)), map(_site_rows, self.old.slices(self.entries, "sites")))
+        _carry(state, pairs, CheckUpdate(), self.old.slices(self.entries, "pairs"))
+        if self.old.lost != before or not self.catalogue_whole:
+            # Half of the pairs and half of the degrees do not belong together: both from the archives.
+            with _Commit(state) as (_, edits):
+                for key, _ in [*state.catalog.items(pairs.prefix), *state.catalog.items(sites.prefix)]:
+                    edits.remove(key)
+            yield "sites: in-degrees are counted anew, from the archived pages that are here"
+        else:
+            degrees = Histogram()
+            for batch in (batch for bucket in sites.buckets for batch in sites.scan(bucket)):
+                known = batch["in_degree"][batch["in_degree"] > 0]
+                degrees.change(np.zeros_like(known), known)
+            with _Commit(state) as (_, edits):
+                edits.set(HISTOGRAM, degrees.to_json())
+            yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
+        before = dict(self.old.lost)
+        _carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        with _Commit(state) as (writer, edits):
+            for batch in self.old.listed(self.entries, "clocks/"):
+                state.clock_log.add(writer, edits, batch.select(CLOCK), self.clock.now())
+        missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
+        yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
+
+    def _host_rows(self, batch: Batch) -> Batch:
+        """Without pointers to robots texts that are gone."""
+        logs = {int(log) for log in np.unique(batch["rules_log"])}
+        gone = [log for log in logs if not (self.new_job.state / rules_log_name(log)).exists()]
+        lost = np.isin(batch["rules_log"], gone) & (batch["rules_length"] > 0)
+        keep = {name: np.where(lost, 0, batch[name]).astype(HOST[name]) for name in ("robots", "rules_length")}
+        return batch.with_(**keep, released=np.zeros(batch.rows, HOST["released"])).select(["key", *HOST])
+
+    def _scope(self, state: State) -> None:
+        entries = [entry for batch in self.old.listed(self.entries, "scope/") for entry in batch["entry"].tolist()]
+        with _Commit(state) as (writer, edits):
+            state.scope_log.add(state.scope, lambda: writer, edits, entries)
+
+    # -- what waits ----------------------------------------------------------------------------------------------------
+
+    def _waiting(self, state: State) -> Iterator[str]:
+        """URLs of readable sections, then links of archived pages, as harvests that the next start takes in."""
+        out = _Harvests(state, self.known, self.clock)
+        scope = Scope(self.config.scope, self.config.site, state.scope.entries())
+        context = Context(self.config, state.seed, scope)
+        for batch in self.old.urls():
+            columns = [batch[name].tolist() for name in salvage.URL_COLUMNS]
+            for url, *rest in zip(*columns):
+                if rest[0] == 0 and rest[2] == Source.SEED:
+                    out.scope.fresh.append((scope.entry_of_seed(url),))
+                out.add(url, rest, context)
+        sections = out.rows
+        warcs = str(self.job.warcs)
+        there = warc_files(self.files, warcs)
+        self.bar.stage("links of the archives", sum(self.files.size(os.path.join(warcs, f.on_disk)) for f in there))
+        for file in there:
+            for unit, exchange, location in salvage.units(self.files, os.path.join(warcs, file.on_disk)):
+                self.bar.read(location.length)
+                found = process(unit, exchange, location, context)
+                if unit.cls == Class.RETRY:
+                    again = (unit.depth, unit.hop, unit.source, unit.priority, unit.attempt + 1)
+                    out.add(unit.url, list(again), context)
+                out.take(found.links, found.pairs, found.scope)
+        out.close()
+        yield (
+            f"queues and runs: {words.count(sections)} URLs read from sections, "
+            f"{words.count(out.rows - sections)} links from archived pages; the next start drops those that are done"
+        )
+
+    def _lost(self) -> Iterator[str]:
+        """Keys that were seen once, and that nothing above knows."""
+        gone = 0
+        if "crawl" in self.entries:  # with other keys there is nothing to compare
+            for batch in self.old.slices(self.entries, "seen"):
+                self.seen.add_many(key=batch["key"])
+        for number in range(1 << KEY_BITS):
+            gone += len(np.setdiff1d(self.seen.part(number)["key"], self.known.part(number)["key"]))
+        if gone:
+            yield f"NOT recoverable: {words.count(gone)} URLs that were seen and not done"
+        for file, blocks in sorted(self.old.lost.items()):
+            yield f"unreadable: {file}, {words.plural(blocks, 'piece')}"
+
+
+def _site_rows(batch: Batch) -> Batch:
+    """In-degrees and what else is told of a site; its places in queues begin anew."""
+    begun = {name: np.zeros(batch.rows, SITE[name]) for name in ("tail", "count", "deferred", "placed")}
+    return batch.with_(**begun)
+
+
+def _carry(state: State, drum: Repository, kernel: Kernel, batches: Iterable[Batch]) -> None:
+    """Rows into a drum of the new state, some at a time."""
+    rows = iter(batches)
+    while (batch := next(rows, None)) is not None:
+        with _Commit(state) as (writer, edits):
+            drum.pend_batch(batch)
+            while drum.ram_rows < CARRY_ROWS and (batch := next(rows, None)) is not None:
+                drum.pend_batch(batch)
+            drum.merge(kernel, writer=writer, edits=edits, emit=lambda _, rows: None)
+
+
+class _Commit:
+    """`with _Commit(state) as (writer, edits)`: one segment and one line of the catalogue."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __enter__(self) -> tuple[SegmentWriter, Edits]:
+        self._writer, self._edits = self._state.new_segment(), Edits()
+        return self._writer, self._edits
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None or not self._writer.sections:
+            self._writer.abort()
+        else:
+            self._writer.finish()
+        if kind is None:
+            self._state.save(self._edits)
+            self._state.catalog.commit(self._edits)
+            self._state.delete_unnamed([self._writer.name])
+
+
+class _Outcomes:
+    """Outcomes on their way into the new crawl log: of URLs that are done, only the first."""
+
+    def __init__(self, state: State, known: Spill) -> None:
+        self._state, self._known = state, known
+        self._rows: list[tuple[int, int, int, bytes]] = []
+        self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
+        self.lines = 0
+
+    def add(self, url: bytes, outcome: str, reason: str, line: bytes) -> None:
+        if outcome not in ("fetched", "failed", "excluded"):
+            self._others.append(line)
+        else:
+            self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
+        if len(self._rows) + len(self._others) >= CHUNK_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        state, lines = self._state, self._others
+        with _Commit(state) as (writer, edits):
+            if self._rows:
+                keys, classes, reasons, texts = zip(*self._rows)
+                batch = Batch({
+                    "key": np.array(keys, np.uint64), "cls": np.array(classes, np.uint8),
+                    "reason": np.array(reasons, np.uint8), "line": Ragged.from_list(list(texts)),
+                })  # fmt: skip
+                self._known.add_many(key=batch["key"])
+                state.seen.pend_batch(batch)
+                fresh: list[Batch] = []
+                state.seen.merge(CheckUpdate(), writer=writer, edits=edits, emit=lambda _, rows: fresh.append(rows))
+                for rows in fresh:
+                    state.count_done(rows["cls"], rows["reason"])
+                    state.ledger.discovered += rows.rows
+                    lines = [*lines, *rows["line"].tolist()]
+            state.log.append(lines)
+        self.lines += len(lines)
+        self._rows, self._others = [], []
+
+    def counters(self) -> dict[str, Any]:
+        return {"pages": self._state.ledger.fetched}
+
+
+class _Harvests:
+    """Rows on their way into harvest files of the seeds' stream."""
+
+    def __init__(self, state: State, known: Spill, clock: Clock) -> None:
+        self._state, self._known = state, known
+        self._number = 0
+        self.rows = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._links, self._pairs, self.scope = Rows(LINK), Rows(PAIR), Rows(SCOPE_ENTRY)
+
+    def add(self, url: bytes, rest: list[int], context: Context) -> None:
+        """A URL with depth, hop, source, priority, attempt."""
+        depth, hop, source, priority, attempt = rest
+        site, host = context.names(url)
+        key = url_key(url, context.seed)
+        self.take([(key, site, host, depth, hop, source, priority, attempt, url)], [], [])
+
+    def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int]], scope: list[bytes]) -> None:
+        self._links.fresh += links
+        self._pairs.fresh += pairs
+        self.scope.fresh += [(entry,) for entry in scope]
+        self.rows += len(links)
+        if len(self._links.fresh) >= CHUNK_ROWS:
+            self._pack()
+            if self._links.nbytes >= HARVEST_BYTES:
+                self.close()
+
+    def _pack(self) -> None:
+        if self._links.fresh:
+            self._known.add_many(key=np.array([row[0] for row in self._links.fresh], np.uint64))
+        for rows in (self._links, self._pairs, self.scope):
+            rows.pack()
+
+    def close(self) -> None:
+        """Write what there is as a harvest."""
+        self._pack()
+        meta = {"stream": SEEDS_STREAM, "number": self._number, "warc": [0, 0], "counters": {}}
+        path = os.path.join(self._state.dir, harvest_name(SEEDS_STREAM, self._number))
+        with SegmentWriter(self._state.files, path) as writer:
+            self._links.write(writer, "links", labels=True)
+            self._pairs.write(writer, "pairs", labels=True)
+            self.scope.write(writer, "scope")
+            Rows(OUTCOME).write(writer, "outcomes", meta)
+            Rows(RETRY).write(writer, "retries")
+            Rows(FACT).write(writer, "facts")
+        self._number += 1
+        self._begin()
+
+
+def _put_in_place(job: Path, name: str) -> Path:
+    """NAME.repaired becomes NAME, which becomes NAME.damaged-N (returned)."""
+    number = 1
+    while (aside := job / f"{name}.damaged-{number}").exists():
+        number += 1
+    files = Files()
+    if (job / name).exists():
+        files.rename(job / name, aside)
+    files.rename(job / f"{name}{REPAIRED}", job / name)
+    files.fsync_dir(job)
+    return aside

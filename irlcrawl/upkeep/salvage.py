@@ -1,0 +1,151 @@
+"""What can still be read of a damaged crawl, piece by piece: repair.py makes a whole one of it.
+
+Nothing here trusts an order or a count. A commit whose line is whole is believed, a block whose checksums are right is
+believed, a line of the crawl log that parses and a unit of an archive that is whole are believed; the rest is skipped,
+and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from drum import Batch, Catalog, Damaged, Files
+from drum.catalog import files_of, parse_line
+from drum.segment import Section, Segment
+from irlcrawl.archive import crawllog
+from irlcrawl.archive.crawllog import BadLine, LogEntry, log_files, open_part, parse
+from irlcrawl.archive.reader import Record, records
+from irlcrawl.archive.redo import read_unit
+from irlcrawl.archive.unit import Exchange, Location, Unit
+from irlcrawl.archive.warc import WarcName
+from irlcrawl.upkeep.verify import next_record
+
+URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
+
+
+def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
+    """(key -> value of the commits that can be read, whether that is all of them). UnknownVersion; OSError."""
+    try:
+        catalog = Catalog.open(state, files, readonly=True)
+        return dict(catalog.items()), True
+    except FileNotFoundError:
+        return {}, False
+    except Damaged:
+        pass
+    found: dict[str, Any] = {}
+    names = sorted(name for name in files.listdir(state) if re.fullmatch(r"catalog-\d+\.log", name))
+    data = files.read(os.path.join(state, names[-1]))
+    for line in data.split(b"\n"):
+        record = parse_line(line)
+        if record is not None:
+            for key in record.get("drop", ()):
+                found.pop(key, None)
+            found.update(record.get("put", {}))
+    if "crawl" not in found and (match := re.search(rb'"crawl":(\{[^{}]*\})', data)):
+        found["crawl"] = json.loads(match[1])
+    return found, False
+
+
+class Segments:
+    """The segments of a state directory. `lost` counts blocks, and `files` names those with one, that are gone."""
+
+    def __init__(self, state: str, files: Files, entries: dict[str, Any], whole: bool) -> None:
+        self._state, self._files = state, files
+        self.lost: dict[str, int] = {}
+        named = {name for value in entries.values() for name in files_of(value)}
+        there = {name for name in files.listdir(state) if name.endswith(".seg")}
+        # With a whole catalogue: what it names, and harvests it has not got yet. Else: whatever there is.
+        self.names = sorted(there if not whole else (there & named) | {n for n in there if n.startswith("harvest-")})
+        self.lost.update((name, 1) for name in named - there)
+        self._open: dict[str, Segment | None] = {}
+
+    def segment(self, name: str) -> Segment | None:
+        """None when its directory cannot be read."""
+        if name not in self._open:
+            try:
+                self._open[name] = Segment.open(self._files, os.path.join(self._state, name))
+            except (Damaged, FileNotFoundError):
+                self._open[name] = None
+                self.lost[name] = self.lost.get(name, 0) + 1
+        return self._open[name]
+
+    def section(self, file: str, name: str) -> Section | None:
+        segment = self.segment(file)
+        return None if segment is None else segment.sections.get(name)
+
+    def blocks(self, section: Section) -> Iterator[Batch]:
+        """Those blocks of a section that can be read."""
+        for block in range(len(section.blocks)):
+            try:
+                yield section.read(block)
+            except Damaged as error:
+                name = os.path.basename(error.file)
+                self.lost[name] = self.lost.get(name, 0) + 1
+
+    def urls(self) -> Iterator[Batch]:
+        """URL_COLUMNS of every row that is a URL, done or not, some more than once."""
+        for name in self.names:
+            segment = self.segment(name)
+            for section in segment.sections.values() if segment is not None else ():
+                if all(column in section.schema for column in URL_COLUMNS):
+                    yield from (batch.select(URL_COLUMNS) for batch in self.blocks(section))
+
+    def slices(self, entries: dict[str, Any], drum: str) -> Iterator[Batch]:
+        """The stored rows of a drum, oldest first, so that the last of a key counts."""
+        for _, bucket in sorted(item for item in entries.items() if item[0].startswith(f"drum/{drum}/bucket/")):
+            for file, name, _ in bucket["slices"]:
+                section = self.section(file, name)
+                if section is None:
+                    self.lost[file] = self.lost.get(file, 0) + 1
+                    continue
+                for batch in self.blocks(section):
+                    keys = batch["key"]
+                    yield batch.filter((keys >= bucket["lo"]) & (keys <= bucket["hi"]))
+
+    def listed(self, entries: dict[str, Any], prefix: str) -> Iterator[Batch]:
+        """The rows of a list of sections (clocks, scope), oldest first."""
+        for _, ref in sorted(item for item in entries.items() if item[0].startswith(prefix)):
+            section = self.section(ref["file"], ref["section"])
+            if section is not None:
+                yield from self.blocks(section)
+
+
+def log_lines(files: Files, path: str) -> Iterator[tuple[bytes, LogEntry]]:
+    """(line, entry) of every line of the crawl log that can be read, in order."""
+    for part in log_files(files, path) if os.path.isdir(os.path.dirname(path)) else ():
+        try:
+            for chunk in crawllog.chunks(open_part(files, part)):
+                for text in chunk.splitlines():
+                    try:
+                        yield text, parse(text)
+                    except BadLine:
+                        continue
+        except (Damaged, BadLine):
+            continue  # the rest of this part is gone; what the archives hold of it is taken from there
+
+
+def units(files: Files, path: str) -> Iterator[tuple[Unit, Exchange | None, Location]]:
+    """Every whole unit of an archive, also behind what is damaged."""
+    file = WarcName.parse(os.path.basename(path))
+    if file is None:
+        return
+    size, at, parts = files.size(path), 0, list[Record]()
+    while at < size:
+        try:
+            for record in records(files, path, at):
+                at = record.end
+                if record.kind == "warcinfo":
+                    continue
+                parts.append(record)
+                if record.unit is not None:
+                    whole = len(parts) == (2 if record.kind == "response" else 1)
+                    if whole:
+                        yield read_unit(parts, path, file)
+                    parts = []
+        except Damaged as error:
+            parts = []
+            at = next_record(files, path, error.offset + 1 if error.offset >= at else at, size)

@@ -1,0 +1,184 @@
+"""fsck --repair: whatever is damaged, what comes out is a whole crawl, which ends with every URL done once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drum import Catalog, Files
+from drum.segment import Segment
+from irlcrawl import cli
+from irlcrawl.archive.reader import records
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep import repair as repair_module
+from tests.upkeep import versions
+from tests.upkeep.conftest import Copy, rolling
+from tests.upkeep.test_fsck import flip
+from tests.upkeep.test_snapshot import everything
+
+PUT_OFF = {"http://c.three.test/5"}
+
+
+def archived(job: JobDir) -> set[str]:
+    return {
+        record.fields["warc-target-uri"]
+        for warc in job.warcs.iterdir()
+        for record in records(Files(), str(warc), keep=False)
+        if record.unit is not None and not record.fields["warc-target-uri"].endswith("robots.txt")
+    }
+
+
+def goes_on(job: JobDir) -> None:
+    """The repaired crawl ends as it would have, and asks for nothing that is in the archives."""
+    known = archived(job)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch)
+        crawl.clock.advance(86_400.0)
+        assert crawl.run() == ExitCode.DONE
+        assert set(crawl.outcomes()) == everything(crawl)
+        assert not known & set(crawl.web.pages_asked) - PUT_OFF
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+
+
+def flip_section(job: JobDir, named: str) -> None:
+    """A byte of the first block of a live section whose name or schema has `named`."""
+    catalog = Catalog.open(job.state, readonly=True)
+    for file in catalog.live_files():
+        for section in Segment.open(Files(), job.state / file).sections.values():
+            if (named in section.name or named in section.schema) and section.rows:
+                flip(job.state / file, int(section.chunks["offset"].flat[0]))
+                return
+    raise AssertionError(f"no section {named}")
+
+
+def largest_gone(job: JobDir) -> None:
+    max(job.state.glob("turn-*.seg"), key=lambda path: path.stat().st_size).unlink()
+
+
+def all_gone(job: JobDir) -> None:
+    for path in job.state.iterdir():
+        path.unlink()
+
+
+def first_line(job: JobDir) -> None:
+    flip(max(job.state.glob("catalog-*.log")), 30)
+
+
+def middle_line(job: JobDir) -> None:
+    path = max(job.state.glob("catalog-*.log"))
+    flip(path, path.stat().st_size // 2)
+
+
+def log_gone(job: JobDir) -> None:
+    for path in job.logs.glob("crawl.log*"):
+        path.unlink()
+
+
+def log_part(job: JobDir) -> None:
+    flip(job.logs / "crawl.log.1.gz", 500)
+
+
+def log_line(job: JobDir) -> None:
+    flip(job.crawl_log, 40)
+
+
+def line_gone(job: JobDir) -> None:
+    job.crawl_log.write_bytes(job.crawl_log.read_bytes()[:-300])
+
+
+DAMAGES: dict[str, Callable[[JobDir], None]] = {
+    **{f"section {name}": lambda job, name=name: flip_section(job, name)  # type: ignore[misc]
+       for name in ("crawl_delay", "in_degree", "bits", "attempt", "backoff", "entry")},
+    "largest segment": largest_gone, "catalogue, first line": first_line, "catalogue, middle": middle_line,
+    "no log": log_gone, "log part": log_part, "log line": log_line, "log end": line_gone,
+    "robots texts": lambda job: flip(next(job.state.glob("robots-*.log")), 40),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+@pytest.mark.parametrize("kind", ["stopped", "killed"])
+def test_a_damaged_crawl_is_mended_and_goes_on(
+    copy: Copy, kind: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy(kind)
+    DAMAGES[what](job)
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "URLs are done" in out and "the old files are in state.damaged-1" in out
+    assert (job.path / "state.damaged-1").is_dir() and (job.path / "logs.damaged-1").is_dir()
+    goes_on(job)
+
+
+def test_when_all_state_is_gone_the_archives_and_the_log_are_enough(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy("stopped")
+    flip(job.crawl_log, 40)
+    all_gone(job)
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert "every URL is given a new key" in capsys.readouterr().out
+    goes_on(job)
+
+
+def test_what_cannot_be_had_again_is_counted(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """Queues gone, and the archives away: nothing tells the URLs that waited."""
+    job = copy("stopped")
+    catalog = Catalog.open(job.state, readonly=True)
+    waiting = catalog.get("ledger")["discovered"] - 91
+    for file in {ref["file"] for key, ref in catalog.items() if key.startswith(("ready/", "fifo/", "budgets/def"))}:
+        for section in Segment.open(Files(), job.state / file).sections.values():
+            if "url" in section.schema:
+                for chunk in section.chunks[:, list(section.schema).index("url")]:
+                    flip(job.state / file, int(chunk["offset"]))
+    for path in job.warcs.iterdir():
+        path.unlink()
+    code = cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+    out = capsys.readouterr().out
+    assert code == ExitCode.DONE and f"NOT recoverable: {waiting} URLs" in out, out
+
+
+def test_a_broken_archive_is_not_repaired(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("done")
+    path = min(job.warcs.iterdir())
+    flip(path, path.stat().st_size // 2)
+    before = path.read_bytes()
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
+    assert "archives are not repaired" in capsys.readouterr().out
+    assert path.read_bytes() == before and not list(job.path.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("renames", range(5))
+def test_a_repair_that_is_killed_is_run_again(copy: Copy, monkeypatch: pytest.MonkeyPatch, renames: int) -> None:
+    """Between any two of the renames that put it in place."""
+    job = copy("stopped")
+    largest_gone(job)
+    done, rename = 0, Files.rename
+
+    class Killed(BaseException):
+        pass
+
+    def watched(files: Files, old: os.PathLike[str], new: os.PathLike[str]) -> None:
+        nonlocal done
+        if Path(old).parent == job.path:
+            if done == renames:
+                raise Killed
+            done += 1
+        rename(files, old, new)
+
+    monkeypatch.setattr(Files, "rename", watched)
+    try:
+        cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+    except Killed:
+        monkeypatch.setattr(Files, "rename", rename)
+        if renames:
+            assert cli.main(["crawl", str(job.path), "--quiet", "-s", "limits.pages=90"]) == ExitCode.FAILED
+    else:
+        assert renames == 4, "there are four renames"
+    monkeypatch.setattr(Files, "rename", rename)
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert not list(job.path.glob(f"*{repair_module.REPAIRED}"))
+    goes_on(job)
