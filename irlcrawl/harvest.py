@@ -50,6 +50,7 @@ CACHE_BITS = 18
 
 _RECORD = struct.Struct("<IQ")
 RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 2
+RULES_ALIKE = 12  # so many bytes like those of the header are a header
 RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, 0)
 
 
@@ -208,15 +209,16 @@ class RulesLog:
 
 
 def _rules_begin(head: bytes, path: str) -> int:
-    """Where the first text of a robots log begins: version 1 had no header. Its first four bytes read as the length of
-    a text would be more than a gigabyte."""
-    if not head.startswith(RULES_MAGIC[:4]):
+    """Where the first text of a robots log begins. Version 1 had no header: what it has there is nothing like one."""
+    alike = sum(byte == ours for byte, ours in zip(head, RULES_HEADER))
+    if alike < min(len(head), RULES_ALIKE):
         return 0
     if head != RULES_HEADER[: len(head)]:
         version = int.from_bytes(head[8:12], "little")
         if head.startswith(RULES_MAGIC) and RULES_VERSION < version < 1 << 16 and head.endswith(bytes(4)):
             raise UnknownVersion(path, version, f"1 to {RULES_VERSION}")
-        raise Damaged(path, 0, "not the header of a robots log")
+        wrong = next(at for at, (byte, ours) in enumerate(zip(head, RULES_HEADER)) if byte != ours)
+        raise Damaged(path, wrong, "not the header of a robots log")
     return len(RULES_HEADER)
 
 

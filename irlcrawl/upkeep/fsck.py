@@ -75,7 +75,11 @@ class Fsck:
         try:
             catalog = Catalog.open(state, self.files, readonly=True)
         except FileNotFoundError:
-            yield note(state, "no catalogue: the crawl has committed nothing yet")
+            fetched = self.job.warcs.is_dir() and warc_files(self.files, str(self.job.warcs))
+            if fetched or (self._is(str(self.job.crawl_log)) and self.files.size(self.job.crawl_log)):
+                yield Finding(True, state, None, "no catalogue, though there are outcomes: the state is gone")
+            else:
+                yield note(state, "no catalogue: the crawl has committed nothing yet")
             return None
         except Damaged as error:
             yield Finding.of(error)

@@ -30,11 +30,12 @@ from budgets import Histogram
 from budgets.sites import HISTOGRAM
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Kernel, Ragged, Repository, SegmentWriter, Update
 from irlcrawl.archive import redo
+from irlcrawl.archive.crawllog import COMPRESSED, LogEntry
 from irlcrawl.archive.crawllog import line as line_of
-from irlcrawl.archive.warc import warc_files
+from irlcrawl.archive.warc import OPEN, warc_files
 from irlcrawl.clock import Clock
 from irlcrawl.config import load
-from irlcrawl.frontier.clocks import CLOCK
+from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.frontier.hosts import RECORD as HOST
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.harvest import RETRY, Rows, harvest_name, rules_log_name
@@ -43,6 +44,7 @@ from irlcrawl.page.process import Context, process
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, Source, name_key, url_key
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats, salvage
+from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.findings import Bar
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.watch import words
@@ -125,7 +127,8 @@ class _Repair:
                 edits.set(key, self.entries[key])
         streams = [file.stream for file in warc_files(self.files, str(self.job.warcs))]
         edits.set("stream-next", max([SEEDS_STREAM, *streams, self.entries.get("stream-next", 0) - 1]) + 1)
-        edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
+        number = max(1, self.entries.get(f"streams/{SEEDS_STREAM}", {"next": 1})["next"])
+        edits.set(f"streams/{SEEDS_STREAM}", {"next": number, "warc": [0, 0]})
         catalog = Catalog.open(self.new_job.state, self.files)
         if crawl is None:
             edits.set("crawl", formats.identity(os.urandom(8).hex(), int.from_bytes(os.urandom(7)), self.clock.now()))
@@ -142,14 +145,23 @@ class _Repair:
     def _done(self, state: State) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
         sink = _Outcomes(state, self.known)
-        for text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
+        doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
+        for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
             pointer = entry.warc
+            checked = file not in self.damaged and (self.catalogue_whole or file.endswith(COMPRESSED))
+            if pointer is not None and not checked:
+                doubtful.append((entry, text))
+                continue
             if pointer is not None:
                 self.lines.add((name_key(pointer[0].encode()), pointer[1]))
             sink.add(entry.url, entry.outcome, entry.reason, text)
         sink.flush()
         read = sink.lines
         self._make_lines(sink)
+        for entry, text in doubtful:
+            assert entry.warc is not None
+            if archive_path(str(self.job.warcs), entry.warc[0], OPEN) is None:  # away
+                sink.add(entry.url, entry.outcome, entry.reason, text)
         sink.flush()
         state.counters.update(sink.counters())
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
@@ -199,9 +211,10 @@ class _Repair:
             yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
         before = dict(self.old.lost)
         _carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
         with _Commit(state) as (writer, edits):
-            for batch in self.old.listed(self.entries, "clocks/"):
-                state.clock_log.add(writer, edits, batch.select(CLOCK), self.clock.now())
+            if clocks:
+                state.clock_log.add(writer, edits, fold(clocks, self.clock.now()), self.clock.now())
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
         yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
 
@@ -348,7 +361,7 @@ class _Harvests:
 
     def __init__(self, state: State, known: Spill, clock: Clock) -> None:
         self._state, self._known = state, known
-        self._number = 0
+        self._number = state.streams[SEEDS_STREAM]["next"]
         self.rows = 0
         self._begin()
 

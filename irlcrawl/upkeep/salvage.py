@@ -114,14 +114,14 @@ class Segments:
                 yield from self.blocks(section)
 
 
-def log_lines(files: Files, path: str) -> Iterator[tuple[bytes, LogEntry]]:
-    """(line, entry) of every line of the crawl log that can be read, in order."""
+def log_lines(files: Files, path: str) -> Iterator[tuple[str, bytes, LogEntry]]:
+    """(file, line, entry) of every line of the crawl log that can be read, in order."""
     for part in log_files(files, path) if os.path.isdir(os.path.dirname(path)) else ():
         try:
             for chunk in crawllog.chunks(open_part(files, part)):
                 for text in chunk.splitlines():
                     try:
-                        yield text, parse(text)
+                        yield part, text, parse(text)
                     except BadLine:
                         continue
         except (Damaged, BadLine):
