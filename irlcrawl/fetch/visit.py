@@ -8,7 +8,7 @@ URLs it did not reach simply have no unit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,9 @@ from irlcrawl.wire import Message
 
 _DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
 """What a request ends with when our own network is down, too."""
+
+
+Row = tuple[int, int, str, int, int, int, int, int]
 
 
 class Services(Protocol):
@@ -88,10 +91,20 @@ class Lease:
     host_key: int
     gap: float
     robots: dict[str, Any]
-    urls: list[list[Any]]
+    urls: dict[str, Any]
     not_after: float
     failures: int = 0
     patience: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.urls["key"])
+
+    def rows(self) -> Iterator[Row]:
+        """(row, key, url, depth, hop, source, priority, attempt) of each URL."""
+        urls, last = self.urls, self.urls["row"] + len(self)
+        texts = urls["url"].split("\n") if len(self) else ()
+        others = (urls[name] for name in ("depth", "hop", "source", "priority", "attempt"))
+        yield from zip(range(urls["row"], last), urls["key"], texts, *others, strict=True)
 
     @classmethod
     def of(cls, message: Message) -> Lease:
@@ -128,7 +141,7 @@ class Visit:
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
-                for row in self.lease.urls:
+                for row in self.lease.rows():
                     if not await self._url(row):
                         break
         except asyncio.CancelledError:
@@ -137,7 +150,7 @@ class Visit:
 
     def end(self) -> Message:
         """The `end` message as things stand."""
-        nothing = self._outcome == "ok" and not self._requests and self._reached < len(self.lease.urls)
+        nothing = self._outcome == "ok" and not self._requests and self._reached < len(self.lease)
         return {
             "t": "end",
             "visit": self.lease.visit,
@@ -154,12 +167,12 @@ class Visit:
             "robots": self._robots,
         }
 
-    async def _url(self, row: list[Any]) -> bool:
+    async def _url(self, row: Row) -> bool:
         """One URL of the lease. Returns whether the visit goes on."""
-        segment, number, key, url, depth, hop, source, priority, attempt = row
+        number, key, url, depth, hop, source, priority, attempt = row
         unit = Unit(
-            url=url.encode("ascii"), segment=segment, row=number, key=key, host=self.lease.host_key, depth=depth,
-            hop=hop, source=source, attempt=attempt, priority=priority, cls=Class.NONE, reason=Reason.OK,
+            url=url.encode("ascii"), segment=self.lease.urls["segment"], row=number, key=key, host=self.lease.host_key,
+            depth=depth, hop=hop, source=source, attempt=attempt, priority=priority, cls=Class.NONE, reason=Reason.OK,
             status=0, start=0.0,
         )  # fmt: skip
         if self._rules is not None and not self._rules.allowed(unit.url):

@@ -57,11 +57,8 @@ def visit_message(
     """The lease as it goes to the worker (shape: irlcrawl.wire); `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
     rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
-    columns = (batch[name].tolist() for name in ("key", "url", "depth", "hop", "source", "priority", "attempt"))
-    urls = [
-        [visit.run.segment, visit.run.at + at, key, url.decode("ascii"), depth, hop, source, priority, attempt]
-        for at, (key, url, depth, hop, source, priority, attempt) in enumerate(zip(*columns, strict=True))
-    ]  # a loop per URL, because here each one goes on the wire
+    urls = {name: batch[name].tolist() for name in ("key", "depth", "hop", "source", "priority", "attempt")}
+    texts = b"\n".join(batch["url"].tolist()).decode("ascii")
     robots = {
         "state": int(record.robots_at(now)),
         "until": record.robots_until,
@@ -81,6 +78,6 @@ def visit_message(
         "robots": robots,
         "scope": scope_version,
         "failures": record.failures,
-        "urls": urls,
+        "urls": {"segment": visit.run.segment, "row": visit.run.at, "url": texts, **urls},
         "not_after": now + LATEST_START_S,
     }

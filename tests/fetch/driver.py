@@ -43,7 +43,7 @@ class Driver:
         self.job, self.config, self.stream = job, config, stream
         self.clock = SystemClock()
         self._ids = itertools.count(1)
-        self._rows = itertools.count()
+        self._row = 0
         self._decoder = Decoder()
         self._inbox: list[Message] = []
         self.sock, theirs = socket.socketpair()
@@ -103,11 +103,13 @@ class Driver:
         """Lease `targets` of `origin` (scheme://host:port). Returns the visit's id."""
         scheme, _, authority = origin.partition("://")
         host, _, port = authority.partition(":")
-        urls = []
-        for target in targets:
-            url = origin + target
-            key = url_key(url.encode(), SEED)
-            urls.append([7, next(self._rows), key, url, depth, 0, source, priority_of(depth, source), attempt])
+        count, texts = len(targets), [origin + target for target in targets]
+        urls = {
+            "segment": 7, "row": self._row, "url": "\n".join(texts),
+            "key": [url_key(text.encode(), SEED) for text in texts], "depth": [depth] * count, "hop": [0] * count,
+            "source": [source] * count, "priority": [priority_of(depth, source)] * count, "attempt": [attempt] * count,
+        }  # fmt: skip
+        self._row += count
         number = next(self._ids)
         self.send({
             "t": "visit", "visit": number, "host": host, "scheme": scheme, "port": int(port or 80), "address": address,

@@ -121,7 +121,12 @@ def visit(
     async def body() -> tuple[Web, Message]:
         web = Web(config, clock, answers)
         web.delay = delay
-        urls = [[3, n, n, f"http://a.test{t}", 1, 0, 2, 2, 0] for n, t in enumerate(targets)]
+        count = len(targets)
+        urls = {
+            "segment": 3, "row": 0, "key": list(range(count)), "url": "\n".join(f"http://a.test{t}" for t in targets),
+            "depth": [1] * count, "hop": [0] * count, "source": [2] * count, "priority": [2] * count,
+            "attempt": [0] * count,
+        }  # fmt: skip
         known = {
             "state": int(robots), "until": 0.0 if robots is Robots.UNKNOWN else clock.now() + 1e6, "rules": [1, 0, 9],
             "crawl_delay": delay if robots is Robots.RULES else 0.0,

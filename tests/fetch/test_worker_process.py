@@ -74,7 +74,10 @@ def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     ours, theirs = socket.socketpair()
     with Loopback({"/": response(b"x")}) as server, ours:
-        urls = [[1, n, n, f"http://a.test:{server.port}/", 0, 0, 0, 0, 0] for n in range(3)]
+        urls = {
+            "segment": 1, "row": 0, "key": [0, 1, 2], "url": "\n".join([f"http://a.test:{server.port}/"] * 3),
+            **{name: [0] * 3 for name in ("depth", "hop", "source", "priority", "attempt")},
+        }  # fmt: skip
         visit = {
             "t": "visit", "visit": 1, "host": "a.test", "scheme": "http", "port": server.port, "address": "127.0.0.1",
             "host_key": 1, "gap": 0.0, "robots": ALLOW, "scope": 1, "urls": urls, "not_after": 9e9,

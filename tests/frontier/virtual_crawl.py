@@ -27,6 +27,7 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.fetch import service
 from irlcrawl.fetch.http import Fetched, Request
+from irlcrawl.fetch.visit import Lease
 from irlcrawl.frontier import frontier as frontier_module
 from irlcrawl.frontier.dns import Resolved, ResolveError
 from irlcrawl.frontier.fleet import Link
@@ -364,7 +365,9 @@ class Crawl:
                 assert self.frontier is not None
                 rows = self.frontier.state.runs.read
                 out = {number for each in self.links for number in each.visits}
-                for segment, row, _, url, *_ in message["urls"]:
+                lease = Lease.of(message)
+                segment = lease.urls["segment"]
+                for row, _, url, *_ in lease.rows():
                     assert rows(segment, row, row + 1)["url"].tolist() == [url.encode()]
                     assert self.leased.get((segment, row)) not in out, "a row leased twice"
                     self.leased[segment, row] = message["visit"]
