@@ -132,11 +132,13 @@ def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kil
                     continue
             else:
                 kills.codes.append(code)
-                if code not in (ExitCode.DONE, ExitCode.FAILED) or (code and len(kills.done) == options.kills):
+                if code not in (ExitCode.DONE, ExitCode.LOCKED):
                     said.seek(0)
                     raise tree.CrawlFailed(f"exit code {code}:\n{said.read()[-tree.OUTPUT_SHOWN :]}")
                 if code == ExitCode.DONE:
                     return kills
+                process = _start(command, said.fileno())  # somebody of the last one was still there
+                continue
             kills.starts.append(time.time())
             process = _start(command, said.fileno())
 
@@ -211,6 +213,7 @@ def _judge(
         "bench": "crash",
         "kills": dict(Counter(kind for kind, _ in kills.done)),
         "resumed": len(kills.starts),
+        "locked": kills.codes.count(ExitCode.LOCKED),
         "pages": len(asked),
         "lost": len(lost),
         "twice": len(twice),

@@ -25,6 +25,7 @@ from drum.files import Damaged, Files, Handle, Path
 
 COMPACT_BYTES_MIN = 1 << 20  # a log shorter than this is never rewritten
 COMPACT_FACTOR = 8  # rewritten when this many times longer than the state's own line
+SECTOR = 512  # bytes that a disk writes whole or not at all
 _NAME = re.compile(r"catalog-(\d{6,})\.log")
 VERSION = 1
 _SUM = 16  # hex digits of the checksum
@@ -307,9 +308,10 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 def _torn(data: bytes, at: int, end: int) -> bool:
     """Whether the bad line at `at` is the last one and was never written whole.
 
-    The newline is a line's last byte, so a line that has one was whole once, and is damaged; unless blocks of it never
+    The newline is a line's last byte, so a line that has one was whole once, and is damaged; unless sectors of it never
     reached the disk and read as zeros. A line whose newline alone is wrong was whole, too.
     """
     if end >= 0:
-        return end + 1 == len(data) and b"\0" in data[at:]
+        starts = range(at // SECTOR * SECTOR, len(data), SECTOR)
+        return end + 1 == len(data) and any(not data[max(start, at) : start + SECTOR].strip(b"\0") for start in starts)
     return parse_line(data[at:-1]) is None

@@ -20,6 +20,7 @@ def start_worker(job: str | os.PathLike[str], lock_fd: int) -> Started:
     """A worker of the crawl in `job`, which inherits its end of a pipe and JOB's lock, and nothing else. OSError."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno()), "--job", os.fspath(job)]
+    command += ["--parent", str(os.getpid())]
     try:
         process = subprocess.Popen(command, pass_fds=(theirs.fileno(), lock_fd), stdin=subprocess.DEVNULL)
     finally:

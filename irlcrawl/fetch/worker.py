@@ -41,11 +41,14 @@ def _import_service() -> ModuleType:
     return service
 
 
-def _prepare_process() -> None:
-    """Signals are the frontier's business (a terminal sends them to the whole group); its death is ours."""
+def _prepare_process(parent: int | None) -> None:
+    """Signals are the frontier's business (a terminal sends them to the whole group); its death is ours, also when it
+    came before this: who loads for seconds and holds the lock keeps the next start from it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        sys.exit(0)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -54,8 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="irlcrawl.fetch.worker", description="A fetch worker; irlcrawl starts it.")
     parser.add_argument("--fd", type=int, required=True, help="inherited end of a socket pair")
     parser.add_argument("--job", type=Path, required=True, help="directory of the crawl")
+    parser.add_argument("--parent", type=int, help="pid of the frontier")
     arguments = parser.parse_args(argv)
-    _prepare_process()
+    _prepare_process(arguments.parent)
     logging.basicConfig(stream=sys.stderr, format=f"worker {os.getpid()}: %(message)s")
     service = _import_service()
     gc.freeze()  # what was imported stays: no collection need look at it again

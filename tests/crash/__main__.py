@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
     if options.only:
         at, outcome, crashes = int(options.only[0]), options.only[1], int(options.only[2])
         told = crawl.reference()
-        ((_, disk),) = crawl.disks(told, lambda n: n == at)
+        _, disk = next(crawl.disks(told, lambda n: n == at))
         crawl.resume(told, crawl.crashed(told, disk, at, outcome, options.seed), at, outcome, options.seed, crashes)
         return 0
     began = time.monotonic()

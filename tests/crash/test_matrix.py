@@ -11,7 +11,7 @@ import pytest
 from tests.crash import crawl
 from tests.crash.disk import Outcome
 
-SAMPLE = 6
+SAMPLE = 5
 """Moments per test, three disk outcomes each."""
 
 

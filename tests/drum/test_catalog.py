@@ -88,14 +88,30 @@ def test_a_torn_last_line_is_no_commit(tmp_path: Path) -> None:
         assert Catalog.open(tmp_path, readonly=True).items() == [("a", 1), ("c", 3)]
 
 
-def test_blocks_of_the_last_line_that_never_reached_the_disk_are_a_torn_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sector", [0, 1, 2, 3])
+def test_sectors_of_the_last_line_that_never_reached_the_disk_are_a_torn_line(tmp_path: Path, sector: int) -> None:
+    catalog = Catalog.open(tmp_path)
+    committed(catalog, a=1)
+    before = log_of(tmp_path).stat().st_size
+    committed(catalog, b="x" * 1500)
+    data = bytearray(log_of(tmp_path).read_bytes())
+    lost = slice(max(before, sector * module.SECTOR), min((sector + 1) * module.SECTOR, len(data)))
+    data[lost] = bytes(lost.stop - lost.start)
+    log_of(tmp_path).write_bytes(data)
+    assert Catalog.open(tmp_path).items() == [("a", 1)]
+
+
+def test_a_zero_byte_in_the_last_line_is_damage(tmp_path: Path) -> None:
+    """No sector of it is missing: it was whole once, and its commit must not be forgotten."""
     catalog = Catalog.open(tmp_path)
     committed(catalog, a=1)
     before = log_of(tmp_path).stat().st_size
     committed(catalog, b="x" * 50)
-    data = log_of(tmp_path).read_bytes()
-    log_of(tmp_path).write_bytes(data[:before] + bytes(40) + data[before + 40 :])
-    assert Catalog.open(tmp_path).items() == [("a", 1)]
+    data = bytearray(log_of(tmp_path).read_bytes())
+    data[before + 30] = 0
+    log_of(tmp_path).write_bytes(data)
+    with pytest.raises(Damaged, match=f"offset {before}"):
+        Catalog.open(tmp_path)
 
 
 def test_every_flipped_byte_is_found_and_named(tmp_path: Path) -> None:

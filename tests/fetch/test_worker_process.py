@@ -104,6 +104,6 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, error: Exception | None, co
 
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(worker, "_import_service", lambda: Service)
-    monkeypatch.setattr(worker, "_prepare_process", lambda: None)
+    monkeypatch.setattr(worker, "_prepare_process", lambda parent: None)
     assert worker.main(["--fd", str(theirs.detach()), "--job", "x"]) == code
     ours.close()

@@ -19,9 +19,9 @@ def test_real_kills_lose_nothing_and_repeat_little(tmp_path: Path, capsys: pytes
         pytest.skip(str(error))
     if missing:
         pytest.skip(str(missing))
-    options = ["--kills", "4", "--every", "1.5", "--mirrors", "1", "--sets", "gtk", "--json", "--dir", str(tmp_path)]
+    options = ["--kills", "3", "--every", "1", "--mirrors", "0", "--sets", "gtk", "--json", "--dir", str(tmp_path)]
     assert crash.main(options) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["lost"], told["twice"], told["broken_records"], told["early_requests"]) == (0, 0, 0, 0)
-    assert sum(told["kills"].values()) == 4
+    assert sum(told["kills"].values()) == 3
     assert told["repeated"] <= told["open_visits"]

@@ -1,0 +1,76 @@
+"""I5: one byte of any file of the state is wrong, and the crawl goes on: either the damage is found and named, or
+nothing that was read depended on it; it never spreads into what the crawl writes, says or asks for."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from drum import Damaged
+from tests.crash import crawl
+from tests.crash.disk import Disk
+from tests.frontier.virtual_crawl import Killed
+
+FLIPS_PER_FILE = 4
+ASKED_AGAIN = re.compile(r"asked for again: \['http://[^/]*/robots\.txt'(, 'http://[^/]*/robots\.txt')*\]$")
+
+
+@pytest.fixture(scope="module")
+def told() -> crawl.Reference:
+    return crawl.reference()
+
+
+def moment(told: crawl.Reference) -> tuple[int, Disk]:
+    """In the middle, with a harvest that nobody named yet and a commit behind it."""
+    wanted = next(
+        at
+        for at in range(len(told.changes) // 2, len(told.changes))
+        if told.changes[at - 1][0] == "rename" and "harvest-" in told.changes[at - 1][2]
+    )
+    _, disk = next(crawl.disks(told, lambda n: n == wanted))
+    return wanted, disk.after_crash("killed", random.Random(0))
+
+
+def flipped(disk: Disk, draw: random.Random) -> Iterator[tuple[str, int, Disk]]:
+    """The disk with a byte changed: the first, the last and some of every file of the state, to zero among others."""
+    state = str(crawl.JOB / "state")
+    for name in sorted(disk.directories[state].names):
+        size = len(disk.inodes[disk.directories[state].names[name]].data)
+        for offset in [0, size - 1, *(draw.randrange(size) for _ in range(FLIPS_PER_FILE - 2))]:
+            copy = disk.after_crash("killed", draw)
+            data = copy.inodes[copy.directories[state].names[name]].data
+            data[offset] = draw.choice([0, data[offset] ^ 1 << draw.randrange(8)]) if data[offset] else 1
+            yield name, offset, copy
+
+
+def test_i5_a_byte_of_any_state_file_is_wrong(told: crawl.Reference) -> None:
+    at, disk = moment(told)
+    found: dict[str, int] = {}
+    for name, offset, broken in flipped(disk, random.Random(1)):
+        kind = name.partition("-")[0]
+        try:
+            crawl.resume(told, broken, at, "killed", 0)
+        except Damaged as error:
+            assert error.file.endswith(name), f"byte {offset} of {name} is wrong, but the damage is said to be {error}"
+            found[kind] = found.get(kind, 0) + 1
+        except Killed:
+            raise AssertionError(f"byte {offset} of {name} killed the crawl") from None
+        except AssertionError as error:
+            if kind != "robots" or not ASKED_AGAIN.search(str(error)):  # lost rules are said so and asked for again
+                raise AssertionError(f"byte {offset} of {name} is wrong, and it spread: {error}") from error
+    assert set(found) >= {"catalog", "turn", "harvest"}
+
+
+def test_a_commit_with_a_zero_byte_in_it_is_damage_and_not_a_torn_line(told: crawl.Reference) -> None:
+    """A zero anywhere in the last line made it pass for one that never reached the disk: a commit was forgotten whose
+    files were named by nothing else."""
+    at, disk = moment(told)
+    state = str(crawl.JOB / "state")
+    name = next(name for name in disk.directories[state].names if name.startswith("catalog-"))
+    data = disk.inodes[disk.directories[state].names[name]].data
+    data[data.rindex(b"\n", 0, len(data) - 1) + 300] = 0
+    with pytest.raises(Damaged, match=name):
+        crawl.resume(told, disk, at, "killed", 0)
