@@ -21,11 +21,12 @@ import xxhash
 from drum import cost
 from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
 from drum.catalog import Catalog, Edits
+from drum.checks import checked_aux, checked_key_bits, checked_keys, checked_values
 from drum.errors import Closed, Incompatible, Locked
 from drum.files import Files, Path
 from drum.kernels import CheckUpdate, Kernel, Keys, Mask, Update
 from drum.merge import MergeStats
-from drum.ragged import BYTES, Batch, Column, Ragged, Schema
+from drum.ragged import BYTES, Batch, Column, Schema
 from drum.repository import Repository
 from drum.segment import SegmentPool
 from drum.writer import SegmentWriter
@@ -54,15 +55,17 @@ class Statistics:
 
 
 class Drum:
-    """A store of 64-bit keys in the directory `path` (made if absent), held under an exclusive lock.
+    """A store of keys in the directory `path` (made if absent), held under an exclusive lock.
 
     emit(batch): what the kernel hands on, whole rows, in arrival order within a part of the key space (rows that are
     only keys: in the order of the keys). It is called within a merge, before the commit: after a crash between the two
     the same rows come again.
     kernel: default CheckUpdate(): the first row of every key never seen before.
     values: fixed-size columns stored beside keys, for kernels that have some; the same whenever it is opened.
-    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, half for waiting rows that are
-    only keys (else a quarter), the rest for a merge.
+    key_bits: 64, or 128 where a lost row in a billion² / 2⁶⁵ is too many; the same whenever it is opened. Keys are then
+    u8[n, 2], high half first; rows come back with the columns `key` and `low`. Slower: no cache, no packing of `low`.
+    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, three for waiting rows that are
+    only keys (else two), the rest for a merge.
     disk_bytes: for everything; 0: no bound. It makes merges more frequent when waiting rows would not fit; a disk that
     is too small all the same is an OSError.
     merge_rows: merge when so many rows wait; 0: as many as drum/cost.py finds worth it.
@@ -81,6 +84,7 @@ class Drum:
         emit: Verdicts,
         kernel: Kernel | None = None,
         values: Schema | None = None,
+        key_bits: int = 64,
         ram_bytes: int = 256 << 20,
         disk_bytes: int = 0,
         merge_rows: int = 0,
@@ -91,15 +95,18 @@ class Drum:
         self.files = files or Files()
         self.emit = emit
         self.kernel: Kernel = kernel or CheckUpdate()
-        self.values = _checked_values(values or {})
+        self.values = checked_values(values or {})
+        self.key_bits = checked_key_bits(key_bits)
         self.merge_rows = merge_rows
         self._disk_bytes_max = disk_bytes or math.inf
         self.merges = self.merged_rows = 0
         self._progress = progress
         self._ram_bytes = ram_bytes
-        self._set = type(self.kernel) is CheckUpdate and self.kernel.ignores_repeats and not self.values
+        self._set = (
+            type(self.kernel) is CheckUpdate and self.kernel.ignores_repeats and not self.values and key_bits == 64
+        )
         self._schemas: dict[int, dict[str, str]] = {}  # of the rows added, by op
-        self._keys = KeyBuffer(ram_bytes // 2 if self._set else 0)
+        self._keys = KeyBuffer(ram_bytes * 3 // 8 if self._set else 0)
         self._ram = RamBuckets(ram_bytes // 4)
         self.recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES_MAX)) if self._set else None
         self._asked = 0
@@ -197,7 +204,7 @@ class Drum:
     def lookup(self, keys: Keys) -> tuple[Mask, Batch]:
         """(stored[n], values) of keys, apart from rows still waiting. Reads much for few: for tests and tools."""
         self._check_open()
-        return self._repository.lookup(self._checked_keys(keys))
+        return self._repository.lookup(*checked_keys(keys, self.key_bits).values())
 
     def close(self) -> None:
         """Make waiting rows durable and let go of the directory. Opening again gives them their verdicts later."""
@@ -273,15 +280,8 @@ class Drum:
     def _checked(self, keys: Keys, op: int, aux: dict[str, Column]) -> Batch:
         if not 0 <= op <= 255:
             raise ValueError(f"op is 0 to 255, not {op}")
-        columns: dict[str, Column] = {"key": self._checked_keys(keys)}
-        for name, column in aux.items():
-            if name == "key":
-                raise ValueError('a column cannot be named "key"')
-            if not isinstance(column, Ragged) and not (
-                isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"
-            ):
-                raise TypeError(f"column {name!r} must be a 1-d array of numbers or a Ragged, not {_kind(column)}")
-            columns[name] = column
+        columns: dict[str, Column] = {**checked_keys(keys, self.key_bits)}
+        columns.update(checked_aux(aux, taken=columns))
         batch = Batch(columns)
         schema = self._schemas.setdefault(op, batch.schema)
         if batch.schema != schema:
@@ -292,19 +292,18 @@ class Drum:
             raise ValueError(f"the kernel needs numeric columns {missing} beside the keys, given: {list(aux)}")
         return batch
 
-    def _checked_keys(self, keys: Keys) -> Keys:
-        if not isinstance(keys, np.ndarray) or keys.dtype != np.uint64 or keys.ndim != 1:
-            raise TypeError(f"keys must be a 1-d numpy array of uint64, not {_kind(keys)}: see drum.keys_of")
-        return np.ascontiguousarray(keys)
-
     def _check_open(self) -> None:
         if self._lock < 0:
             raise Closed(f"{self.path}: this drum is closed")
 
     def _check_options(self) -> None:
-        made = self._catalog.get(_OPTIONS, {}).get("values")
-        if made is not None and made != self.values:
-            raise Incompatible(f"{self.path}: this drum was made with values={made}, not {self.values}")
+        made = self._catalog.get(_OPTIONS)
+        if made is not None and {"key_bits": 64, **made} != self._options:
+            raise Incompatible(f"{self.path}: this drum was made with {made}, not {self._options}")
+
+    @property
+    def _options(self) -> dict[str, object]:
+        return {"values": self.values, "key_bits": self.key_bits}
 
     def _measure(self) -> int:
         paths = [os.path.join(self.path, name) for name in self._catalog.live_files()]
@@ -319,7 +318,12 @@ class Drum:
 
     def _load(self) -> Repository:
         return Repository(
-            "keys", catalog=self._catalog, pool=self._pool, values=self.values, ram_bytes=self._ram_bytes // 2
+            "keys",
+            catalog=self._catalog,
+            pool=self._pool,
+            values=self.values,
+            ram_bytes=self._ram_bytes // 2,
+            key_bits=self.key_bits,
         )
 
 
@@ -358,7 +362,7 @@ class _Commit:
         else:
             self.writer.abort()
         if drum._catalog.get(_OPTIONS) is None:
-            self.edits.set(_OPTIONS, {"values": drum.values})
+            self.edits.set(_OPTIONS, drum._options)
         drum._catalog.commit(self.edits)
         drum._ram.clear()
         drum._keys.clear()
@@ -366,21 +370,9 @@ class _Commit:
         drum._disk_bytes = drum._measure()
 
 
-def _checked_values(values: Schema) -> dict[str, str]:
-    for name, kind in values.items():
-        try:
-            fixed = kind != BYTES and name != "key" and np.dtype(kind).kind in "biuf"
-        except TypeError:
-            fixed = False
-        if not fixed:
-            raise ValueError(f"values are fixed-size numbers such as {{'n': 'i8'}}, not {{{name!r}: {kind!r}}}")
-    return dict(values)
-
-
-def _kind(what: object) -> str:
-    return f"{what.dtype}{list(what.shape)}" if isinstance(what, np.ndarray) else type(what).__name__
-
-
-def keys_of(rows: Sequence[bytes], seed: int = 0) -> Keys:
-    """64-bit xxh3 keys of byte strings; give a store of hostile strings a secret seed."""
+def keys_of(rows: Sequence[bytes], seed: int = 0, key_bits: int = 64) -> Keys:
+    """xxh3 keys of byte strings, u8[n], or u8[n, 2] of 128 bits; give a store of hostile strings a secret seed."""
+    if key_bits == 128:
+        data = b"".join(xxhash.xxh3_128_digest(row, seed) for row in rows)
+        return np.frombuffer(data, ">u8").astype(np.uint64).reshape(len(rows), 2)
     return np.fromiter((xxhash.xxh3_64_intdigest(row, seed) for row in rows), dtype=np.uint64, count=len(rows))

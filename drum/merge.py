@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from drum import wide
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
 from drum.keyset import absent, compact
 from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, wanted_blocks
@@ -71,6 +72,7 @@ class Merging:
     kernel: Kernel
     writer: SegmentWriter
     emit: Emit
+    key_bits: int = 64
     once: bool = False  # the store is too large to be worth a place in the page cache
     stats: MergeStats = field(default_factory=MergeStats)
     merged_rows: dict[int, int] = field(default_factory=dict)  # serial -> rows done
@@ -95,7 +97,7 @@ class Merging:
         return self.ram_bytes - sum(part.rows for part in bucket.slices) * (8 + self._value_bytes())
 
     def _value_bytes(self) -> int:
-        return sum(np.dtype(kind).itemsize for kind in self.values.values())
+        return sum(np.dtype(kind).itemsize for kind in self.values.values()) + (self.key_bits - 64) // 8
 
     # -- rows that are only keys --------------------------------------------------------------------------------------
 
@@ -104,6 +106,7 @@ class Merging:
             type(self.kernel) is CheckUpdate
             and self.kernel.ignores_repeats
             and not self.values
+            and self.key_bits == 64
             and all(list(part.schema(self.pool)) == ["key"] for part in waiting)
         )
 
@@ -158,6 +161,8 @@ class Merging:
     def _gather(self, bucket: Bucket, waiting: list[Pending]) -> _Items | None:
         """The bucket's pending keys and the kernel's columns; None when they and the store exceed the RAM setting."""
         wanted = list(dict.fromkeys(name for name in self.kernel.columns if name != "key"))
+        if self.key_bits == 128:
+            wanted.append(wide.LOW)
         value_bytes, room = self._value_bytes(), self._room(bucket)
         rows = 0
         found: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in wanted}
@@ -209,18 +214,29 @@ class Merging:
         begin = getattr(self.kernel, "begin", None)
         if begin is not None:
             begin(bucket)
-        ordered, order = sort_keys(items.keys)
+        identity: dict[str, Column]
+        if self.key_bits == 128:
+            order = wide.order_of(items.keys, items.columns[wide.LOW])
+            ordered, lows = items.keys[order], items.columns[wide.LOW][order]
+            starts = wide.group_starts(ordered, lows)
+            keys = ordered[starts[:-1]]
+            identity = {"key": keys, wide.LOW: lows[starts[:-1]]}
+            places = [(part.file, part.section) for part in bucket.slices]
+            found, stored = wide.look_up(self.pool, places, self.values, keys, lows[starts[:-1]], self.once)
+        else:
+            ordered, order = sort_keys(items.keys)
+            starts = group_starts(ordered)
+            keys = ordered[starts[:-1]]
+            identity = {"key": keys}
+            found, stored = look_up(self.pool, bucket.slices, self.values, keys, self.once)
         items.keys = ordered[:0]  # the largest arrays go as soon as they are not needed
-        starts = group_starts(ordered)
-        keys = ordered[starts[:-1]]
-        found, stored = look_up(self.pool, bucket.slices, self.values, keys, self.once)
         seen: dict[str, Column] = {"key": ordered, "op": items.ops[order]}
         seen.update({name: column[order] for name, column in items.columns.items()})
         result = self.kernel(found, stored, Batch(seen), starts)
         self.stats.added += int(np.count_nonzero(result.write & ~found))
-        fresh = Batch({"key": keys, **{name: result.values[name] for name in self.values}})
+        fresh = Batch({**identity, **{name: result.values[name] for name in self.values}})
         self._store(bucket, fresh.filter(result.write))
-        del seen, ordered, stored, found, keys, starts, fresh
+        del seen, ordered, stored, found, keys, starts, fresh, identity
         self._emit(bucket, items, order, result, waiting)
 
     def _store(self, bucket: Bucket, fresh: Batch) -> None:
@@ -230,9 +246,9 @@ class Merging:
         count = to_rewrite([*(part.rows for part in bucket.slices), fresh.rows])
         old = bucket.slices[len(bucket.slices) - (count - 1) :]
         name = f"{self.name}.slice.{len(self.writer.sections)}"
-        out = self.writer.section(name, schema_of(self.values), sorted_by="key")
+        out = self.writer.section(name, schema_of(self.values, self.key_bits), sorted_by="key")
         stored = [range_of(part.open(self.pool), bucket.lo, bucket.hi, self.once) for part in reversed(old)]
-        rows = write_slice(out, merged([pieces(fresh), *stored]))
+        rows = write_slice(out, merged([pieces(fresh), *stored], self.key_bits))
         self.stats.written += rows
         bucket.slices = [*bucket.slices[: len(bucket.slices) - len(old)], Slice(self.writer.name, name, rows)]
 

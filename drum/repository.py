@@ -13,15 +13,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from drum import wide
 from drum.bucket import write_parts
 from drum.catalog import Catalog, Edits
 from drum.codec import BLOCK_ROWS
-from drum.kernels import Kernel, Keys, Mask
+from drum.kernels import Kernel, Keys, Mask, group_starts, sort_keys
 from drum.merge import Emit, MergeStats, Merging
 from drum.pending import Bucket, Pending, joins
 from drum.ragged import Batch, Schema
 from drum.segment import SegmentPool
-from drum.store import Slice, look_up, merged, range_of
+from drum.store import Slice, look_up, merged, pieces, range_of, write_slice
 from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
@@ -35,12 +36,17 @@ Proceed: TypeAlias = Callable[[MergeStats], bool]
 class Repository:
     """Named `name` within a catalogue. Reopening is constructing it again on the reopened catalogue.
 
-    values: fixed-size columns stored with each key. ram_bytes: bound on what one merge holds, at least 4 MiB; one
-    key's rows are always merged together, whatever they take.
+    values: fixed-size columns stored with each key. key_bits: 64 or 128; pending rows of 128-bit keys have the high
+    half in the column `key` and the low half in `low` (drum/wide.py). ram_bytes: bound on what one merge holds, at
+    least 4 MiB; one key's rows are always merged together, whatever they take.
     """
 
-    def __init__(self, name: str, *, catalog: Catalog, pool: SegmentPool, values: Schema, ram_bytes: int) -> None:
+    def __init__(
+        self, name: str, *, catalog: Catalog, pool: SegmentPool, values: Schema, ram_bytes: int,
+        key_bits: int = 64,
+    ) -> None:  # fmt: skip
         self.name, self.pool, self.values = name, pool, dict(values)
+        self.key_bits = key_bits
         self.ram_bytes = max(ram_bytes, _RAM_LEAST)
         self.prefix = f"drum/{name}/"
         self.rows: int = catalog.get(self.prefix + "state", {}).get("rows", 0)
@@ -153,7 +159,7 @@ class Repository:
             for part in pending:
                 part.arrange(self.buckets)
         once = writer.once = self.rows * 8 > ONCE_BYTES
-        job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit, once)
+        job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit, self.key_bits, once)
         became: dict[int, list[Bucket]] = {}
         for number, bucket in enumerate(chosen):
             if number and proceed is not None and not proceed(job.stats):
@@ -176,7 +182,9 @@ class Repository:
 
     def scan(self, bucket: Bucket) -> Iterator[Batch]:
         """All keys of a bucket ascending, with their values."""
-        return merged([range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(bucket.slices)])
+        return merged(
+            [range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(bucket.slices)], self.key_bits
+        )
 
     def scan_pending(self) -> Iterator[tuple[int, Batch]]:
         """(operation, rows) of what is not merged yet, bucket by bucket, in bounded batches (for listings)."""
@@ -188,9 +196,18 @@ class Repository:
                     for batch in part.blocks(self.pool, bucket, list(part.schema(self.pool))):
                         yield part.op, batch
 
-    def lookup(self, keys: Keys) -> tuple[Mask, Batch]:
-        """(found[n], values; zeros where not found) of keys in any order. Rows still pending are not seen."""
-        distinct, inverse = np.unique(keys, return_inverse=True)
+    def lookup(self, keys: Keys, lows: Keys | None = None) -> tuple[Mask, Batch]:
+        """(found[n], values; zeros where not found) of keys in any order; lows: their low halves, if they are 128-bit
+        keys. Rows still pending are not seen."""
+        if lows is None:
+            ordered, order = sort_keys(keys)
+            starts = group_starts(ordered)
+        else:
+            order = wide.order_of(keys, lows)
+            ordered, lows = keys[order], lows[order]
+            starts = wide.group_starts(ordered, lows)
+            lows = lows[starts[:-1]]
+        distinct = ordered[starts[:-1]]
         found = np.zeros(len(distinct), dtype=bool)
         batches = []
         for bucket in self.buckets:
@@ -198,9 +215,15 @@ class Repository:
                 int(np.searchsorted(distinct, np.uint64(bucket.lo), side="left")),
                 int(np.searchsorted(distinct, np.uint64(bucket.hi), side="right")),
             )
-            found[part], stored = look_up(self.pool, bucket.slices, self.values, distinct[part])
+            if lows is None:
+                found[part], stored = look_up(self.pool, bucket.slices, self.values, distinct[part])
+            else:
+                places = [(piece.file, piece.section) for piece in bucket.slices]
+                found[part], stored = wide.look_up(self.pool, places, self.values, distinct[part], lows[part])
             batches.append(stored)
-        return found[inverse], Batch.concat(batches).take(inverse) if self.values else Batch({})
+        place = np.empty(len(keys), dtype=np.int64)
+        place[order] = np.repeat(np.arange(len(distinct)), np.diff(starts))
+        return found[place], Batch.concat(batches).take(place) if self.values else Batch({})
 
     # -- where its sections are ---------------------------------------------------------------------------------------
 
@@ -266,10 +289,7 @@ class Repository:
         name = f"{self.name}.pend.{len(writer.sections)}"
         if all(part.ordered for part in group):
             out = writer.section(name, batches[0].schema, sorted_by="key", block_rows=_SORTED_BLOCK_ROWS)
-            keys: Keys = np.concatenate([batch["key"] for batch in batches])
-            keys.sort(kind="stable")
-            out.append(Batch({"key": keys}))
-            out.end()
+            write_slice(out, pieces(batches[0] if len(batches) == 1 else _joined(batches)))
         elif rows > BLOCK_ROWS:
             write_parts(writer, name, batches)
         else:
@@ -279,3 +299,10 @@ class Repository:
             out.end()
         last = group[-1]
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """Batches of nothing but ascending keys as one; every row stays."""
+    keys: Keys = np.concatenate([batch["key"] for batch in batches])
+    keys.sort(kind="stable")
+    return Batch({"key": keys})

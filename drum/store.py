@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drum import wide
 from drum.kernels import Keys, Mask, match
 from drum.keyset import absent, is_in, united
 from drum.ragged import Batch, Schema
@@ -35,9 +36,9 @@ class Slice:
         return pool.section(self.file, self.section)
 
 
-def schema_of(values: Schema) -> dict[str, str]:
+def schema_of(values: Schema, key_bits: int = 64) -> dict[str, str]:
     """The columns of a slice."""
-    return {"key": "u8", **values}
+    return {"key": "u8", **({wide.LOW: "u8"} if key_bits == 128 else {}), **values}
 
 
 def zeros(schema: Schema, rows: int) -> Batch:
@@ -131,7 +132,7 @@ def pieces(batch: Batch, rows: int = 65_536) -> Iterator[Batch]:
         yield batch.slice(start, start + rows)
 
 
-def merged(sources: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
+def merged(sources: Sequence[Iterator[Batch]], key_bits: int = 64) -> Iterator[Batch]:
     """One ascending stream of sorted streams, newest first; of equal keys the newest source's row stays.
 
     Holds one block of each source. Every round takes from each the rows up to the least of the blocks' last keys, which
@@ -145,9 +146,13 @@ def merged(sources: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
             heads.append(head)
             rest.append(source)
     while heads:
-        bound = min(head["key"][-1] for head in heads)
-        cuts = [int(np.searchsorted(head["key"], bound, side="right")) for head in heads]
-        yield _newest([head.slice(0, cut) for head, cut in zip(heads, cuts) if cut])
+        if key_bits == 128:
+            last = min((int(head["key"][-1]), int(head[wide.LOW][-1])) for head in heads)
+            cuts = [wide.cut(head, *last) for head in heads]
+        else:
+            bound = min(head["key"][-1] for head in heads)
+            cuts = [int(np.searchsorted(head["key"], bound, side="right")) for head in heads]
+        yield _newest([head.slice(0, cut) for head, cut in zip(heads, cuts) if cut], key_bits)
         left, going = [], []
         for head, cut, source in zip(heads, cuts, rest):
             following = head.slice(cut, head.rows) if cut < head.rows else next(source, None)
@@ -157,13 +162,15 @@ def merged(sources: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
         heads, rest = left, going
 
 
-def _newest(parts: list[Batch]) -> Batch:
+def _newest(parts: list[Batch], key_bits: int) -> Batch:
     """Sorted rows of several sorted batches, newest first, without repeats. The stable sort gallops over the runs."""
     if len(parts) == 1:
         return parts[0]
     if len(parts[0].columns) == 1:
         return Batch({"key": united([part["key"] for part in parts])})
     batch = Batch.concat(parts)
+    if key_bits == 128:
+        return wide.newest(batch)
     order = np.argsort(batch["key"], kind="stable")
     ordered = batch["key"][order]
     return batch.take(order[np.concatenate(([True], ordered[1:] != ordered[:-1]))])

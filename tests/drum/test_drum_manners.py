@@ -85,7 +85,7 @@ def test_a_closed_a_locked_and_an_incompatible_drum(tmp_path: Path) -> None:
     ):
         with pytest.raises(Closed, match="is closed"):
             use()
-    with pytest.raises(Incompatible, match=r"values=\{'n': 'i8'\}, not \{\}"):
+    with pytest.raises(Incompatible, match=r"made with \{'values': \{'n': 'i8'\}.*, not \{'values': \{\}"):
         Drum(tmp_path, emit=nothing)
     Drum(tmp_path, kernel=Update(["n"]), values={"n": "i8"}, emit=nothing).close()
 

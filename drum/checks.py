@@ -1,0 +1,57 @@
+"""What a caller of `Drum` may pass: every mistake is found before it does anything, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+import numpy as np
+
+from drum.kernels import Keys
+from drum.ragged import BYTES, Column, Ragged, Schema
+from drum.wide import LOW
+
+
+def checked_key_bits(key_bits: int) -> int:
+    if key_bits not in (64, 128):
+        raise ValueError(f"key_bits is 64 or 128, not {key_bits}")
+    return key_bits
+
+
+def checked_values(values: Schema) -> dict[str, str]:
+    """Columns of a store: fixed-size numbers. ValueError."""
+    for name, kind in values.items():
+        try:
+            fixed = kind != BYTES and name not in ("key", LOW) and np.dtype(kind).kind in "biuf"
+        except TypeError:
+            fixed = False
+        if not fixed:
+            raise ValueError(f"values are fixed-size numbers such as {{'n': 'i8'}}, not {{{name!r}: {kind!r}}}")
+    return dict(values)
+
+
+def checked_keys(keys: Keys, key_bits: int) -> dict[str, Keys]:
+    """Keys u8[n], or u8[n, 2] of 128 bits, as columns. TypeError."""
+    wide = key_bits == 128
+    shape = keys.shape[1:] if isinstance(keys, np.ndarray) and keys.ndim else None
+    if shape != ((2,) if wide else ()) or keys.dtype != np.uint64:
+        wanted = "a numpy array of uint64[n, 2]" if wide else "a 1-d numpy array of uint64"
+        raise TypeError(f"keys must be {wanted}, not {kind_of(keys)}: see drum.keys_of")
+    if wide:
+        return {"key": np.ascontiguousarray(keys[:, 0]), LOW: np.ascontiguousarray(keys[:, 1])}
+    return {"key": np.ascontiguousarray(keys)}
+
+
+def checked_aux(aux: Mapping[str, Column], taken: Container[str]) -> dict[str, Column]:
+    """Columns beside the keys. TypeError, ValueError."""
+    for name, column in aux.items():
+        if name in taken:
+            raise ValueError(f'a column cannot be named "{name}"')
+        if not isinstance(column, Ragged) and not (
+            isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"
+        ):
+            raise TypeError(f"column {name!r} must be a 1-d array of numbers or a Ragged, not {kind_of(column)}")
+    return dict(aux)
+
+
+def kind_of(what: object) -> str:
+    return f"{what.dtype}{list(what.shape)}" if isinstance(what, np.ndarray) else type(what).__name__
