@@ -136,7 +136,8 @@ class Drum:
     @property
     def waiting_rows(self) -> int:
         """Rows without a verdict."""
-        return self._keys.rows + self._ram.rows + self._repository.pending_rows
+        repository = self._repository  # in a merge it holds what waits here, too
+        return self._keys.rows + self._ram.rows + repository.pending_rows - repository.ram_rows
 
     @property
     def statistics(self) -> Statistics:
@@ -184,8 +185,8 @@ class Drum:
         total = MergeStats()
         if not self.waiting_rows:
             return total
-        if self._repository.pending_rows:
-            self.spill()  # a merge of rows on disk commits in several steps
+        if self._repository.pending_rows * cost.KEY_BYTES >= COMMIT_BYTES:
+            self.spill()  # a merge of rows on disk alone commits in several steps
         try:
             going = True
             while going:
@@ -280,6 +281,8 @@ class Drum:
     def _checked(self, keys: Keys, op: int, aux: dict[str, Column]) -> Batch:
         if not 0 <= op <= 255:
             raise ValueError(f"op is 0 to 255, not {op}")
+        if op and self.recent is not None:
+            raise ValueError(f"this kernel knows one operation, op is 0, not {op}")
         columns: dict[str, Column] = {**checked_keys(keys, self.key_bits)}
         columns.update(checked_aux(aux, taken=columns))
         batch = Batch(columns)

@@ -36,6 +36,7 @@ def nothing(batch: Batch) -> None:
         (spread([1]), {"url": Ragged.from_list([b"a", b"b"])}, ValueError, "differ in length"),
         (spread([1]), {"key": np.array([1])}, ValueError, 'named "key"'),
         (spread([1]), {"op": 256}, ValueError, "op is 0 to 255, not 256"),
+        (spread([1]), {"op": 1}, ValueError, "knows one operation"),
     ],
 )
 def test_wrong_rows_are_refused_before_they_do_anything(
@@ -124,6 +125,7 @@ def test_statistics_are_readable_while_it_merges(tmp_path: Path) -> None:
     assert heard == other
     assert [one.buckets_done for one in heard] == sorted({one.buckets_done for one in heard})
     assert all(one.merging and 0 < one.buckets_done < one.buckets for one in heard)
+    assert all(one.waiting_rows == heard[0].waiting_rows <= 20_000 for one in heard)
     after = drum.statistics
     assert (after.rows, after.waiting_rows, after.merging, after.merges) == (30_000, 0, False, 2)
     assert after.asked == 60_000
@@ -274,4 +276,30 @@ def test_a_large_store_is_passed_without_filling_the_page_cache(
     drum.merge()
     assert files.forgotten >= 6, "every block read, and the file written"
     assert drum.rows == 400_000
+    drum.close()
+
+
+def test_a_long_merge_commits_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a bucket's merge replaced goes before the next ones are written: the disk never holds two whole stores."""
+    monkeypatch.setattr("drum.drum.COMMIT_BYTES", 8 << 10)
+    sizes: list[int] = []
+
+    def progress(statistics: Statistics) -> None:
+        sizes.append(sum(path.stat().st_size for path in tmp_path.glob("*.seg*")))
+
+    handed: list[int] = []
+    drum = tight(tmp_path, emit=lambda batch: handed.extend(batch["key"].tolist()), progress=progress)
+    drum.add(spread(np.arange(60_000)))
+    for _ in range(9):
+        drum._repository.ram_bytes = 64 << 10
+        drum.merge()
+        drum.add(spread(np.arange(drum.rows, drum.rows + 10_000)))
+        drum.spill()
+    before = drum._catalog.number
+    at_rest = drum.statistics.disk_bytes
+    sizes.clear()
+    drum.merge()
+    assert drum._catalog.number - before >= 3
+    assert max(sizes) <= 1.5 * at_rest
+    assert sorted(handed) == sorted(spread(np.arange(150_000)).tolist())
     drum.close()
