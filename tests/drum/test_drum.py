@@ -195,7 +195,7 @@ def test_the_examples_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     ) as bank:
         key = spread([7])
         for op, amount in ((0, 5), (0, 6), (1, 0)):
-            bank._repository.pend_batch(Batch({"key": key, "amount": np.array([amount])}), op)
+            bank.add(key, op=op, amount=np.array([amount]))
         bank.merge()
     assert balances == [11]
     (tmp_path / "root").mkdir()
