@@ -19,16 +19,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from budgets import RECORD as SITE
 from budgets import Histogram
 from budgets.sites import HISTOGRAM
-from drum import Batch, Catalog, CheckUpdate, Edits, Files, Kernel, Ragged, Repository, SegmentWriter, Update
+from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
 from irlcrawl.archive import redo
 from irlcrawl.archive.crawllog import COMPRESSED, LogEntry
 from irlcrawl.archive.crawllog import line as line_of
@@ -38,27 +37,25 @@ from irlcrawl.config import load
 from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.frontier.hosts import RECORD as HOST
 from irlcrawl.frontier.state import SEEDS_STREAM, State
-from irlcrawl.harvest import RETRY, Rows, harvest_name, rules_log_name
+from irlcrawl.harvest import rules_log_name
 from irlcrawl.job import REPAIRED, JobDir
 from irlcrawl.page.process import Context, process
-from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, Source, name_key, url_key
+from irlcrawl.rows import Class, Reason, Source, name_key
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats, salvage
 from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.findings import Bar
+from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.watch import words
 
-CHUNK_ROWS = 65_536
-CARRY_ROWS = 500_000
-HARVEST_BYTES = 64 << 20
 KEY = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 """Where a line of the old crawl log points: name_key of the archive, offset of the record."""
 KEY_BITS, POINTER_BITS = 8, 6
 COMPLETE = "COMPLETE"
 """In state.repaired: all is made, and may be put in place."""
-CARRIED = ("counters", "promises", "stream-next", "status", "ingests")
+CARRIED = ("promises", "stream-next", "status", "ingests")
 
 
 def finish_interrupted(job: JobDir) -> None:
@@ -125,6 +122,9 @@ class _Repair:
         for key in CARRIED:
             if key in self.entries:
                 edits.set(key, self.entries[key])
+        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason")
+        counters = self.entries.get("counters", {})
+        edits.set("counters", {name: value for name, value in counters.items() if name not in recounted})
         streams = [file.stream for file in warc_files(self.files, str(self.job.warcs))]
         edits.set("stream-next", max([SEEDS_STREAM, *streams, self.entries.get("stream-next", 0) - 1]) + 1)
         number = max(1, self.entries.get(f"streams/{SEEDS_STREAM}", {"next": 1})["next"])
@@ -144,7 +144,7 @@ class _Repair:
 
     def _done(self, state: State) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
-        sink = _Outcomes(state, self.known)
+        sink = Outcomes(state, self.known)
         doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
         for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
             pointer = entry.warc
@@ -167,7 +167,7 @@ class _Repair:
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
         yield f"seen and the ledger: {words.count(state.ledger.done)} URLs are done"
 
-    def _make_lines(self, sink: _Outcomes) -> None:
+    def _make_lines(self, sink: Outcomes) -> None:
         """Units whose line is gone (or was never committed) have one again; what a crash left open is finished."""
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
@@ -193,11 +193,11 @@ class _Repair:
         """Sites, hosts and clocks as far as they can be read."""
         pairs, sites = state.sites.drums
         before = dict(self.old.lost)
-        _carry(state, sites, Update(tuple(SITE)), map(_site_rows, self.old.slices(self.entries, "sites")))
-        _carry(state, pairs, CheckUpdate(), self.old.slices(self.entries, "pairs"))
+        carry(state, sites, Update(tuple(SITE)), map(_site_rows, self.old.slices(self.entries, "sites")))
+        carry(state, pairs, CheckUpdate(), self.old.slices(self.entries, "pairs"))
         if self.old.lost != before or not self.catalogue_whole:
             # Half of the pairs and half of the degrees do not belong together: both from the archives.
-            with _Commit(state) as (_, edits):
+            with Commit(state) as (_, edits):
                 for key, _ in [*state.catalog.items(pairs.prefix), *state.catalog.items(sites.prefix)]:
                     edits.remove(key)
             yield "sites: in-degrees are counted anew, from the archived pages that are here"
@@ -206,13 +206,13 @@ class _Repair:
             for batch in (batch for bucket in sites.buckets for batch in sites.scan(bucket)):
                 known = batch["in_degree"][batch["in_degree"] > 0]
                 degrees.change(np.zeros_like(known), known)
-            with _Commit(state) as (_, edits):
+            with Commit(state) as (_, edits):
                 edits.set(HISTOGRAM, degrees.to_json())
             yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
         before = dict(self.old.lost)
-        _carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
         clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
-        with _Commit(state) as (writer, edits):
+        with Commit(state) as (writer, edits):
             if clocks:
                 state.clock_log.add(writer, edits, fold(clocks, self.clock.now()), self.clock.now())
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
@@ -228,14 +228,14 @@ class _Repair:
 
     def _scope(self, state: State) -> None:
         entries = [entry for batch in self.old.listed(self.entries, "scope/") for entry in batch["entry"].tolist()]
-        with _Commit(state) as (writer, edits):
+        with Commit(state) as (writer, edits):
             state.scope_log.add(state.scope, lambda: writer, edits, entries)
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
     def _waiting(self, state: State) -> Iterator[str]:
         """URLs of readable sections, then links of archived pages, as harvests that the next start takes in."""
-        out = _Harvests(state, self.known, self.clock)
+        out = Harvests(state, self.known)
         scope = Scope(self.config.scope, self.config.site, state.scope.entries())
         context = Context(self.config, state.seed, scope)
         for batch in self.old.urls():
@@ -280,131 +280,6 @@ def _site_rows(batch: Batch) -> Batch:
     """In-degrees and what else is told of a site; its places in queues begin anew."""
     begun = {name: np.zeros(batch.rows, SITE[name]) for name in ("tail", "count", "deferred", "placed")}
     return batch.with_(**begun)
-
-
-def _carry(state: State, drum: Repository, kernel: Kernel, batches: Iterable[Batch]) -> None:
-    """Rows into a drum of the new state, some at a time."""
-    rows = iter(batches)
-    while (batch := next(rows, None)) is not None:
-        with _Commit(state) as (writer, edits):
-            drum.pend_batch(batch)
-            while drum.ram_rows < CARRY_ROWS and (batch := next(rows, None)) is not None:
-                drum.pend_batch(batch)
-            drum.merge(kernel, writer=writer, edits=edits, emit=lambda _, rows: None)
-
-
-class _Commit:
-    """`with _Commit(state) as (writer, edits)`: one segment and one line of the catalogue."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def __enter__(self) -> tuple[SegmentWriter, Edits]:
-        self._writer, self._edits = self._state.new_segment(), Edits()
-        return self._writer, self._edits
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None or not self._writer.sections:
-            self._writer.abort()
-        else:
-            self._writer.finish()
-        if kind is None:
-            self._state.save(self._edits)
-            self._state.catalog.commit(self._edits)
-            self._state.delete_unnamed([self._writer.name])
-
-
-class _Outcomes:
-    """Outcomes on their way into the new crawl log: of URLs that are done, only the first."""
-
-    def __init__(self, state: State, known: Spill) -> None:
-        self._state, self._known = state, known
-        self._rows: list[tuple[int, int, int, bytes]] = []
-        self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
-        self.lines = 0
-
-    def add(self, url: bytes, outcome: str, reason: str, line: bytes) -> None:
-        if outcome not in ("fetched", "failed", "excluded"):
-            self._others.append(line)
-        else:
-            self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
-        if len(self._rows) + len(self._others) >= CHUNK_ROWS:
-            self.flush()
-
-    def flush(self) -> None:
-        state, lines = self._state, self._others
-        with _Commit(state) as (writer, edits):
-            if self._rows:
-                keys, classes, reasons, texts = zip(*self._rows)
-                batch = Batch({
-                    "key": np.array(keys, np.uint64), "cls": np.array(classes, np.uint8),
-                    "reason": np.array(reasons, np.uint8), "line": Ragged.from_list(list(texts)),
-                })  # fmt: skip
-                self._known.add_many(key=batch["key"])
-                state.seen.pend_batch(batch)
-                fresh: list[Batch] = []
-                state.seen.merge(CheckUpdate(), writer=writer, edits=edits, emit=lambda _, rows: fresh.append(rows))
-                for rows in fresh:
-                    state.count_done(rows["cls"], rows["reason"])
-                    state.ledger.discovered += rows.rows
-                    lines = [*lines, *rows["line"].tolist()]
-            state.log.append(lines)
-        self.lines += len(lines)
-        self._rows, self._others = [], []
-
-    def counters(self) -> dict[str, Any]:
-        return {"pages": self._state.ledger.fetched}
-
-
-class _Harvests:
-    """Rows on their way into harvest files of the seeds' stream."""
-
-    def __init__(self, state: State, known: Spill, clock: Clock) -> None:
-        self._state, self._known = state, known
-        self._number = state.streams[SEEDS_STREAM]["next"]
-        self.rows = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._links, self._pairs, self.scope = Rows(LINK), Rows(PAIR), Rows(SCOPE_ENTRY)
-
-    def add(self, url: bytes, rest: list[int], context: Context) -> None:
-        """A URL with depth, hop, source, priority, attempt."""
-        depth, hop, source, priority, attempt = rest
-        site, host = context.names(url)
-        key = url_key(url, context.seed)
-        self.take([(key, site, host, depth, hop, source, priority, attempt, url)], [], [])
-
-    def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int]], scope: list[bytes]) -> None:
-        self._links.fresh += links
-        self._pairs.fresh += pairs
-        self.scope.fresh += [(entry,) for entry in scope]
-        self.rows += len(links)
-        if len(self._links.fresh) >= CHUNK_ROWS:
-            self._pack()
-            if self._links.nbytes >= HARVEST_BYTES:
-                self.close()
-
-    def _pack(self) -> None:
-        if self._links.fresh:
-            self._known.add_many(key=np.array([row[0] for row in self._links.fresh], np.uint64))
-        for rows in (self._links, self._pairs, self.scope):
-            rows.pack()
-
-    def close(self) -> None:
-        """Write what there is as a harvest."""
-        self._pack()
-        meta = {"stream": SEEDS_STREAM, "number": self._number, "warc": [0, 0], "counters": {}}
-        path = os.path.join(self._state.dir, harvest_name(SEEDS_STREAM, self._number))
-        with SegmentWriter(self._state.files, path) as writer:
-            self._links.write(writer, "links", labels=True)
-            self._pairs.write(writer, "pairs", labels=True)
-            self.scope.write(writer, "scope")
-            Rows(OUTCOME).write(writer, "outcomes", meta)
-            Rows(RETRY).write(writer, "retries")
-            Rows(FACT).write(writer, "facts")
-        self._number += 1
-        self._begin()
 
 
 def _put_in_place(job: Path, name: str) -> Path:

@@ -182,3 +182,15 @@ def test_a_repair_that_is_killed_is_run_again(copy: Copy, monkeypatch: pytest.Mo
     assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert not list(job.path.glob(f"*{repair_module.REPAIRED}"))
     goes_on(job)
+
+
+def test_a_mended_crawl_counts_what_it_did_once(copy: Copy) -> None:
+    job = copy("stopped")
+    before = Catalog.open(job.state, readonly=True)
+    middle_line(job)
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    after = Catalog.open(job.state, readonly=True)
+    for name in ("fetched", "failed", "excluded"):
+        assert after.get("ledger")[name] == before.get("ledger")[name]
+        assert after.get("counters").get(f"{name}_by_reason") == before.get("counters").get(f"{name}_by_reason")
+    assert after.get("crawl")["seed"] == before.get("crawl")["seed"]

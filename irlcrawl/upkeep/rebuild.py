@@ -1,0 +1,145 @@
+"""The new state of a repair, written piece by piece: commits, outcomes, and harvests of what waits (repair.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
+from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.harvest import RETRY, Rows, harvest_name
+from irlcrawl.page.process import Context
+from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
+from irlcrawl.upkeep.spill import Spill
+
+CHUNK_ROWS = 65_536
+CARRY_ROWS = 500_000
+HARVEST_BYTES = 64 << 20
+
+
+class Commit:
+    """`with Commit(state) as (writer, edits)`: one segment and one line of the catalogue."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __enter__(self) -> tuple[SegmentWriter, Edits]:
+        self._writer, self._edits = self._state.new_segment(), Edits()
+        return self._writer, self._edits
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None or not self._writer.sections:
+            self._writer.abort()
+        else:
+            self._writer.finish()
+        if kind is None:
+            self._state.save(self._edits)
+            self._state.catalog.commit(self._edits)
+            self._state.delete_unnamed([self._writer.name])
+
+
+class Outcomes:
+    """Outcomes on their way into the new crawl log: of URLs that are done, only the first."""
+
+    def __init__(self, state: State, known: Spill) -> None:
+        self._state, self._known = state, known
+        self._rows: list[tuple[int, int, int, bytes]] = []
+        self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
+        self.lines = 0
+
+    def add(self, url: bytes, outcome: str, reason: str, line: bytes) -> None:
+        if outcome not in ("fetched", "failed", "excluded"):
+            self._others.append(line)
+        else:
+            self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
+        if len(self._rows) + len(self._others) >= CHUNK_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        state, lines = self._state, self._others
+        with Commit(state) as (writer, edits):
+            if self._rows:
+                keys, classes, reasons, texts = zip(*self._rows)
+                batch = Batch({
+                    "key": np.array(keys, np.uint64), "cls": np.array(classes, np.uint8),
+                    "reason": np.array(reasons, np.uint8), "line": Ragged.from_list(list(texts)),
+                })  # fmt: skip
+                self._known.add_many(key=batch["key"])
+                state.seen.pend_batch(batch)
+                fresh: list[Batch] = []
+                state.seen.merge(CheckUpdate(), writer=writer, edits=edits, emit=lambda _, rows: fresh.append(rows))
+                for rows in fresh:
+                    state.count_done(rows["cls"], rows["reason"])
+                    state.ledger.discovered += rows.rows
+                    lines = [*lines, *rows["line"].tolist()]
+            state.log.append(lines)
+        self.lines += len(lines)
+        self._rows, self._others = [], []
+
+    def counters(self) -> dict[str, Any]:
+        return {"pages": self._state.ledger.fetched}
+
+
+class Harvests:
+    """Rows on their way into harvest files of the seeds' stream."""
+
+    def __init__(self, state: State, known: Spill) -> None:
+        self._state, self._known = state, known
+        self._number = state.streams[SEEDS_STREAM]["next"]
+        self.rows = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._links, self._pairs, self.scope = Rows(LINK), Rows(PAIR), Rows(SCOPE_ENTRY)
+
+    def add(self, url: bytes, rest: list[int], context: Context) -> None:
+        """A URL with depth, hop, source, priority, attempt."""
+        depth, hop, source, priority, attempt = rest
+        site, host = context.names(url)
+        key = url_key(url, context.seed)
+        self.take([(key, site, host, depth, hop, source, priority, attempt, url)], [], [])
+
+    def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int]], scope: list[bytes]) -> None:
+        self._links.fresh += links
+        self._pairs.fresh += pairs
+        self.scope.fresh += [(entry,) for entry in scope]
+        self.rows += len(links)
+        if len(self._links.fresh) >= CHUNK_ROWS:
+            self._pack()
+            if self._links.nbytes >= HARVEST_BYTES:
+                self.close()
+
+    def _pack(self) -> None:
+        if self._links.fresh:
+            self._known.add_many(key=np.array([row[0] for row in self._links.fresh], np.uint64))
+        for rows in (self._links, self._pairs, self.scope):
+            rows.pack()
+
+    def close(self) -> None:
+        """Write what there is as a harvest."""
+        self._pack()
+        meta = {"stream": SEEDS_STREAM, "number": self._number, "warc": [0, 0], "counters": {}}
+        path = os.path.join(self._state.dir, harvest_name(SEEDS_STREAM, self._number))
+        with SegmentWriter(self._state.files, path) as writer:
+            self._links.write(writer, "links", labels=True)
+            self._pairs.write(writer, "pairs", labels=True)
+            self.scope.write(writer, "scope")
+            Rows(OUTCOME).write(writer, "outcomes", meta)
+            Rows(RETRY).write(writer, "retries")
+            Rows(FACT).write(writer, "facts")
+        self._number += 1
+        self._begin()
+
+
+def carry(state: State, drum: Repository, kernel: Kernel, batches: Iterable[Batch]) -> None:
+    """Rows into a drum of the new state, some at a time."""
+    rows = iter(batches)
+    while (batch := next(rows, None)) is not None:
+        with Commit(state) as (writer, edits):
+            drum.pend_batch(batch)
+            while drum.ram_rows < CARRY_ROWS and (batch := next(rows, None)) is not None:
+                drum.pend_batch(batch)
+            drum.merge(kernel, writer=writer, edits=edits, emit=lambda _, rows: None)
