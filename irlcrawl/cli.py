@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -78,6 +79,8 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
     except ControlError as error:
         return _fail(error, ExitCode.FAILED)
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not turn this into a death by a signal
+            signal.signal(number, signal.SIG_IGN)
         return ExitCode.INTERRUPTED
     except OSError as error:
         return _fail(error, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)

@@ -293,7 +293,8 @@ class Dispatcher:
             again=bool(host.runs),
         )
         self.slots.visit_ended(link)
-        if message["answered"] and host.address:
+        # Of a visit that ended otherwise the last exchange had no response, whatever came before it.
+        if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
         self._settle(host, due, now, Reason(message["reason"]), silent)
 

@@ -4,8 +4,9 @@ A worker that gets no response at all does not write that down at once: it *doub
 the URL and its host as usual, or to leave both as they were.
 
 * The resolver is asked for the root zone, which every working one knows. No answer: an outage.
-* A doubt waits HOLD_S for company while 20 addresses or more are in use. When by then more than half of
-  the addresses heard of since (at least 20, of as many sites) failed, it is probably an outage.
+* A doubt waits HOLD_S for company while 20 addresses or more are in use; longer, SILENCE_S, while nobody else answers.
+  When meanwhile more than half of the addresses heard of since (at least 20, of as many sites) failed, it is probably
+  an outage.
 
 In an outage the crawl leases nothing but one URL every PROBE_S, and asks for one name at a time. It is over when the
 resolver and, if requests had failed, some server answers. A suspicion that a response refutes within REFUTED_S was
@@ -24,7 +25,9 @@ from irlcrawl.clock import Clock
 
 PROBE_S = 2.0
 HOLD_S = 3.0
+SILENCE_S = 10.0
 REFUTED_S = 10.0
+PATROL_S = 0.5
 TRUST_S = 600.0
 ADDRESSES_MIN = 20
 RECENT_MAX = 10_000
@@ -137,13 +140,17 @@ class Outage:
             if self.paused:
                 self._go_on(now)
             if self._doubts and not self.paused:
-                await asyncio.sleep(max(self._doubts[0].at + HOLD_S - now, 0.05))
+                await asyncio.sleep(PATROL_S)
             elif self.paused:
                 await asyncio.sleep(PROBE_S)
 
     def _charge(self, now: float) -> None:
-        hold = HOLD_S if self._addresses() >= ADDRESSES_MIN and now >= self._trust_until else 0.0
-        while self._doubts and self._doubts[0].at + hold <= now:
+        while self._doubts:
+            doubt, hold = self._doubts[0], 0.0
+            if self._addresses() >= ADDRESSES_MIN and now >= self._trust_until:
+                hold = HOLD_S if self._answered_at > doubt.at + HOLD_S / 2 else SILENCE_S  # not a last word under way
+            if doubt.at + hold > now:
+                return
             self._doubts.popleft().answer(True)
 
     def _most_fail(self) -> bool:

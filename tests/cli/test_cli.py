@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tomllib
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,26 @@ def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl
     crawl.error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):  # a mistake of ours is not dressed up
         run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "--quiet")
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """What one test leaves ignored must not be inherited by the processes of others."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+def test_a_second_signal_while_ending_is_no_death_by_signal(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two within 20 ms, before the crawl listened, ended it by SIGINT instead of with an exit code."""
+    monkeypatch.setattr(JobDir, "check_usable", lambda _: signal.raise_signal(signal.SIGINT))
+    code, _, err = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGTERM)
+    assert code == ExitCode.INTERRUPTED and "Traceback" not in err
 
 
 def test_sigterm_before_the_crawl_listens_is_a_clean_stop(
