@@ -201,14 +201,14 @@ def urls(args: argparse.Namespace) -> int:
     """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
     job = JobDir(args.job).require()
     found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
-    with _reader_may_leave():
+    with reader_may_leave():
         for fields in found:
             print(*fields, sep="\t")
     return ExitCode.DONE
 
 
 @contextmanager
-def _reader_may_leave() -> Iterator[None]:
+def reader_may_leave() -> Iterator[None]:
     """`| head` is no error: when nobody reads standard output any more, what is left of it is dropped."""
     try:
         yield
@@ -271,6 +271,6 @@ def get(args: argparse.Namespace) -> int:
         found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
     except archive_get.Unavailable as error:
         raise JobError(str(error)) from error
-    with _reader_may_leave():
+    with reader_may_leave():
         sys.stdout.buffer.write(found)
     return ExitCode.DONE

@@ -121,16 +121,20 @@ def snapshots(args: argparse.Namespace) -> int:
 
 def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:
     """Say each finding as it comes, and the sum of them; the exit code."""
+    from irlcrawl.verbs import reader_may_leave
+
     damaged = notes = 0
-    for finding in findings:
-        damaged, notes = damaged + finding.damage, notes + (not finding.damage)
-        if as_json:
-            print(json.dumps(vars(finding)), flush=True)
-        elif sys.stdout.isatty():
-            bar.say(str(finding))
-        else:
-            print(finding, flush=True)
-    bar.close()
-    if not as_json:
-        print(f"{damaged} damaged" if damaged else "all is as it was written", f"({notes} notes)" if notes else "")
+    with reader_may_leave():
+        for finding in findings:
+            damaged, notes = damaged + finding.damage, notes + (not finding.damage)
+            if as_json:
+                print(json.dumps(vars(finding)), flush=True)
+            elif sys.stdout.isatty():
+                bar.say(str(finding))
+            else:
+                print(finding, flush=True)
+        bar.close()
+        if not as_json:
+            told = f"{damaged} damaged" if damaged else "all is as it was written"
+            print(f"{told} ({words.plural(notes, 'note')})" if notes else told)
     return ExitCode.DAMAGED if damaged else ExitCode.DONE

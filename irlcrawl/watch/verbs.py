@@ -35,4 +35,7 @@ def why(args: argparse.Namespace) -> int:
 
 
 def _tell(told: dict[str, Any], lines: Callable[[dict[str, Any]], Iterable[str]], as_json: bool) -> None:
-    print(json.dumps(told) if as_json else "\n".join(lines(told)))
+    from irlcrawl.verbs import reader_may_leave
+
+    with reader_may_leave():
+        print(json.dumps(told) if as_json else "\n".join(lines(told)))

@@ -419,12 +419,13 @@ def test_as_a_program_it_starts_without_what_it_does_not_need(tmp_path: Path) ->
 
 def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
     (a_job / "logs" / "crawl.log").write_text(LOG * 3000)
-    with subprocess.Popen([sys.executable, "-m", "irlcrawl", "urls", str(a_job)], cwd=REPOSITORY, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:  # fmt: skip
-        assert program.stdout is not None and program.stderr is not None
-        assert program.stdout.readline()
-        program.stdout.close()
-        assert program.stderr.read() == ""
+    for words in (["urls", str(a_job)], ["report", str(a_job), "--json"]):
+        with subprocess.Popen([sys.executable, "-m", "irlcrawl", *words], cwd=REPOSITORY, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:  # fmt: skip
+            assert program.stdout is not None and program.stderr is not None
+            assert words[0] == "report" or program.stdout.readline()
+            program.stdout.close()
+            assert program.stderr.read() == ""
 
 
 # -- the documents ----------------------------------------------------------------------------------------------------
