@@ -9,7 +9,7 @@ distinct before they are resolved: that is more than half of them, and resolving
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -86,20 +86,27 @@ def extract(
     if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
         return found
     found.charset = charset.sniff(body, content_type)
-    markup = body[:MARKUP_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
-    if found.charset != "utf-8":
-        markup = charset.decode(markup, found.charset).encode("utf-8", "replace")
-    page = _Page(params, product_token.lower())
-    if kind == "html":
-        xhtml = "xhtml" in content_type.lower()
-        page.read(_elements(_closed(markup) if xhtml else markup), has_nofollow=b"nofollow" in markup.lower())
-    if params.scripts:
-        page.read_scripts(_script_texts(markup) if kind == "html" else [markup])
+    page = read(body, found.charset, content_type, params, product_token)
     found.nofollow |= page.nofollow
     found.noindex = page.noindex
     if not (found.nofollow and params.nofollow):
         _resolve(page, base_url, params.links_max, found)
     return found
+
+
+def read(body: bytes, codec: str, content_type: str, params: config.Page, product_token: str = "") -> References:
+    """What `body` refers to, nothing resolved yet."""
+    kind = _kind(body, content_type)
+    markup = body[:MARKUP_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
+    if codec != "utf-8":
+        markup = charset.decode(markup, codec).encode("utf-8", "replace")
+    page = References(params, product_token.lower())
+    if kind == "html":
+        xhtml = "xhtml" in content_type.lower()
+        page.read(_closed(markup) if xhtml else markup)
+    if params.scripts:
+        page.read_scripts(_script_texts(markup) if kind == "html" else [markup])
+    return page
 
 
 def _kind(body: bytes, content_type: str) -> str | None:
@@ -117,10 +124,11 @@ _LOOKS_LIKE_HTML = re.compile(
 """The start of HTML that came without a Content-Type (WHATWG MIME sniffing 7.1)."""
 
 
-def _elements(markup: bytes) -> Iterable[Element]:
+def _elements(markup: bytes, rels: str) -> Iterable[Element | list[str]]:
+    """As scan.elements gives them."""
     if not scan.for_tree(markup):
-        return scan.elements(markup.decode("utf-8", "replace"))
-    elements: Sequence[Element] = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS).css(_WANTED)
+        return scan.elements(markup.decode("utf-8", "replace"), rels)
+    elements: Iterable[Element] = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS).css(_WANTED)
     return elements
 
 
@@ -134,7 +142,7 @@ def _closed(markup: bytes) -> bytes:
     return _RAW_TEXT_SELF_CLOSED.sub(rb"<\1\2></\1>", markup)
 
 
-class _Page:
+class References:
     """References and flags of one page, before anything is resolved."""
 
     def __init__(self, params: config.Page, product_token: str) -> None:
@@ -147,27 +155,30 @@ class _Page:
         self.noindex = False
         self.cut = False
 
-    def read(self, elements: Iterable[Element], has_nofollow: bool) -> None:
-        """One pass over the elements. `has_nofollow` False: the word does not occur, so no `rel` need be read."""
-        check_rel = has_nofollow and self._params.nofollow
-        references = self.references
-        for element in elements:
-            tag = element.tag
-            attributes = element.attrs
-            if tag == "a" or tag == "area":
+    def read(self, markup: bytes) -> None:
+        """One pass over the elements."""
+        rels = "nofollow" if self._params.nofollow and b"nofollow" in markup.lower() else ""
+        for item in _elements(markup, rels):
+            if isinstance(item, list):
+                for reference in dict.fromkeys(item):
+                    self._link(scan.unescaped(reference))
+            elif item.tag == "a" or item.tag == "area":
+                attributes = item.attrs
                 href = attributes.get("href")
-                if href is None or (check_rel and "nofollow" in (attributes.get("rel") or "").lower().split()):
-                    continue
-                at = href.find("#")
-                if at >= 0:
-                    # a space before the fragment belongs to the URL; without the `#` it would be trimmed
-                    href = href[: at + 1] if at and href[at - 1] <= " " else href[:at]
-                references[href] = Source.LINK
-                if len(references) > self._room:
-                    self.cut = True
-                    return
+                if href is not None and not (rels and rels in (attributes.get("rel") or "").lower().split()):
+                    self._link(href)
             else:
-                self._other(tag, attributes.get)
+                self._other(item.tag, item.attrs.get)
+            if len(self.references) > self._room:
+                self.cut = True
+                return
+
+    def _link(self, href: str) -> None:
+        at = href.find("#")
+        if at >= 0:
+            # a space before the fragment belongs to the URL; without the `#` it would be trimmed
+            href = href[: at + 1] if at and href[at - 1] <= " " else href[:at]
+        self.references[href] = Source.LINK
 
     def _other(self, tag: str | None, get: Get) -> None:
         if tag == "link":
@@ -206,7 +217,7 @@ class _Page:
                 self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
 
 
-def _resolve(page: _Page, base_url: bytes, links_max: int, found: Found) -> None:
+def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> None:
     resolver = Base(base_url, found.charset)
     if page.base is not None:
         base = resolver.join(page.base)

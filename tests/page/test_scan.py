@@ -13,8 +13,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from irlcrawl.page import scan
 
-VALUES = st.text("ab &\"'<>=/#é;x1", max_size=8)
-WANTED = "a,link,area,meta"
+VALUES = st.text("ab &\"'<>=/#é;x1", max_size=8) | st.sampled_from(["nofollow", "NoFollow x"])
+ASKED = ("href", "rel", "class", "data-x", "title")
 NAMES = st.sampled_from(["href", "rel", "class", "data-x", "HREF", "title"])
 ATTRIBUTES = st.dictionaries(NAMES, VALUES, max_size=3)
 
@@ -37,10 +37,29 @@ ELEMENTS = st.one_of(
 @given(st.lists(ELEMENTS, max_size=12).map("".join))
 def test_the_scanner_agrees_with_the_tree(markup: str) -> None:
     tree = LexborHTMLParser(markup.encode())
-    asked = ("href", "rel", "class", "data-x", "title")
-    theirs = {(node.tag, *(shown(node.attributes, name) for name in asked)) for node in tree.css("a,link,area,meta")}
-    ours = {(e.tag, *(shown(e.attrs, name) for name in asked)) for e in scan.elements(markup)}
-    assert ours == theirs  # sets: a tree may reopen a link
+    theirs = {(node.tag, *(shown(node.attributes, name) for name in ASKED)) for node in tree.css("a,link,area,meta")}
+    ours = list(scan.elements(markup, ""))
+    others = {(e.tag, *(shown(e.attrs, name) for name in ASKED)) for e in ours if isinstance(e, scan.Element)}
+    assert {e for e in others if e[0] != "a"} == {e for e in theirs if e[0] != "a"}  # sets: a tree may reopen a link
+    assert others <= theirs
+    hrefs = {scan.unescaped(href) for item in ours if isinstance(item, list) for href in item}
+    assert hrefs | {e[1] for e in others if e[0] == "a"} - {None} == {e[1] for e in theirs if e[0] == "a"} - {None}
+
+
+@given(st.lists(ELEMENTS, max_size=12).map("".join))
+def test_a_rel_that_is_looked_for_is_found(markup: str) -> None:
+    tree = LexborHTMLParser(markup.encode())
+    links = [node.attributes for node in tree.css("a")]
+    wanted = {shown(link, "href") for link in links if "nofollow" in (link.get("rel") or "").lower()}
+    found = [e.attrs for e in scan.elements(markup, "nofollow") if isinstance(e, scan.Element) and e.tag == "a"]
+    assert {link.get("href") for link in found if "nofollow" in (link.get("rel") or "").lower()} == wanted
+
+
+def elements(markup: str) -> list[scan.Element]:
+    """The elements of markup without a plain link."""
+    found = list(scan.elements(markup, ""))
+    assert all(isinstance(item, scan.Element) for item in found)
+    return [item for item in found if isinstance(item, scan.Element)]
 
 
 def shown(attributes: Any, name: str) -> str | None:
@@ -67,10 +86,14 @@ def shown(attributes: Any, name: str) -> str | None:
         ("<a href='&amp;&#65;&#x41;&lt&copy=1&copy;&bogus;&#99999999999;'>", {"href": "&AA<&copy=1©&bogus;\ufffd"}),
         ("<!-- <a> --!><a b>", {"b": ""}),
         ("<!--><a b>", {"b": ""}),
+        ("<abbr href=\"y\"><a href='x'>", {"href": "x"}),
+        ("<p title='<a href=\"y\">'><a href='x'>", {"href": "x"}),
+        ("<p title=\"<a href='y'>\"><a href='x'>", {"href": "x"}),
+        ("<svg><title/><style/><a href='x'></svg>", {"href": "x"}),
     ],
 )
 def test_attributes(markup: str, want: dict[str, str]) -> None:
-    (element,) = scan.elements(markup)
+    (element,) = elements(markup)
     names = {"href", "rel", "b", "don't", "=x", "hre", "x"}
     assert {name: value for name in names if (value := element.attrs.get(name)) is not None} == want
 
