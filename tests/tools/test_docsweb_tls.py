@@ -9,10 +9,12 @@ from __future__ import annotations
 import socket
 import ssl
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from bench.crawl import polite
 from tools.docsweb import oracle, serve
 from tools.docsweb.sets import DocswebError
 
@@ -77,6 +79,15 @@ def test_what_is_expected_is_https(web: serve.Web) -> None:
     expected = oracle.expected(web)
     assert set(web.seeds) <= expected
     assert len(expected) == len(oracle.of_set(web, web.sets[0]).requested) * (MIRRORS + 1)
+
+
+def test_hosts_of_the_polite_benchmark_start_at_pages_of_their_own(web: serve.Web) -> None:
+    drawn = list(polite.seeds(web, 3))
+    assert drawn == list(polite.seeds(web, 3))  # the same each time
+    assert len(set(drawn)) == len(drawn) == 3 * (MIRRORS + 1)
+    assert set(drawn) <= oracle.expected(web)
+    first = Counter(url.partition(".test")[2] for url in drawn[::3])
+    assert max(first.values()) < MIRRORS / 20  # mirrors do not go in step
 
 
 def test_http_is_not_served(web: serve.Web) -> None:
