@@ -64,7 +64,7 @@ class Drum:
     values: fixed-size columns stored beside keys, for kernels that have some; the same whenever it is opened.
     key_bits: 64, or 128 where a lost row in a billion² / 2⁶⁵ is too many; the same whenever it is opened. Keys are then
     u8[n, 2], high half first; rows come back with the columns `key` and `low`. Slower: no cache, no packing of `low`.
-    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, three for waiting rows that are
+    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, four for waiting rows that are
     only keys (else two), the rest for a merge.
     disk_bytes: for everything; 0: no bound. It makes merges more frequent when waiting rows would not fit; a disk that
     is too small all the same is an OSError.
@@ -106,7 +106,7 @@ class Drum:
             type(self.kernel) is CheckUpdate and self.kernel.ignores_repeats and not self.values and key_bits == 64
         )
         self._schemas: dict[int, dict[str, str]] = {}  # of the rows added, by op
-        self._keys = KeyBuffer(ram_bytes * 3 // 8 if self._set else 0)
+        self._keys = KeyBuffer(ram_bytes // 2 if self._set else 0)
         self._ram = RamBuckets(ram_bytes // 4)
         self.recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES_MAX)) if self._set else None
         self._asked = 0

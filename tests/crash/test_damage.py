@@ -25,13 +25,19 @@ def told() -> crawl.Reference:
 
 def moment(told: crawl.Reference) -> tuple[int, Disk]:
     """In the middle, with a harvest that nobody named yet and a commit behind it."""
-    wanted = next(
+    wanted = {
         at
         for at in range(len(told.changes) // 2, len(told.changes))
         if told.changes[at - 1][0] == "rename" and "harvest-" in told.changes[at - 1][2]
-    )
-    _, disk = next(crawl.disks(told, lambda n: n == wanted))
-    return wanted, disk.after_crash("killed", random.Random(0))
+    }
+    disks = ((at, disk.after_crash("killed", random.Random(0))) for at, disk in crawl.disks(told, wanted.__contains__))
+    return next((at, disk) for at, disk in disks if commits(disk) > 1)
+
+
+def commits(disk: Disk) -> int:
+    """Lines of the catalogue's log: one right after it was begun anew."""
+    names = disk.directories[str(crawl.JOB / "state")].names
+    return next(disk.inodes[number].data.count(b"\n") for name, number in names.items() if name.startswith("catalog-"))
 
 
 def flipped(disk: Disk, draw: random.Random) -> Iterator[tuple[str, int, Disk]]:
