@@ -12,7 +12,7 @@ files (read by warcio), and none of the crawl's own books, say
                   visit open at a kill; `open_visits` counts the addresses that were asked just before each kill
 `broken_records`  records that warcio cannot read, and archive files left without their final name
 `early_requests`  requests closer together on one host or address than the gap that was asked for
-`resume_s_median` seconds from the start of a resuming command to the first request it makes
+`resume_s_median` seconds from the start of a resuming command to the first request it makes, or to its own end
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ def _judge(
         for example in examples[: audit.NAMED_MAX]:
             print(f"bench crash: {name}: {example}", file=sys.stderr)
     starts = sorted(r.start for r in requests)
-    resumes = [next((s - start for s in starts if s > start), None) for start in kills.starts]
+    lives = zip(kills.starts, [*kills.starts[1:], float("inf")], strict=True)
+    resumes = [min((s for s in starts if start < s < end), default=end) - start for start, end in lives]
     return {
         "bench": "crash",
         "kills": dict(Counter(kind for kind, _ in kills.done)),
@@ -221,7 +222,7 @@ def _judge(
         "open_visits": _open_visits(requests, kills),
         "broken_records": broken,
         "early_requests": len(early),
-        "resume_s_median": round(statistics.median([s for s in resumes if s is not None] or [0.0]), 2),
+        "resume_s_median": round(statistics.median(resumes or [0.0]), 2),
         "hosts": len({r.host for r in pages}),
     }
 

@@ -300,10 +300,6 @@ class DiskFiles(Files):
     def fsync(self, handle: Handle) -> None:
         self._change("fsync", self._handles[handle][0])
 
-    def forget(self, handle: Handle, offset: int = 0, length: int = 0) -> None:
-        """This disk has no page cache."""
-        self._alive()
-
     def fsync_dir(self, path: Path) -> None:
         self._change("fsync_dir", str(path))
 
