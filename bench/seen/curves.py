@@ -31,7 +31,7 @@ def draw(rows: list[dict[str, Any]], target: Path) -> None:
     """Write the figure in the format that the name of `target` ends with. Raises Missing without matplotlib."""
     matplotlib = library("matplotlib")
     matplotlib.use("agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "seen", "font.size": 9})
+    matplotlib.rcParams.update({"svg.hashsalt": "seen", "svg.fonttype": "none", "font.size": 9})
     figure, (speed, traffic) = library("matplotlib.pyplot").subplots(1, 2, figsize=SIZE_INCHES, layout="constrained")
     for system, where in points(rows).items():
         stored, links, moved = zip(*where)
@@ -42,7 +42,7 @@ def draw(rows: list[dict[str, Any]], target: Path) -> None:
     for axes, title in ((speed, "links checked per CPU-second"), (traffic, "bytes read + written per link")):
         axes.set(xscale="log", yscale="log", xlabel="keys stored", title=title)
         axes.grid(alpha=0.3, which="both")
-    speed.legend(fontsize=7)
+    figure.legend(*speed.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     figure.savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None)
 
 
