@@ -1,9 +1,9 @@
 """BEAST (Budget Enforcement with Anti-Spam Tactics): which queue a URL waits in, by arithmetic on its site's record.
 
 URLs over budget are never discarded, they are delayed. Queues are numbered 1, 2, 3, … for the whole crawl; rotation
-drains them in order and `current` is the last one drained. A site has at most `budget` URLs in a queue: its next ones
-fill queue `tail` (which holds `count` of them), then the one after, up to queue current + j; what finds no place goes
-to QF, which is read again when the cycle ends. A queue number is a column of a row, not a file, so a million queues
+drains them in order, part by part, and `current` is the one it is in. A site has at most `budget` URLs in a queue: its
+next ones fill queue `tail` (which holds `count` of them), then the one after, up to queue current + j; what finds no
+place goes to QF, which is read again when the cycle ends. A queue number is a column of a row, not a file, so a million queues
 cost what one does. Here are the rules as pure functions of arrays and the kernel that applies them in a merge; what
 is kept where is in sites.py.
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from budgets.star import WITHOUT_LIMIT, Histogram, Ints, Star
+from budgets.worth import IN_DEGREE_ALONE, Worth
 from drum import Batch, Bucket, Result
 
 RECORD = {
@@ -28,12 +29,26 @@ RECORD = {
     "count": "u4",  # its URLs placed in that queue
     "deferred": "u8",  # f: its URLs in QF
     "placed": "u8",  # its URLs placed in queues since the crawl began
+    "asked": "u4",  # its URLs that were fetched, or could not be
+    "novel": "u4",  # of these, successful pages with content nobody had before
+    "seeds": "u1",  # 1: a URL of it is a seed
 }
 """What is stored per site. Key: name_key(registrable domain)."""
 
-IN_DEGREE, REREAD, PLACE = range(3)
-"""What an item asks of the record, in the order in which a merge applies them: count one more site that links here,
-place a URL of QF again, place a new URL."""
+IN_DEGREE, REREAD, PLACE, YIELD = range(4)
+"""What an item asks of the record: count one more site that links here, place a URL of QF again, place a new URL, count
+what a fetch brought. Counts come first, whatever their number."""
+
+ORDER = ("priority", "source")
+"""Columns of URLs that decide who of a site goes first and which site has a seed; rows may be without them."""
+
+LEVELS = 4
+LEVEL_SHIFT = 4
+"""Level of a URL within its site: priority >> LEVEL_SHIFT, at most LEVELS - 1. Of the places a merge gives a site, each
+level gets twice as many as the next: none starves. A URL keeps its place once it has one, whatever comes later."""
+
+SEED = 0
+"""The `source` of a seed."""
 
 DEFER = 0
 EXCLUDE = np.iinfo(np.uint64).max
@@ -51,10 +66,28 @@ SPAN_MAX = 1 << 32
 """j never exceeds this: with budgets up to 2**30 every product stays in 63 bits."""
 
 
-def opened(tail: Ints, count: Ints, current: int) -> tuple[Ints, Ints]:
-    """(tail, count) as the next URL finds them: a queue that has been drained is over, the one after it is empty."""
-    drained = tail <= current
-    return np.where(drained, current + 1, tail), np.where(drained, 0, count)
+@dataclass(frozen=True)
+class Position:
+    """How far rotation is: queue `current` has been drained through part `slot`; SLOTS - 1: to its end."""
+
+    current: int
+    slot: int
+
+    @property
+    def label(self) -> int:
+        return self.current * SLOTS + self.slot
+
+
+def opened(
+    sites: npt.NDArray[np.uint64], tail: Ints, count: Ints, budget: Ints, position: Position
+) -> tuple[Ints, Ints]:
+    """(tail, count) as the next URL finds them: a queue that has been drained is over, and of the one that is being
+    drained a site has what lies ahead, as if it had used its budget so far."""
+    behind = (position.slot + 1 - start_of(sites, budget)) * budget
+    missed = np.clip(np.where(budget == WITHOUT_LIMIT, budget, -(-behind // SLOTS)), 0, budget)
+    now = tail <= position.current
+    held = np.where(tail == position.current, np.maximum(count, missed), missed)
+    return np.where(now, position.current, tail), np.where(now, held, count)
 
 
 def places(tail: Ints, count: Ints, budget: Ints, reach: int) -> Ints:
@@ -82,15 +115,19 @@ def fill_of(rank: Ints, count: Ints, budget: Ints) -> Ints:
     return np.where(rank < room, count + rank, (rank - room) % budget)
 
 
+def start_of(sites: npt.NDArray[np.uint64], budget: Ints) -> Ints:
+    """Where in a queue a site's first URL stands: so that not all sites begin with the queue, somewhere in the first
+    budget-th of it."""
+    return (sites >> np.uint64(40)).astype(np.int64) * SLOTS // budget >> 24
+
+
 def slot_of(sites: npt.NDArray[np.uint64], fill: Ints, budget: Ints) -> Ints:
-    """The part of its queue in which a URL stands: the URLs of each site evenly over the queue, from a place of the
-    site's own, so that every part holds of each site what its budget is a share of, and no site is first in all.
-    Without budgets, at random."""
+    """The part of its queue in which a URL stands: the URLs of each site evenly over the queue, so that every part
+    holds of each site what its budget is a share of. Without budgets, at random."""
     if len(budget) and budget[0] == WITHOUT_LIMIT:
         drawn = (sites ^ (fill.astype(np.uint64) + np.uint64(1)) * GOLDEN) * GOLDEN
         return (drawn >> np.uint64(65 - SLOTS.bit_length())).astype(np.int64)
-    start = (sites >> np.uint64(40)).astype(np.int64) * SLOTS // budget >> 24
-    return np.minimum(start + fill * SLOTS // budget, SLOTS - 1)
+    return np.minimum(start_of(sites, budget) + fill * SLOTS // budget, SLOTS - 1)
 
 
 class Widening:
@@ -101,19 +138,21 @@ class Widening:
     order URLs arrive. Records are streamed through `add`.
     """
 
-    def __init__(self, current: int, span: int) -> None:
-        self._current = current
+    def __init__(self, position: Position, span: int) -> None:
+        self._position = position
         self._spans = [min(span << step, SPAN_MAX) for step in range(1, 50)]
         self._fits = np.zeros(len(self._spans), np.int64)
         self.deferred = 0
 
-    def add(self, tail: Ints, count: Ints, budget: Ints, deferred: Ints) -> None:
-        """The records of some sites: i8[n] each."""
-        tail, count = opened(tail, count, self._current)
+    def add(
+        self, sites: npt.NDArray[np.uint64], tail: Ints, count: Ints, budget: Ints, deferred: Ints
+    ) -> None:  # fmt: skip
+        """The records of some sites: u8[n], then i8[n] each."""
+        tail, count = opened(sites, tail, count, budget, self._position)
         total = int(deferred.sum())
         self.deferred += total
         for index, span in enumerate(self._spans):
-            fits = int(np.minimum(deferred, places(tail, count, budget, self._current + span)).sum())
+            fits = int(np.minimum(deferred, places(tail, count, budget, self._position.current + span)).sum())
             if fits == total:  # and so in all wider spans
                 self._fits[index:] += total
                 return
@@ -151,26 +190,31 @@ class Quotas:
         return np.where(quota == 0, np.iinfo(np.int64).max, quota)
 
 
+OPS = (IN_DEGREE, REREAD, PLACE, YIELD)
+
+
 class Placement:
     """The kernel: in-degrees first, then the URLs of QF, then new ones, each in its order within the site. Its column
     `queue` is a label: the queue and the part of it.
 
-    star: the budgets of this merge. current: the last queue drained. records: for the merge at the end of a cycle, in
+    star: the budgets of this merge. position: how far rotation is. records: for the merge at the end of a cycle, in
     which QF comes back: a bucket's records ascending. It keeps `j` and `cycle_end` in the bucket's `extra`, and counts
     what it did: `lookups` (URLs of either kind), `rereads` among them, `excluded`, and `change`, what it did to the
     histogram of in-degrees.
     """
 
-    columns: Sequence[str] = ()
-
     def __init__(
-        self, star: Star, current: int, quotas: Quotas, records: Callable[[Bucket], Iterator[Batch]] | None = None
-    ) -> None:
+        self, star: Star, position: Position, quotas: Quotas,
+        records: Callable[[Bucket], Iterator[Batch]] | None = None, worth: Worth = IN_DEGREE_ALONE, columns: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self._star = star
-        self._current = current
+        self._worth = worth
+        self.columns = columns
+        self._position = position
+        self._current = position.current
         self._quotas = quotas
         self._records = records
-        self._reach = current + SPAN_FIRST
+        self._reach = position.current + SPAN_FIRST
         self.lookups = 0
         self.rereads = 0
         self.excluded = 0
@@ -190,38 +234,45 @@ class Placement:
 
     def _widened(self, bucket: Bucket, j: int) -> int:
         assert self._records is not None
-        widening = Widening(self._current, j)
+        widening = Widening(self._position, j)
         for batch in self._records(bucket):
             found = batch.filter(batch["deferred"] > 0)
-            degree, tail, count, deferred, _ = (found[name].astype(np.int64) for name in RECORD)
-            widening.add(tail, count, self._star.budgets(degree), deferred)
+            known = {name: found[name].astype(np.int64) for name in RECORD}
+            budget = self._worth.budgets(self._star, found["key"], known)
+            widening.add(found["key"], known["tail"], known["count"], budget, known["deferred"])
         return widening.span()
 
     def __call__(self, found: npt.NDArray[np.bool_], stored: Batch, items: Batch, starts: Ints) -> Result:
         op, firsts = items["op"], starts[:-1]
         if not len(op):
             return Result(stored, np.zeros(0, bool), np.zeros(0, bool), {"queue": np.zeros(0, np.uint64)})
-        links, again, new = (np.add.reduceat(op == kind, firsts, dtype=np.int64) for kind in (IN_DEGREE, REREAD, PLACE))
-        degree, tail0, count0, deferred, placed = (stored[name].astype(np.int64) for name in RECORD)
+        links, again, new, asked = (np.add.reduceat(op == kind, firsts, dtype=np.int64) for kind in OPS)
+        known = {name: stored[name].astype(np.int64) for name in RECORD}
+        degree, tail0, count0, deferred, placed = (known[name] for name in list(RECORD)[:5])
+        known["in_degree"] = degree + links
+        known["asked"] += asked
+        known["novel"] += self._sum(items, "novel", firsts)
+        known["seeds"] |= self._sum(items, "source", firsts, SEED) > 0
         if (deferred < again).any():
             raise ValueError("more URLs of a site came back from QF than its record says were there")
-        budget = self._star.budgets(degree + links)
-        tail, count = opened(tail0, count0, self._current)
+        sites = items["key"][firsts]
+        budget = self._worth.budgets(self._star, sites, known)
+        tail, count = opened(sites, tail0, count0, budget, self._position)
 
         # The quota: URLs placed already come first, then what QF holds, then what is new.
-        quota = self._quotas.of(items["key"][firsts])
+        quota = self._quotas.of(sites)
         again_in = np.clip(quota - placed, 0, again)
         new_in = np.clip(quota - placed - (deferred - again) - again_in, 0, new)
         fits = np.minimum(again_in + new_in, places(tail, count, budget, self._reach))
 
         # Every item: its rank among the URLs of its site, then among those of them that the quota lets in.
         group = np.repeat(np.arange(len(firsts)), np.diff(starts))
-        rank = np.arange(len(op)) - (firsts + links)[group]
+        rank = self._ranks(items, group) - links[group]
         is_new = op == PLACE
         inside = rank < np.where(is_new, (again + new_in)[group], again_in[group])
         rank -= np.where(is_new, (again - again_in)[group], 0)
-        sites, count_, budget_ = items["key"], count[group], budget[group]
-        slot = slot_of(sites, fill_of(rank, count_, budget_), budget_)
+        count_, budget_ = count[group], budget[group]
+        slot = slot_of(items["key"], fill_of(rank, count_, budget_), budget_)
         queue = (queue_of(rank, tail[group], count_, budget_) * SLOTS + slot).astype(np.uint64)
         queue[rank >= fits[group]] = DEFER
         queue[~inside] = EXCLUDE
@@ -229,7 +280,7 @@ class Placement:
         moved = fits > 0
         after, fill = filled(tail, count, budget, np.maximum(fits, 1))
         values = {
-            "in_degree": degree + links,
+            **known,
             "tail": np.where(moved, after, tail0),
             "count": np.where(moved, fill, count0),
             "deferred": deferred - again + again_in + new_in - fits,
@@ -238,8 +289,34 @@ class Placement:
         self._count(degree, degree + links, again, new)
         self.excluded += int((again + new - again_in - new_in).sum())
         record = Batch({name: values[name].astype(RECORD[name]) for name in RECORD})
-        write = (links > 0) | moved | (values["deferred"] != deferred)
-        return Result(record, write, op != IN_DEGREE, {"queue": queue})
+        write = (links > 0) | (asked > 0) | moved | (values["deferred"] != deferred)
+        return Result(record, write, (op == PLACE) | (op == REREAD), {"queue": queue})
+
+    def _sum(self, items: Batch, column: str, firsts: Ints, equal: int | None = None) -> Ints:
+        """Per group, the sum of a column, or how many URLs have a value there; 0 where it is not known."""
+        if column not in items.columns:
+            return np.zeros(len(firsts), np.int64)
+        op = items["op"]
+        values = items[column] if equal is None else (items[column] == equal) & ((op == PLACE) | (op == REREAD))
+        return np.add.reduceat(values, firsts, dtype=np.int64)
+
+    def _ranks(self, items: Batch, group: Ints) -> Ints:
+        """The place of each item in its group: by operation, then URLs by level and arrival."""
+        places = np.arange(items.rows)
+        starts = places[np.concatenate(([True], group[1:] != group[:-1]))][group]
+        if "priority" not in items.columns:
+            return places - starts
+        level = np.minimum(items["priority"] >> LEVEL_SHIFT, LEVELS - 1).astype(np.int64)
+        kind = (group * 4 + items["op"]) * LEVELS + level
+        order = np.argsort(kind, kind="stable")
+        first = np.concatenate(([True], kind[order][1:] != kind[order][:-1]))
+        turn = places - places[first][np.cumsum(first) - 1]  # among those of its level
+        weight = np.empty_like(turn)
+        weight[order] = (turn + 1) << level[order]
+        order = np.lexsort((weight, group * 4 + items["op"]))
+        rank = np.empty_like(places)
+        rank[order] = places
+        return rank - starts
 
     def _count(self, before: Ints, after: Ints, again: Ints, new: Ints) -> None:
         self.rereads += int(again.sum())

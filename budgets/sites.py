@@ -23,18 +23,22 @@ from budgets.beast import (
     DEFER,
     EXCLUDE,
     IN_DEGREE,
+    ORDER,
     PLACE,
     RECORD,
     REREAD,
     SLOTS,
     SPAN_FIRST,
+    YIELD,
     Placement,
+    Position,
     Quotas,
     drain_to,
 )
 from budgets.deferred import Deferred, partition
 from budgets.ledger import LedgerError
-from budgets.star import BudgetParams, Histogram
+from budgets.star import BudgetParams, Histogram, Ints
+from budgets.worth import IN_DEGREE_ALONE, Worth
 from drum import (
     Batch,
     Bucket,
@@ -43,7 +47,9 @@ from drum import (
     Edits,
     Fifo,
     Holder,
+    Kernel,
     Repository,
+    Result,
     SectionWriter,
     SegmentPool,
     SegmentWriter,
@@ -53,6 +59,9 @@ Sink: TypeAlias = Callable[[Batch], None]
 
 STATE = "budgets/state"
 HISTOGRAM = "budgets/histogram"
+
+SUPPORTERS_MIN = 1_000
+"""From so many sites with an in-degree of 2 on, only those support others; before, one link is enough."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,9 @@ class SiteRecord:
     count: int
     deferred: int
     placed: int
+    asked: int
+    novel: int
+    seeds: int
 
 
 @dataclass
@@ -81,14 +93,17 @@ class Sites:
     """Reopening is constructing it again on the reopened catalogue.
 
     ram_bytes: bound on what a merge holds. site_pages_max: URLs of a site that may ever be queued, 0 for no limit;
-    site_limits: the same for single sites, by key. Both may differ from one opening to the next, as may `params`.
+    site_limits: the same for single sites, by key. worth: what budgets follow beside in-degree. All may differ from one
+    opening to the next, as may `params`. ordered: URLs have the columns beast.ORDER.
     """
 
     def __init__(
         self, *, catalog: Catalog, pool: SegmentPool, params: BudgetParams, ram_bytes: int, site_pages_max: int = 0,
-        site_limits: Mapping[int, int] | None = None,
+        site_limits: Mapping[int, int] | None = None, worth: Worth | None = None, ordered: bool = False,
     ) -> None:  # fmt: skip
         self._params = params
+        self.worth = worth or IN_DEGREE_ALONE
+        self._ordered = ordered
         self._quotas = Quotas(site_pages_max, dict(site_limits or {}))
         self._links_max = max(ram_bytes // 64, 65_536)
         self._pairs = Repository("pairs", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes // 2)
@@ -97,7 +112,8 @@ class Sites:
         self._deferred = Deferred(catalog, pool)
         self._histogram = Histogram.from_json(catalog.get(HISTOGRAM, Histogram().to_json()))
         state: dict[str, int] = catalog.get(STATE, {})
-        self.current = state.get("current", 0)  # the last queue drained
+        self.current = state.get("current", 0)  # the queue that is being drained, or was last
+        self.slot = state.get("slot", SLOTS - 1)  # its last part drained
         self.lookups = state.get("lookups", 0)  # URLs placed or deferred by a merge, each time it saw them
         self.rereads = state.get("rereads", 0)  # of those, the ones that came from QF: at most 2 per discovered URL
         self.drained = state.get("drained", 0)
@@ -106,8 +122,12 @@ class Sites:
     # -- in -----------------------------------------------------------------------------------------------------------
 
     def pend_pairs(self, edits: Edits, number: int, file: str, section: str) -> None:
-        """A harvest's links between sites: columns key (of the pair) and site (the one linked to)."""
+        """A harvest's links between sites: columns key (of the pair), site (the one linked to) and from."""
         self._pairs.pend(edits, number, file, section)
+
+    def pend_yields(self, edits: Edits, number: int, file: str, section: str) -> None:
+        """What a harvest's fetches brought, a row each: columns key (the site) and novel (u1)."""
+        self._sites.pend(edits, number, file, section, YIELD)
 
     def pend_urls(self, batch: Batch) -> None:
         """New URLs, held in memory until `merge` or `spill`. Every key comes once in a crawl."""
@@ -123,7 +143,7 @@ class Sites:
         """Count the pairs that are new, then place all pending URLs. exclude(batch): rows over their site's quota."""
         if self._pairs.pending_rows:
             for bucket in list(self._pairs.buckets):
-                self._pairs.merge(CheckUpdate(), writer=writer, edits=edits, emit=self._link, buckets=[bucket])
+                self._pairs.merge(self._pair_kernel(), writer=writer, edits=edits, emit=self._link, buckets=[bucket])
                 if self._sites.ram_rows > self._links_max:  # in-degrees may then count a little before the last ones
                     self._merge(writer, edits, exclude)
         self._merge(writer, edits, exclude)
@@ -139,10 +159,11 @@ class Sites:
         while done.rows < rows_wanted and (self._queues.rows or self._deferred.rows):
             end = self._deferred.next_end()
             labels, rows = self._queues.counts()
-            stop = (end + 1) * SLOTS - 1 if end is not None else int(labels[-1])
+            stop = ((end if end is not None else int(labels[-1]) // SLOTS) + 1) * SLOTS - 1
             through = drain_to(labels, rows, rows_wanted - done.rows, stop)
             last = stop if through is None else through
-            self.current = max(self.current, last // SLOTS)
+            if last > self.position.label:
+                self.current, self.slot = divmod(last, SLOTS)
             for batch in self._queues.take_through(edits, last):
                 emit(_without(batch, "queue"))
                 done.rows += batch.rows
@@ -158,6 +179,11 @@ class Sites:
         return done
 
     # -- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position:
+        """How far rotation is."""
+        return Position(self.current, self.slot)
 
     @property
     def queued_rows(self) -> int:
@@ -246,6 +272,18 @@ class Sites:
 
     # -- how ----------------------------------------------------------------------------------------------------------
 
+    def _pair_kernel(self) -> Kernel:
+        """What makes pairs distinct; beyond one hop only pairs from sites that are supported themselves."""
+        if self.worth.hops == 1 or not self._pairs.pending_has("from"):
+            return CheckUpdate()
+        enough = int(self._histogram.counts[2:].sum()) >= SUPPORTERS_MIN
+        return _Supported(lambda sites: self._supports(sites, 2 if enough else 1))
+
+    def _supports(self, sites: npt.NDArray[np.uint64], in_degree_min: int) -> npt.NDArray[np.bool_]:
+        found, values = self._sites.lookup(sites)
+        known = {name: values[name].astype(np.int64) for name in RECORD}
+        return found & self.worth.supports(known, in_degree_min)
+
     def _link(self, _: Bucket, batch: Batch) -> None:
         self._sites.pend_batch(Batch({"key": batch["site"]}), IN_DEGREE)
 
@@ -254,7 +292,11 @@ class Sites:
         if not self._sites.pending_rows:
             return
         star = self._histogram.star(self._params)
-        kernel = Placement(star, self.current, self._quotas, self._sites.scan if reread else None)
+        ops = self._sites.pending_by_op()
+        urls = self._ordered and (ops.get(PLACE) or ops.get(REREAD))
+        columns = [*(ORDER if urls else ()), *(("novel",) if ops.get(YIELD) else ())]
+        records = self._sites.scan if reread else None
+        kernel = Placement(star, self.position, self._quotas, records, self.worth, columns)
         outlet = _Outlet(writer, exclude)
         self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit)
         if outlet.queue is not None:
@@ -272,13 +314,31 @@ class Sites:
         self._save(edits)
 
     def _save(self, edits: Edits) -> None:
-        names = ("current", "lookups", "rereads", "drained", "excluded")
+        names = ("current", "slot", "lookups", "rereads", "drained", "excluded")
         edits.set(STATE, {name: getattr(self, name) for name in names})
 
     def _records(self, batch: Batch) -> list[SiteRecord]:
-        budgets = self._histogram.star(self._params).budgets(batch["in_degree"])
+        known = {name: batch[name].astype(np.int64) for name in RECORD}
+        budgets = self.worth.budgets(self._histogram.star(self._params), batch["key"], known)
         columns: list[Any] = [batch["key"], budgets, *(batch[name] for name in RECORD)]
         return [SiteRecord(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+class _Supported(CheckUpdate):
+    """Check and update of pairs whose source may support others; the rest are as if they had not been seen."""
+
+    def __init__(self, supports: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.bool_]]) -> None:
+        super().__init__()
+        self.columns = ("from",)
+        self._supports = supports
+
+    def __call__(self, found: npt.NDArray[np.bool_], stored: Batch, items: Batch, starts: Ints) -> Result:
+        first = starts[:-1]
+        sources, of = np.unique(items["from"][first], return_inverse=True)
+        fresh = ~found & self._supports(sources)[of]
+        emit = np.zeros(items.rows, np.bool_)
+        emit[first[fresh]] = True
+        return Result(stored, fresh, emit)
 
 
 class _Outlet:

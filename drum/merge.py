@@ -247,7 +247,8 @@ class Merging:
         old = bucket.slices[len(bucket.slices) - (count - 1) :]
         name = f"{self.name}.slice.{len(self.writer.sections)}"
         out = self.writer.section(name, schema_of(self.values, self.key_bits), sorted_by="key")
-        stored = [range_of(part.open(self.pool), bucket.lo, bucket.hi, self.once) for part in reversed(old)]
+        opened = [part.open(self.pool) for part in reversed(old)]
+        stored = [range_of(section, bucket.lo, bucket.hi, self.values, self.once) for section in opened]
         rows = write_slice(out, merged([pieces(fresh), *stored], self.key_bits))
         self.stats.written += rows
         bucket.slices = [*bucket.slices[: len(bucket.slices) - len(old)], Slice(self.writer.name, name, rows)]

@@ -91,6 +91,12 @@ class Repository:
                 counts[part.op] = counts.get(part.op, 0) + part.rows - part.merged
         return counts
 
+    def pending_has(self, column: str) -> bool:
+        """Whether any row that waits has the column."""
+        with self._lock:
+            parts = list(self._pending)
+        return any(column in part.schema(self.pool) for part in parts)
+
     def pend(self, edits: Edits, number: int, file: str, section: str, op: int = 0) -> None:
         """The rows of a section become pending, after all before. It has a column `key` (u8), and its rows are in
         arrival order or carry the label key >> 56. number: the caller's ingest number, kept for information."""
@@ -183,7 +189,8 @@ class Repository:
     def scan(self, bucket: Bucket) -> Iterator[Batch]:
         """All keys of a bucket ascending, with their values."""
         return merged(
-            [range_of(part.open(self.pool), bucket.lo, bucket.hi) for part in reversed(bucket.slices)], self.key_bits
+            [range_of(part.open(self.pool), bucket.lo, bucket.hi, self.values) for part in reversed(bucket.slices)],
+            self.key_bits,
         )
 
     def scan_pending(self) -> Iterator[tuple[int, Batch]]:

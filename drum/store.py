@@ -74,7 +74,8 @@ def look_up(
             at, there = match(open_keys[first:last], batch["key"])
             hit[at + first] = True
             for name in values:
-                stored[name][places[at + first]] = batch[name][there]
+                if name in batch.columns:
+                    stored[name][places[at + first]] = batch[name][there]
         found[places[hit]] = True
         open_keys, places = open_keys[~hit], places[~hit]
     return found, stored
@@ -114,10 +115,13 @@ def to_rewrite(sizes: Sequence[int]) -> int:
         taken = count
 
 
-def range_of(section: Section, lo: int, hi: int, once: bool = False) -> Iterator[Batch]:
-    """The rows of a sorted section with lo <= key <= hi, by block."""
+def range_of(section: Section, lo: int, hi: int, values: Schema, once: bool = False) -> Iterator[Batch]:
+    """The rows of a sorted section with lo <= key <= hi, by block; zero in values it was written without."""
     for block in section.blocks_between(lo, hi).tolist():
         batch = section.read(block, once=once)
+        if len(batch.columns) <= len(values):
+            lacking = {name: kind for name, kind in values.items() if name not in batch.columns}
+            batch = batch.with_(**zeros(lacking, batch.rows).columns).select(schema_of(values))
         if int(section.blocks["label_lo"][block]) < lo or int(section.blocks["label_hi"][block]) > hi:
             start = int(np.searchsorted(batch["key"], np.uint64(lo), side="left"))
             stop = int(np.searchsorted(batch["key"], np.uint64(hi), side="right"))

@@ -4,6 +4,7 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
 
   links     rows.LINK            discoveries in scope, in arrival order; labels key >> 56 when over 65,536 rows
   pairs     rows.PAIR            links between two different sites, in arrival order; same labels
+  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
   outcomes  rows.OUTCOME         one row per unit of the archive, robots.txt included (segment NO_SEGMENT, class NONE)
   retries   rows.LINK + due f8   URLs to ask for again; attempt is already counted up
   facts     rows.FACT            what was learnt about hosts; `robots` UNKNOWN says nothing about robots.txt
@@ -73,7 +74,7 @@ class Yield:
 
     outcome: tuple[Any, ...]
     links: list[tuple[Any, ...]] = field(default_factory=list)
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    pairs: list[tuple[int, int, int]] = field(default_factory=list)
     retry: tuple[Any, ...] | None = None
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)

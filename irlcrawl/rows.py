@@ -26,8 +26,12 @@ LINK = {
 }
 """A URL waiting somewhere. Harvest sections `links` and, with `due` (f8, unix seconds) added, `retries`."""
 
-PAIR = {"key": "u8", "site": "u8"}
-"""A link between two different sites: key = pair_key(from, to), site = the key of the site linked to."""
+PAIR = {"key": "u8", "site": "u8", "from": "u8"}
+"""A link between two different sites: key = pair_key(from, to), site = the key of the site linked to, from = of the
+other."""
+
+YIELD = {"key": "u8", "novel": "u1"}
+"""What a fetch brought its site: key = the site's; novel 1: a successful page with content not met before."""
 
 OUTCOME = {
     "segment": "u4",  # the ready segment leased from; NO_SEGMENT for a fetch no URL stands behind (robots.txt)

@@ -32,8 +32,8 @@ from irlcrawl.job import JobDir
 from tools.simweb.web import Web
 
 START = 1_000_000_000.0
-TICK_S = 1.0
-TURN_S, TURN_STARVING_S = 10.0, 2.0
+TICK_S = 4.0
+TURN_S, TURN_STARVING_S = 30.0, 4.0
 DISK_BYTES_PER_S = 200e6
 SEEDS = 100
 WARM_UP = 100_000
@@ -117,7 +117,7 @@ class Crawl:
         self.state = State.open(job, config, self.clock, self.files)
         policy.attach(self.state, web)
         self.config = config
-        self.harvester = Harvester(web, self.state, policy.admit)
+        self.harvester = Harvester(web, self.state, policy.admit, policy.wary)
         self.hosts = Hosts(web, config, self.clock, self.state.runs)
         self.run_ = Run(policy.name, web.params.seed, Spent())
         self._leased: list[Leased] = []
@@ -222,7 +222,8 @@ class Crawl:
             cpu = time.process_time() - self._began
             print(f"{point.seconds:8.0f} s {point.fetches:9d} fetched {point.enemy / max(1, point.fetches):5.1%} enemy "
                   f"queued {point.queued} deferred {point.deferred} runs {point.runs} calendar {point.calendar} "
-                  f"hosts {len(self.hosts.hosts)} current {state.sites.current} turn {self._turn_s:.2f} s; "
+                  f"hosts {len(self.hosts.hosts)} sites {state.sites.sites} at {state.sites.current}:{state.sites.slot} "
+                  f"turn {self._turn_s:.2f} s; "
                   f"{point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
 
     def _queued_bytes(self) -> float:

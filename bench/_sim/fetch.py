@@ -17,14 +17,15 @@ from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.frontier.state import State
 from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, RETRY, RecentKeys, harvest_name
-from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, Class, Reason, Source
-from tools.simweb.answers import location
+from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
+from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
 from tools.simweb.truth import Truth, site_of
 from tools.simweb.web import Web
 
 STREAM = 1
 CACHE_BITS = 22  # recent keys of all workers together
+PAIR_BITS = 16
 RETRIES_MAX = 3
 
 
@@ -58,13 +59,15 @@ class Spent:
 class Harvester:
     """All workers of a simulated crawl, as one stream."""
 
-    def __init__(self, web: Web, state: State, admit: NDArray[np.bool_] | None = None) -> None:
-        """`admit`: the truths whose pages are let in at all (for an oracle); None: all."""
+    def __init__(self, web: Web, state: State, admit: NDArray[np.bool_] | None, wary: bool) -> None:
+        """`admit`: the truths whose pages are let in at all (for an oracle); None: all. wary: a page whose content is
+        known supports nobody, and its links go last."""
         self._web = web
         self._state = state
         self._admit = admit
         self._links = RecentKeys(CACHE_BITS)
-        self._pairs = RecentKeys(CACHE_BITS)
+        self._contents = RecentKeys(CACHE_BITS)
+        self._wary = wary
         self._number = 0
 
     def seeds(self, pages: U8s) -> str:
@@ -82,6 +85,10 @@ class Harvester:
             "outcomes": self._outcomes(leased, again),
             "retries": self._retries(leased, pages, again),
         }
+        novel = self._novel(leased, pages, when)
+        done = ~again & (leased.status != 0)
+        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": novel.astype(np.uint8)}
+        sections["yields"] = Batch(yields).filter(done)
         ok = np.flatnonzero(leased.status == 200)
         links = web.links(pages[ok], when)
         source = ok[links.sources()]
@@ -94,18 +101,26 @@ class Harvester:
             depth = np.concatenate([depth, leased.depth[moved]])
             kind = np.concatenate([kind, np.full(len(to), Source.REDIRECT, np.uint8)])
         found = len(targets)
-        sections["pairs"] = self._pair_rows(site_of(pages)[source], site_of(targets))
+        supports = novel[source] | (kind == Source.REDIRECT) if self._wary else np.ones(len(source), np.bool_)
+        sections["pairs"] = self._pair_rows(site_of(pages)[source[supports]], site_of(targets[supports]))
         fresh = self._links.fresh(web.keys(targets))
-        targets, depth, kind = targets[fresh], depth[fresh], kind[fresh]
         if self._admit is not None:
-            let = self._admit[web.truth(targets, when)]
-            targets, depth, kind = targets[let], depth[let], kind[let]
-        sections["links"] = self._rows(targets, depth.astype(np.uint16), kind)
+            fresh[fresh] = self._admit[web.truth(targets[fresh], when)]
+        rows = self._rows(targets[fresh], depth[fresh].astype(np.uint16), kind[fresh])
+        last = np.where(supports[fresh], rows["priority"], np.uint8(255))
+        sections["links"] = rows.with_(priority=last)
         name = self._write(sections, found)
         truth = web.truth(pages, when)
         good = (truth == Truth.GOOD) & (leased.status == 200)
         worth = float(web.importance(pages[good], when).sum())
         return name, Spent(int(asked.sum()), int((asked & (truth != Truth.GOOD)).sum()), int(good.sum()), worth)
+
+    def _novel(self, leased: Leased, pages: U8s, when: float) -> NDArray[np.bool_]:
+        """Successful pages whose content is not known from before."""
+        ok = leased.status == 200
+        novel = np.zeros(len(pages), np.bool_)
+        novel[ok] = self._contents.fresh(content(self._web, pages[ok], when))
+        return novel
 
     def _outcomes(self, leased: Leased, again: NDArray[np.bool_]) -> Batch:
         status, rows = leased.status, len(leased.key)
@@ -143,15 +158,16 @@ class Harvester:
         out = origin != target
         origin, target = origin[out], target[out]
         key = mix(self._web.salt("pair"), origin, target)
-        fresh = self._pairs.fresh(key)
-        return Batch({"key": key[fresh], "site": self._web.site_keys(target[fresh])})
+        fresh = RecentKeys(PAIR_BITS).fresh(key)  # once a harvest: what did not count now may count later
+        keys = self._web.site_keys
+        return Batch({"key": key[fresh], "site": keys(target[fresh]), "from": keys(origin[fresh])})
 
     def _write(self, sections: dict[str, Batch], links: int) -> str:
         """A harvest file; sections that are not given are empty."""
         name = harvest_name(STREAM, self._number)
         meta = {"stream": STREAM, "number": self._number, "warc": [0, 0], "counters": {"links": links}}
         self._number += 1
-        schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT,
+        schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "yields": YIELD, "facts": FACT,
                    "scope": SCOPE_ENTRY}  # fmt: skip
         with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:
             for section, schema in schemas.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from budgets.worth import Worth
 from irlcrawl.config import Config
 from irlcrawl.frontier.state import State
 from tools.simweb.truth import Truth
@@ -23,6 +24,7 @@ class Policy:
     configure: Callable[[Config], None]
     attach: Callable[[State, Web], None] = lambda state, web: None
     admit: NDArray[np.bool_] | None = None
+    wary: bool = False
 
 
 def _breadth_first(config: Config) -> None:
@@ -44,6 +46,21 @@ def _paper(config: Config) -> None:
     config.budgets.curve = "linear"
 
 
+def _ours(config: Config) -> None:
+    import os
+    e = dict(x.split('=') for x in os.environ.get('OURS', '').split(',') if x)
+    config.budgets.base = int(e.get('base', 10))
+    config.budgets.curve = e.get('curve', 'log')
+    config.budgets.top_budget = int(e.get('top', 10000))
+    config.budgets.top_sites = int(e.get('sites', 10000))
+
+
+def _our_worth(state: State, web: Web) -> None:
+    import os
+    e = dict(x.split('=') for x in os.environ.get('OURS', '').split(',') if x)
+    state.sites.worth = Worth(weight=float(e.get('weight', 3)), power=float(e.get('power', 1)), unsupported=int(e.get('unsup', 1)), seed_floor=10, hops=int(e.get('hops',2)))
+
+
 def policies() -> dict[str, Policy]:
     good = np.zeros(len(Truth), np.bool_)
     good[Truth.GOOD] = True
@@ -52,6 +69,6 @@ def policies() -> dict[str, Policy]:
         "cap-host": Policy("cap-host", _cap_host),
         "cap-site": Policy("cap-site", _cap_site),
         "paper": Policy("paper", _paper),
-        "ours": Policy("ours", lambda config: None),
-        "oracle": Policy("oracle", lambda config: None, admit=good),
+        "ours": Policy("ours", _ours, _our_worth, wary=True),
+        "oracle": Policy("oracle", _ours, admit=good),
     }

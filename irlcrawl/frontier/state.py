@@ -66,6 +66,7 @@ def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: i
         ram_bytes=ram_bytes,
         site_pages_max=config.limits.pages_per_site,
         site_limits=Overrides(config.site).pages_max_by_site(),
+        ordered=True,
     )
 
 

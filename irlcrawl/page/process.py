@@ -171,4 +171,4 @@ def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, So
         if site != own_site:
             others.add(site)
         rows.append((url_key(url, seed), site, host, depth, hop, source, priorities[source], 0, url))
-    found.pairs += [(pair_key(own_site, site), site) for site in sorted(others)]
+    found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

@@ -14,7 +14,12 @@ def slot(site: int, fill: int, budget: int) -> int:
     """The part of its queue for a site's URL number `fill` there."""
     if budget == 2**30:  # no budgets
         return ((site ^ (fill + 1) * GOLDEN) * GOLDEN) % 2**64 >> 54
-    return min(int((site >> 40) / 2**24 * SLOTS // budget) + fill * SLOTS // budget, SLOTS - 1)
+    return min(exact_slot(site, fill, budget), SLOTS - 1)
+
+
+def exact_slot(site: int, fill: int, budget: int) -> int:
+    """The same, past the queue's end for the last ones of a site that begins late."""
+    return int((site >> 40) / 2**24 * SLOTS // budget) + fill * SLOTS // budget
 
 
 @dataclass
@@ -24,6 +29,9 @@ class Record:
     count: int = 0
     deferred: int = 0
     placed: int = 0
+    asked: int = 0
+    novel: int = 0
+    seeds: int = 0
 
 
 @dataclass
@@ -56,6 +64,7 @@ class Model:
     discovered: int = 0
     rereads: int = 0
     label: int = 0  # of the URL placed last
+    slot: int = SLOTS - 1  # of queue `current`, the last part drained
 
     def __post_init__(self) -> None:
         self.buckets = [Bucket(0, self.span, self.span)]
@@ -101,9 +110,7 @@ class Model:
     def place(self, record: Record, site: int, url: int) -> bool:
         """The next place of the site, unless it is past current + j."""
         budget = self.budget(record.in_degree)
-        tail, count = record.tail, record.count
-        if tail <= self.current:
-            tail, count = self.current + 1, 0
+        tail, count = self.next_place(record, site, budget)
         if count >= budget:
             tail, count = tail + 1, 0
         if tail > self.current + self.bucket(site).j:
@@ -114,28 +121,40 @@ class Model:
         self.queues.setdefault(self.label, []).append((site, url))
         return True
 
-    def free(self, record: Record, j: int) -> int:
-        """How many places a site has, counted one by one."""
+    def next_place(self, record: Record, site: int, budget: int) -> tuple[int, int]:
+        """(queue, URLs of the site there): what was drained is over, and so are the parts of this queue that were."""
+        if record.tail > self.current:
+            return record.tail, record.count
+        count = record.count if record.tail == self.current else 0
+        while count < budget and (budget == 2**30 or exact_slot(site, count, budget) <= self.slot):
+            count = budget if budget == 2**30 else count + 1
+        return self.current, max(count, record.count if record.tail == self.current else 0)
+
+    def free(self, site: int, record: Record, j: int) -> int:
+        """How many places a site has, queue by queue."""
         budget = self.budget(record.in_degree)
-        held = {record.tail: record.count} if record.tail > self.current else {}
-        first = max(record.tail, self.current + 1)
-        return sum(max(0, budget - held.get(queue, 0)) for queue in range(first, self.current + j + 1))
+        first, count = self.next_place(record, site, budget)
+        return sum(max(0, budget - (count if queue == first else 0)) for queue in range(first, self.current + j + 1))
 
     def rotate(self, rows_wanted: int) -> list[tuple[int, int]]:
-        """Drain labels until there are rows_wanted URLs, or none is left anywhere. A queue is closed when its draining
-        begins, and a cycle ends when nothing up to its last queue is left."""
+        """Drain labels until there are rows_wanted URLs, or none is left anywhere. A cycle ends when nothing up to its
+        last queue is left."""
         out: list[tuple[int, int]] = []
         while len(out) < rows_wanted and (self.qf or self.queues):
             stop = min(bucket.cycle_end for bucket in self.buckets) if self.qf else max(self.queues) // SLOTS
             while len(out) < rows_wanted and self.queues and min(self.queues) // SLOTS <= stop:
                 label = min(self.queues)
-                self.current = max(self.current, label // SLOTS)
+                self.advance(label)
                 out += self.queues.pop(label)
             if len(out) < rows_wanted:
-                self.current = max(self.current, stop)
+                self.advance(stop * SLOTS + SLOTS - 1)
                 if self.qf:
                     self.end_cycles()
         return out
+
+    def advance(self, label: int) -> None:
+        if label > self.current * SLOTS + self.slot:
+            self.current, self.slot = divmod(label, SLOTS)
 
     def end_cycles(self) -> None:
         again = [row for row in self.qf if self.bucket(row[0]).cycle_end == self.current]
@@ -148,9 +167,10 @@ class Model:
         ending = [bucket for bucket in self.buckets if bucket.cycle_end == self.current]
         self.qf = [row for row in self.qf if row not in again]
         for bucket in ending:
-            mine = [r for site, r in self.records.items() if r.deferred and self.bucket(site) is bucket]
+            mine = [(site, r) for site, r in self.records.items() if r.deferred and self.bucket(site) is bucket]
             bucket.j *= 2
-            while sum(min(r.deferred, self.free(r, bucket.j)) for r in mine) * 2 < sum(r.deferred for r in mine):
+            total = sum(r.deferred for _, r in mine)
+            while sum(min(r.deferred, self.free(site, r, bucket.j)) for site, r in mine) * 2 < total:
                 bucket.j *= 2
             bucket.cycle_end = self.current + bucket.j
         for site, url in again:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from beast_model import Model, Record
 
-from budgets import BudgetParams, Histogram, Sites
+from budgets import RECORD, BudgetParams, Histogram, Sites
 from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 
 SITE_STEP = 0x9E3779B97F4A7C15
@@ -149,7 +149,7 @@ def record_of(sites: Sites, key: int) -> Record:
     found = sites.site(key)
     if found is None:
         return Record()
-    return Record(found.in_degree, found.tail, found.count, found.deferred, found.placed)
+    return Record(*(getattr(found, name) for name in RECORD))
 
 
 def model_of(crawl: Crawl) -> Model:

@@ -7,7 +7,20 @@ from beast_model import Model, Record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgets.beast import DEFER, EXCLUDE, IN_DEGREE, PLACE, RECORD, REREAD, SLOTS, Placement, Quotas, Widening, drain_to
+from budgets.beast import (
+    DEFER,
+    EXCLUDE,
+    IN_DEGREE,
+    PLACE,
+    RECORD,
+    REREAD,
+    SLOTS,
+    Placement,
+    Position,
+    Quotas,
+    Widening,
+    drain_to,
+)
 from budgets.star import BudgetParams, Ints, Star
 from drum import Batch, Bucket
 
@@ -45,7 +58,8 @@ def merges(draw: st.DrawFn) -> tuple[dict[int, Record], dict[int, tuple[int, int
 
 
 def run(
-    stored: dict[int, Record], items: dict[int, tuple[int, int, int]], current: int, j: int, base: int, quotas: Quotas
+    stored: dict[int, Record], items: dict[int, tuple[int, int, int]], current: int, j: int, base: int, quotas: Quotas,
+    slot: int = SLOTS - 1,
 ) -> tuple[Placement, dict[int, Record], dict[tuple[int, int, int], int]]:
     """One kernel call. Returns the records after it, and where each row (site, op, position in that op) went."""
     sites = sorted(items)
@@ -53,7 +67,7 @@ def run(
     starts = np.cumsum([0, *(sum(items[site]) for site in sites)])
     batch = Batch({"key": np.array([r[0] for r in rows], "u8"), "op": np.array([r[1] for r in rows], "u1")})
     values = Batch({c: np.array([getattr(stored.get(s, Record()), c) for s in sites], t) for c, t in RECORD.items()})
-    kernel = Placement(star(base), current, quotas)
+    kernel = Placement(star(base), Position(current, slot), quotas)
     kernel.begin(Bucket(extra={"j": j, "cycle_end": current + 1}))
     result = kernel(np.array([s in stored for s in sites], bool), values, batch, starts)
     after = dict(stored)
@@ -65,10 +79,10 @@ def run(
     return kernel, after, {row: queue[n] for n, row in enumerate(rows) if row[1] != IN_DEGREE}
 
 
-@given(merges(), st.integers(0, 12))
+@given(merges(), st.integers(0, 12), st.sampled_from([0, 1, 300, 512, 1000, SLOTS - 1]))
 @settings(max_examples=300)
 def test_kernel_places_as_the_model_does(
-    merge: tuple[dict[int, Record], dict[int, tuple[int, int, int]], int, int, int], quota: int
+    merge: tuple[dict[int, Record], dict[int, tuple[int, int, int]], int, int, int], quota: int, slot: int
 ) -> None:
     stored, items, current, j, base = merge
     for record in stored.values():  # a state that placing can lead to
@@ -79,11 +93,11 @@ def test_kernel_places_as_the_model_does(
     held = {site: record.deferred for site, record in stored.items()}
     items = {site: (links, min(again, held.get(site, 0)), new) for site, (links, again, new) in items.items()}
     items = {site: n for site, n in items.items() if sum(n)}
-    model = Model(lambda degree: base + degree, lambda site: quota, span=j, current=current)
+    model = Model(lambda degree: base + degree, lambda site: quota, span=j, current=current, slot=slot)
     model.records = {site: Record(**vars(record)) for site, record in stored.items()}
     before = {site: Record(**vars(record)) for site, record in stored.items()}
 
-    kernel, after, went = run(before, items, current, j, base, Quotas(quota))
+    kernel, after, went = run(before, items, current, j, base, Quotas(quota), slot)
 
     expected: dict[tuple[int, int, int], int] = {}
     for site, (links, again, new) in items.items():
@@ -112,30 +126,34 @@ def test_kernel_places_as_the_model_does(
     assert kernel.lookups == kernel.rereads + sum(new for _, _, new in items.values())
 
 
-@given(st.lists(records, max_size=8), st.integers(0, 10), st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
+@given(
+    st.lists(records, max_size=8), st.integers(0, 10), st.integers(1, 6), st.integers(1, 4), st.integers(1, 4),
+    st.sampled_from([0, 1, 300, 512, 1000, SLOTS - 1]),
+)
 def test_widening_is_the_least_doubling_that_places_half(
-    found: list[Record], current: int, j: int, base: int, pieces: int
+    found: list[Record], current: int, j: int, base: int, pieces: int, slot: int
 ) -> None:
+    keys = [(site * 0x9E3779B97F4A7C15) % 2**64 for site in range(len(found))]
     for record in found:
         record.tail = min(record.tail, current + j)
-    model = Model(lambda degree: base + degree, current=current)
-    widening = Widening(current, j)
+    model = Model(lambda degree: base + degree, current=current, slot=slot)
+    widening = Widening(Position(current, slot), j)
     for part in range(pieces):
         mine = found[part::pieces]
         names = ("tail", "count", "in_degree", "deferred")
         tail, count, degree, deferred = (np.array([getattr(r, c) for r in mine], np.int64) for c in names)
-        widening.add(tail, count, base + degree, deferred)
+        widening.add(np.array(keys[part::pieces], np.uint64), tail, count, base + degree, deferred)
     total = sum(r.deferred for r in found)
     span = 2 * j
-    while 2 * sum(min(r.deferred, model.free(r, span)) for r in found) < total:
+    while 2 * sum(min(r.deferred, model.free(site, r, span)) for site, r in zip(keys, found, strict=True)) < total:
         span *= 2
     assert widening.span() == span
     assert widening.deferred == total
 
 
 def test_widening_copes_with_a_site_of_a_billion_urls() -> None:
-    widening = Widening(0, 2)
-    widening.add(np.array([0]), np.array([0]), np.array([10]), np.array([10**9]))
+    widening = Widening(Position(0, SLOTS - 1), 2)
+    widening.add(np.array([0], np.uint64), np.array([0]), np.array([0]), np.array([10]), np.array([10**9]))
     assert 10 * widening.span() >= 5 * 10**8 > 10 * widening.span() // 2
 
 
