@@ -17,18 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from bench._sim.crawl import Crawl, Run
-from bench._sim.policies import policies
+from bench._sim.policies import policies, variants
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 
-FETCHES, RATE = 500_000, 1_000.0
+FETCHES, RATE = 500_000, 100.0
 
 
 def measure(policy: str, params: Params, fetches: int, rate: float, where: str | None, progress: bool) -> Run:
     """One policy on one web."""
     path = tempfile.mkdtemp(prefix="budgets-", dir=where)
+    chosen = {**policies(), **variants()}[policy]
     try:
-        return Crawl(Path(path) / "job", Web(params), policies()[policy], fetches, rate, progress).run()
+        return Crawl(Path(path) / "job", Web(params), chosen, fetches, rate, progress).run()
     finally:
         shutil.rmtree(path)
 
@@ -60,7 +61,7 @@ def line(run: Run, oracle: Run | None) -> dict[str, Any]:
 def main(argv: list[str]) -> int:
     names = list(policies())
     parser = argparse.ArgumentParser(prog="python -m bench budgets", description=__doc__)
-    parser.add_argument("--policies", default=",".join(names), help=f"of {', '.join(names)}; the default is all")
+    parser.add_argument("--policies", default=",".join(names), help=f"of {', '.join([*names, *variants()])}")
     parser.add_argument("--fetches", type=int, default=FETCHES, help="of each policy")
     parser.add_argument("--rate", type=float, default=RATE, help="fetches a second that the workers can do")
     parser.add_argument("--seeds", default="1", help="of webs, as 1,2,3 or 1-10")
@@ -71,8 +72,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     chosen = options.policies.split(",")
-    if unknown := set(chosen) - set(names):
-        parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    if unknown := set(chosen) - {*names, *variants()}:
+        parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join([*names, *variants()])}")
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), int(last) + 1) if last else [int(seed) for seed in options.seeds.split(",")]
     runs: list[Run] = []

@@ -3,9 +3,9 @@
 URLs over budget are never discarded, they are delayed. Queues are numbered 1, 2, 3, … for the whole crawl; rotation
 drains them in order, part by part, and `current` is the one it is in. A site has at most `budget` URLs in a queue: its
 next ones fill queue `tail` (which holds `count` of them), then the one after, up to queue current + j; what finds no
-place goes to QF, which is read again when the cycle ends. A queue number is a column of a row, not a file, so a million queues
-cost what one does. Here are the rules as pure functions of arrays and the kernel that applies them in a merge; what
-is kept where is in sites.py.
+place goes to QF, which is read again when the cycle ends. A queue number is a column of a row, not a file, so a
+million queues cost what one does. Here are the rules as pure functions of arrays and the kernel that applies them in a
+merge; what is kept where is in sites.py.
 
 Of the public code (JIRLbot) nothing is copied: there a budget is never used up, and QF is never read again.
 """
@@ -205,7 +205,8 @@ class Placement:
 
     def __init__(
         self, star: Star, position: Position, quotas: Quotas,
-        records: Callable[[Bucket], Iterator[Batch]] | None = None, worth: Worth = IN_DEGREE_ALONE, columns: Sequence[str] = (),
+        records: Callable[[Bucket], Iterator[Batch]] | None = None, worth: Worth = IN_DEGREE_ALONE,
+        columns: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._star = star
         self._worth = worth

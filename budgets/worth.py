@@ -23,12 +23,13 @@ class Worth:
     """How budgets follow from a Star and what is known of the site. The defaults leave them to in-degree alone.
 
     weight: of the prior, in fetches; 0: yield is not looked at. unsupported: the budget of a site without in-degree, 0:
-    the base. seed_floor: the least budget of a site with a seed; floors: of single sites, by key.
+    the curve's; with one other site that links to it, it has the base whatever the curve says. hops: 2: only links from
+    sites that are supported themselves count. seed_floor: the least budget of a site with a seed; floors: of single
+    sites, by key.
     """
 
     prior: float = 0.8
     weight: float = 0.0
-    power: float = 1.0
     unsupported: int = 0
     seed_floor: int = 0
     hops: int = 1
@@ -41,8 +42,8 @@ class Worth:
             budget = np.where(known["in_degree"] <= 1, np.minimum(star.params.base, budget), budget)
             budget = np.where(known["in_degree"] == 0, np.minimum(self.unsupported, budget), budget)
         if self.weight:
-            share = self._yield(known)
-            budget = np.maximum((budget * np.minimum(share, 1.0) ** self.power).astype(np.int64), 1)
+            share = np.minimum(self._yield(known), 1.0)
+            budget = np.maximum((budget * share * share).astype(np.int64), 1)  # half the yield, a quarter of the budget
         if self.seed_floor:
             budget = np.where(known["seeds"] > 0, np.maximum(budget, self.seed_floor), budget)
         if self.floors:
@@ -60,11 +61,13 @@ class Worth:
 
     def _yield(self, known: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
         """The estimate over the prior: 1 for a site without a fetch."""
+        if not self.weight:
+            return np.ones(len(known["asked"]))
         share: npt.NDArray[np.float64] = (known["novel"] / self.prior + self.weight) / (known["asked"] + self.weight)
         return share
 
 
-YIELD_MIN = 0.5
+YIELD_MIN = 0.6
 """A site with less of the prior's yield supports nobody."""
 
 IN_DEGREE_ALONE = Worth()

@@ -119,9 +119,10 @@ def range_of(section: Section, lo: int, hi: int, values: Schema, once: bool = Fa
     """The rows of a sorted section with lo <= key <= hi, by block; zero in values it was written without."""
     for block in section.blocks_between(lo, hi).tolist():
         batch = section.read(block, once=once)
-        if len(batch.columns) <= len(values):
-            lacking = {name: kind for name, kind in values.items() if name not in batch.columns}
-            batch = batch.with_(**zeros(lacking, batch.rows).columns).select(schema_of(values))
+        lacking = {name: kind for name, kind in values.items() if name not in batch.columns}
+        if lacking:
+            filled = batch.with_(**zeros(lacking, batch.rows).columns)
+            batch = filled.select([*(name for name in batch.columns if name not in values), *values])
         if int(section.blocks["label_lo"][block]) < lo or int(section.blocks["label_hi"][block]) > hi:
             start = int(np.searchsorted(batch["key"], np.uint64(lo), side="left"))
             stop = int(np.searchsorted(batch["key"], np.uint64(hi), side="right"))

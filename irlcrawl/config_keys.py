@@ -138,6 +138,15 @@ class Page:
 @dataclass
 class Budgets:
     base: int = key(10, "URLs of a site per queue without reputation (B0).", low=1, fixed=True)
+    unsupported: int = key(0, "... of a site to which no site with reputation links; 0: the base.", low=0)
+    yield_weight: float = key(
+        0.0, "Fetches of a site after which what they brought halves its budget if it was nothing; 0: never.", low=0
+    )
+    duplicates_last: bool = key(
+        False, "Links of a page whose content (digits apart) was met before go last, and support no other site."
+    )
+    hops: int = key(1, "2: only sites with reputation, and of seeds, raise that of others; 1: all do.", low=1, high=2)
+    seed_floor: int = key(10, "Least URLs per queue of a site that has a seed.", low=1)
     top_sites: int = key(10_000, "Sites with the highest in-degree, which get more.", low=1)
     top_budget: int = key(10_000, "The budget of the first of them.", low=1)
     curve: str = key(
@@ -178,6 +187,7 @@ class Site:
     gap_host_seconds: float | None = key(None, "Instead of politeness.gap_host_seconds.", low=0)
     pages_max: int | None = key(None, "Instead of limits.pages_per_site.", low=0)
     depth_max: int | None = key(None, "Instead of scope.depth_max.", low=0)
+    budget_min: int | None = key(None, "Least URLs per queue of this registrable domain: you vouch for it.", low=1)
     block: bool = key(False, "Request nothing more from it.")
 
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import struct
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,7 @@ from numpy.typing import NDArray
 
 from drum import Batch, Damaged, Files, Ragged, SegmentWriter, UnknownVersion
 from irlcrawl.clock import Clock
-from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason
+from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
 
 Pointer = tuple[int, int, int]
 """(log, offset, length) of a text in a robots log."""
@@ -48,6 +49,11 @@ LABEL_ROWS = 65_536
 LABEL_SHIFT = np.uint64(56)
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
+PAIR_BITS = 14
+PRIORITY_LAST = 255
+PRIORITY_AT = list(LINK).index("priority")
+CONTENTS_MAX = 100_000
+"""Pages whose content a worker remembers, some 15 MB."""
 
 _RECORD = struct.Struct("<IQ")
 RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 2
@@ -78,6 +84,8 @@ class Yield:
     retry: tuple[Any, ...] | None = None
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
+    site: int = 0  # of a URL that is done: whose yield it is; 0 for others
+    content: int = 0  # fingerprint of a successful page; 0: none
     out_of_scope: int = 0
     unparsed: bool = False  # the page broke its parser
 
@@ -296,21 +304,27 @@ class HarvestBuilder:
     to `position` before the file appears.
     """
 
-    def __init__(self, files: Files, state_dir: str, stream: int, clock: Clock, first_number: int = 0) -> None:
+    def __init__(
+        self, files: Files, state_dir: str, stream: int, clock: Clock, first_number: int = 0,
+        duplicates_last: bool = False,
+    ) -> None:  # fmt: skip
+        """duplicates_last: links of a page whose content is known go last, and it supports no other site."""
+        self._duplicates_last = duplicates_last
         self._files = files
         self._state_dir = state_dir
         self._clock = clock
         self._stream = stream
         self._number = first_number
         self._recent_links = RecentKeys()
-        self._recent_pairs = RecentKeys()
+        self._contents: OrderedDict[int, None] = OrderedDict()  # fingerprints of pages, the oldest first
         self.rules_log = RulesLog(files, state_dir, stream)
         self._clear()
 
     def _clear(self) -> None:
         self._links, self._pairs = Rows(LINK), Rows(PAIR)
         self._outcomes, self._retries = Rows(OUTCOME), Rows(RETRY)
-        self._facts, self._scope = Rows(FACT), Rows(SCOPE_ENTRY)
+        self._facts, self._scope, self._yields = Rows(FACT), Rows(SCOPE_ENTRY), Rows(YIELD)
+        self._recent_pairs = RecentKeys(PAIR_BITS)  # of one harvest: what does not count now may count later
         self._line_bytes = 0
         self._since: float | None = None
         self.counters = Counters()
@@ -341,6 +355,12 @@ class HarvestBuilder:
         self.counters.unparsed += found.unparsed
         self._outcomes.fresh.append(found.outcome)
         self._line_bytes += len(line)
+        if found.site:
+            novel = self._novel(found.content)
+            self._yields.fresh.append((found.site, novel))
+            if self._duplicates_last and found.content and not novel:
+                found.pairs = []
+                found.links = [(*link[:PRIORITY_AT], PRIORITY_LAST, *link[PRIORITY_AT + 1 :]) for link in found.links]
         self._links.fresh += found.links
         self._pairs.fresh += found.pairs
         if found.retry is not None:
@@ -350,6 +370,15 @@ class HarvestBuilder:
         if len(self._links.fresh) >= CHUNK_ROWS or len(self._outcomes.fresh) >= CHUNK_ROWS:
             self._pack()
         return pointer
+
+    def _novel(self, content: int) -> bool:
+        """Whether a page's content is none of the last CONTENTS_MAX others'."""
+        known = content in self._contents
+        self._contents[content] = None
+        self._contents.move_to_end(content)
+        if len(self._contents) > CONTENTS_MAX:
+            self._contents.popitem(last=False)
+        return content != 0 and not known
 
     def _add_fact(self, fact: Fact) -> Pointer | None:
         pointer = self.rules_log.append(fact.rules) if fact.rules else None
@@ -361,7 +390,7 @@ class HarvestBuilder:
     def _pack(self) -> None:
         self.counters.duplicates += self._links.pack(self._recent_links)
         self._pairs.pack(self._recent_pairs)
-        for rows in (self._outcomes, self._retries, self._facts, self._scope):
+        for rows in (self._outcomes, self._retries, self._facts, self._scope, self._yields):
             rows.pack()
         self._line_bytes = 0
 
@@ -379,7 +408,7 @@ class HarvestBuilder:
         }
         sections = {
             "links": self._links, "pairs": self._pairs, "outcomes": self._outcomes, "retries": self._retries,
-            "facts": self._facts, "scope": self._scope,
+            "facts": self._facts, "scope": self._scope, "yields": self._yields,
         }  # fmt: skip
         harvest = Harvest(
             self._files, self._state_dir, harvest_name(self._stream, self._number), self._number, self.counters.pages,
@@ -416,5 +445,6 @@ class Harvest:
         self.rules_log.sync()
         with SegmentWriter(self.files, os.path.join(self.state_dir, self.file)) as writer:
             for name, rows in self.sections.items():
-                rows.write(writer, name, self.meta if name == "outcomes" else None, labels=name in ("links", "pairs"))
+                meta = self.meta if name == "outcomes" else None
+                rows.write(writer, name, meta, labels=name in ("links", "pairs", "yields"))
         return writer.bytes

@@ -117,7 +117,7 @@ class Crawl:
         self.state = State.open(job, config, self.clock, self.files)
         policy.attach(self.state, web)
         self.config = config
-        self.harvester = Harvester(web, self.state, policy.admit, policy.wary)
+        self.harvester = Harvester(web, self.state, policy.admit)
         self.hosts = Hosts(web, config, self.clock, self.state.runs)
         self.run_ = Run(policy.name, web.params.seed, Spent())
         self._leased: list[Leased] = []
@@ -222,8 +222,8 @@ class Crawl:
             cpu = time.process_time() - self._began
             print(f"{point.seconds:8.0f} s {point.fetches:9d} fetched {point.enemy / max(1, point.fetches):5.1%} enemy "
                   f"queued {point.queued} deferred {point.deferred} runs {point.runs} calendar {point.calendar} "
-                  f"hosts {len(self.hosts.hosts)} sites {state.sites.sites} at {state.sites.current}:{state.sites.slot} "
-                  f"turn {self._turn_s:.2f} s; "
+                  f"hosts {len(self.hosts.hosts)} sites {state.sites.sites} "
+                  f"in queue {state.sites.current}:{state.sites.slot} turn {self._turn_s:.2f} s; "
                   f"{point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
 
     def _queued_bytes(self) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.frontier.state import State
-from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, RETRY, RecentKeys, harvest_name
+from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, PRIORITY_LAST, RETRY, RecentKeys, harvest_name
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
 from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
@@ -59,15 +59,13 @@ class Spent:
 class Harvester:
     """All workers of a simulated crawl, as one stream."""
 
-    def __init__(self, web: Web, state: State, admit: NDArray[np.bool_] | None, wary: bool) -> None:
-        """`admit`: the truths whose pages are let in at all (for an oracle); None: all. wary: a page whose content is
-        known supports nobody, and its links go last."""
+    def __init__(self, web: Web, state: State, admit: NDArray[np.bool_] | None = None) -> None:
+        """`admit`: the truths whose pages are let in at all (for an oracle); None: all."""
         self._web = web
         self._state = state
         self._admit = admit
         self._links = RecentKeys(CACHE_BITS)
         self._contents = RecentKeys(CACHE_BITS)
-        self._wary = wary
         self._number = 0
 
     def seeds(self, pages: U8s) -> str:
@@ -101,13 +99,14 @@ class Harvester:
             depth = np.concatenate([depth, leased.depth[moved]])
             kind = np.concatenate([kind, np.full(len(to), Source.REDIRECT, np.uint8)])
         found = len(targets)
-        supports = novel[source] | (kind == Source.REDIRECT) if self._wary else np.ones(len(source), np.bool_)
+        wary = self._state.config.budgets.duplicates_last
+        supports = novel[source] | (kind == Source.REDIRECT) if wary else np.ones(len(source), np.bool_)
         sections["pairs"] = self._pair_rows(site_of(pages)[source[supports]], site_of(targets[supports]))
         fresh = self._links.fresh(web.keys(targets))
         if self._admit is not None:
             fresh[fresh] = self._admit[web.truth(targets[fresh], when)]
         rows = self._rows(targets[fresh], depth[fresh].astype(np.uint16), kind[fresh])
-        last = np.where(supports[fresh], rows["priority"], np.uint8(255))
+        last = np.where(supports[fresh], rows["priority"], np.uint8(PRIORITY_LAST))
         sections["links"] = rows.with_(priority=last)
         name = self._write(sections, found)
         truth = web.truth(pages, when)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgets.star import Star
 from budgets.worth import Worth
 from irlcrawl.config import Config
 from irlcrawl.frontier.state import State
@@ -24,7 +27,6 @@ class Policy:
     configure: Callable[[Config], None]
     attach: Callable[[State, Web], None] = lambda state, web: None
     admit: NDArray[np.bool_] | None = None
-    wary: bool = False
 
 
 def _breadth_first(config: Config) -> None:
@@ -47,28 +49,66 @@ def _paper(config: Config) -> None:
 
 
 def _ours(config: Config) -> None:
-    import os
-    e = dict(x.split('=') for x in os.environ.get('OURS', '').split(',') if x)
-    config.budgets.base = int(e.get('base', 10))
-    config.budgets.curve = e.get('curve', 'log')
-    config.budgets.top_budget = int(e.get('top', 10000))
-    config.budgets.top_sites = int(e.get('sites', 10000))
+    """What this crawler offers beyond the paper, turned on."""
+    budgets = config.budgets
+    budgets.base, budgets.unsupported, budgets.yield_weight, budgets.hops = 2, 1, 1.0, 2
+    budgets.duplicates_last = True
 
 
-def _our_worth(state: State, web: Web) -> None:
-    import os
-    e = dict(x.split('=') for x in os.environ.get('OURS', '').split(',') if x)
-    state.sites.worth = Worth(weight=float(e.get('weight', 3)), power=float(e.get('power', 1)), unsupported=int(e.get('unsup', 1)), seed_floor=10, hops=int(e.get('hops',2)))
+def _in_degree_alone(state: State, web: Web) -> None:
+    """Nothing beyond the paper."""
+    state.sites.worth = Worth()
+
+
+def _told(state: State, web: Web) -> None:
+    state.sites.worth = _Importance(web=web)
 
 
 def policies() -> dict[str, Policy]:
     good = np.zeros(len(Truth), np.bool_)
     good[Truth.GOOD] = True
     return {
-        "breadth-first": Policy("breadth-first", _breadth_first),
-        "cap-host": Policy("cap-host", _cap_host),
-        "cap-site": Policy("cap-site", _cap_site),
-        "paper": Policy("paper", _paper),
-        "ours": Policy("ours", _ours, _our_worth, wary=True),
-        "oracle": Policy("oracle", _ours, admit=good),
+        "breadth-first": Policy("breadth-first", _breadth_first, _in_degree_alone),
+        "cap-host": Policy("cap-host", _cap_host, _in_degree_alone),
+        "cap-site": Policy("cap-site", _cap_site, _in_degree_alone),
+        "paper": Policy("paper", _paper, _in_degree_alone),
+        "ours": Policy("ours", _ours),
+        "oracle": Policy("oracle", _ours, _told, admit=good),
     }
+
+
+def variants() -> dict[str, Policy]:
+    """`ours` with one thing changed: what each of its parts is worth."""
+    return {
+        name: Policy(name, partial(_changed, key=key, value=value))
+        for name, key, value in (
+            ("ours-linear", "curve", "linear"),
+            ("ours-rank", "curve", "rank"),
+            ("ours-no-yield", "yield_weight", 0.0),
+            ("ours-one-hop", "hops", 1),
+            ("ours-unsupported-base", "unsupported", 0),
+            ("ours-base-10", "base", 10),
+            ("ours-credulous", "duplicates_last", False),
+        )
+    }
+
+
+def _changed(config: Config, key: str, value: object) -> None:
+    _ours(config)
+    setattr(config.budgets, key, value)
+
+
+@dataclass(frozen=True)
+class _Importance(Worth):
+    """Budgets by what each site is truly worth, on the curve of in-degrees: the web's own number in the place of the
+    estimate."""
+
+    web: Web | None = None
+
+    def budgets(self, star: Star, sites: NDArray[np.uint64], known: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+        web = self.web
+        assert web is not None
+        worth = web.site_importance(web.keyed_sites(sites))
+        best = web.site_importance(np.zeros(1, np.int64))[0]
+        params = star.params
+        return params.base + (params.top_budget * worth / best).astype(np.int64)

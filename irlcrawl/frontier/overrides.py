@@ -40,6 +40,14 @@ class Overrides:
         site = self.of(name)
         return site is not None and site.block
 
+    def budget_min_by_site(self) -> dict[int, int]:
+        """Site key -> least budget, for the budgets."""
+        return {
+            name_key(name.encode()): site.budget_min
+            for name, site in self._sites.items()
+            if site.budget_min is not None
+        }
+
     def pages_max_by_site(self) -> dict[int, int]:
         """Site key -> quota, for the budgets (which know keys only)."""
         return {

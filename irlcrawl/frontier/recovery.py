@@ -48,7 +48,10 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
         return found
     warcs = str(state.job.warcs)
     found.bytes_cut = redo.recover(state.files, warcs, stream, position)
-    builder = HarvestBuilder(state.files, state.dir, stream, state.clock, first_number=number)
+    builder = HarvestBuilder(
+        state.files, state.dir, stream, state.clock, first_number=number,
+        duplicates_last=state.config.budgets.duplicates_last,
+    )  # fmt: skip
     context = Context(config, state.seed, state.scope)
     for unit, exchange, location in redo.units(state.files, warcs, stream, position):
         builder.add(process(unit, exchange, location, context))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgets import BudgetParams, Ledger, Sites
+from budgets import BudgetParams, Ledger, Sites, Worth
 from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
 from irlcrawl.archive.crawllog import decided_line
 from irlcrawl.clock import Clock
@@ -66,6 +66,13 @@ def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: i
         ram_bytes=ram_bytes,
         site_pages_max=config.limits.pages_per_site,
         site_limits=Overrides(config.site).pages_max_by_site(),
+        worth=Worth(
+            weight=budgets.yield_weight,
+            unsupported=budgets.unsupported,
+            seed_floor=budgets.seed_floor,
+            hops=budgets.hops,
+            floors=Overrides(config.site).budget_min_by_site(),
+        ),
         ordered=True,
     )
 

@@ -16,6 +16,7 @@ from irlcrawl.config import Config
 from irlcrawl.fetch.decode import decode
 from irlcrawl.fetch.robots import product_token
 from irlcrawl.harvest import Fact, Yield
+from irlcrawl.page.fingerprint import fingerprint
 from irlcrawl.page.links import extract, refresh_target, robots_header
 from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, name_key, origin_of, pair_key, priority_of, url_key
 from irlcrawl.scope import Scope
@@ -60,6 +61,8 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
         found.fact = _fact(unit, exchange, context.config)
     if unit.segment == NO_SEGMENT:
         return found
+    if unit.cls in (Class.FETCHED, Class.FAILED):
+        found.site = context.names(unit.url)[0]
     if unit.cls == Class.RETRY:
         found.retry = _retry(unit, context)
     elif unit.cls == Class.FETCHED and exchange is not None:
@@ -143,6 +146,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     content_type = values.get(b"content-type", b"").decode("latin-1")
     encoding = values.get(b"content-encoding", b"").decode("latin-1")
     body, _ = decode(exchange.body, encoding, context.config.fetch.decoded_bytes_max)
+    found.content = fingerprint(body)
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]

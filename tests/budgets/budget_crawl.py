@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from beast_model import Model, Record
 
-from budgets import RECORD, BudgetParams, Histogram, Sites
+from budgets import RECORD, BudgetParams, Histogram, Sites, Worth
 from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
+from irlcrawl.rows import pair_key
 
 SITE_STEP = 0x9E3779B97F4A7C15
 
@@ -48,8 +49,9 @@ class Crawl:
 
     def __init__(
         self, root: Path, params: BudgetParams, ram_bytes: int = 4 << 20, quota: int = 0,
-        limits: dict[int, int] | None = None,
+        limits: dict[int, int] | None = None, worth: Worth | None = None,
     ) -> None:  # fmt: skip
+        self.worth = worth
         self.root, self.params, self.ram_bytes, self.quota, self.limits = root, params, ram_bytes, quota, limits or {}
         self.files = Files()
         self.number = 0
@@ -68,7 +70,7 @@ class Crawl:
         self.pool = SegmentPool(self.files, self.root)
         self.sites = Sites(
             catalog=self.catalog, pool=self.pool, params=self.params, ram_bytes=self.ram_bytes,
-            site_pages_max=self.quota, site_limits=self.limits,
+            site_pages_max=self.quota, site_limits=self.limits, worth=self.worth,
         )  # fmt: skip
         merge = self.sites._sites.merge
 
@@ -87,14 +89,29 @@ class Crawl:
 
     def pairs(self, pairs: list[tuple[int, int]]) -> None:
         """Links from site to site, as a harvest brings them."""
+        keys = np.array([a * 1000 + b for a, b in pairs], "u8") * np.uint64(SITE_STEP)
+        self._pend(keys, [(key_of(a), key_of(b)) for a, b in pairs])
+
+    def named_pairs(self, pairs: list[tuple[int, int]]) -> None:
+        """The same, of keys of sites."""
+        self._pend(np.array([pair_key(a, b) for a, b in pairs], "u8"), pairs)
+
+    def yields(self, rows: list[tuple[int, int]]) -> None:
+        """(site, novel) of fetches, as a harvest brings them."""
         self.number += 1
         name = f"harvest-{self.number:06d}.seg"
-        rows = Batch({
-            "key": np.array([a * 1000 + b for a, b in pairs], "u8") * np.uint64(SITE_STEP),
-            "site": np.array([key_of(b) for _, b in pairs], "u8"),
-        })  # fmt: skip
+        keys, novel = np.array([key_of(a) for a, _ in rows], "u8"), np.array([n for _, n in rows], "u1")
         with SegmentWriter(self.files, self.root / name) as writer:
-            writer.section("pairs", {"key": "u8", "site": "u8"}).append(rows)
+            writer.section("yields", {"key": "u8", "novel": "u1"}).append(Batch({"key": keys, "novel": novel}))
+        self.sites.pend_yields(self.edits, self.number, name, "yields")
+
+    def _pend(self, keys: np.ndarray, pairs: list[tuple[int, int]]) -> None:
+        self.number += 1
+        name = f"harvest-{self.number:06d}.seg"
+        source, target = (np.array(column, "u8") for column in zip(*pairs, strict=True))
+        columns = {"key": keys, "site": target, "from": source}
+        with SegmentWriter(self.files, self.root / name) as writer:
+            writer.section("pairs", {"key": "u8", "site": "u8", "from": "u8"}).append(Batch(columns))
         self.sites.pend_pairs(self.edits, self.number, name, "pairs")
 
     def urls(self, sites: list[int]) -> None:

@@ -66,13 +66,14 @@ def test_a_link_row_has_every_column_right() -> None:
         "key": url_key(url, SEED), "site": name_key(b"b.test"), "host": name_key(b"http://www.b.test"), "depth": 3,
         "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0, "url": url,
     }  # fmt: skip
-    assert found.pairs == [(pair_key(name_key(b"a.test"), name_key(b"b.test")), name_key(b"b.test"))]
+    ours, theirs = name_key(b"a.test"), name_key(b"b.test")
+    assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
 
 
 def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:
     body = b'<a href="http://b.test/1"><a href="http://x.b.test/2"><a href="/own"><a href="http://c.test/">'
     found = process(unit(), exchange(body), LOCATION, context(entries=(b"site a.test", b"site b.test")))
-    assert [site for _, site in found.pairs] == [name_key(b"b.test")]
+    assert [site for _, site, _ in found.pairs] == [name_key(b"b.test")]
     assert found.out_of_scope == 1 and len(found.links) == 3
 
 
@@ -261,7 +262,7 @@ def test_a_harvest_replayed_from_a_workers_archive_is_the_harvest_it_wrote(tmp_p
     assert name == live.message["file"]
     replayed = Segment.open(Files(), replay_dir / name)
     assert replayed.sections["outcomes"].meta == live.meta
-    for section in ("links", "pairs", "outcomes", "retries", "facts", "scope"):
+    for section in ("links", "pairs", "outcomes", "retries", "yields", "facts", "scope"):
         assert _rows(replayed, section) == _rows(live.segment, section), section
     assert {row["cls"] for row in live.outcomes} == set(Class) - {Class.FAILED}
 

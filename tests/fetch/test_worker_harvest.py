@@ -59,7 +59,9 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
     made = builder(tmp_path, number=5)
     assert made.empty and made.write((0, 0)) is None
     made.add(
-        Yield(outcome(), links=[link(1), link(2), link(1)], pairs=[(8, 9), (8, 9)], scope=[b"any"], out_of_scope=4)
+        Yield(
+            outcome(), links=[link(1), link(2), link(1)], pairs=[(8, 9, 7), (8, 9, 7)], scope=[b"any"], out_of_scope=4
+        )
     )
     made.add(Yield(outcome(Class.RETRY, Reason.THROTTLED, 503), retry=(*link(3), 77.5)))
     made.add(Yield(outcome(Class.EXCLUDED, Reason.ROBOTS, -9998, 0)))
@@ -163,3 +165,13 @@ def test_robots_logs_whose_answers_have_expired_go(tmp_path: Path) -> None:
     os.utime(tmp_path / "robots-0001.log", (1000.0, 1000.0))
     assert RulesLog.drop_old(Files(), str(tmp_path), before=2000.0) == ["robots-0001.log"]
     assert os.listdir(tmp_path) == ["robots-0002.log"]
+
+
+def test_yields_tell_pages_with_content_not_met_before(tmp_path: Path) -> None:
+    made = builder(tmp_path)
+    for site, content in ((7, 5), (7, 5), (8, 0), (8, 6)):
+        made.add(Yield(outcome(), site=site, content=content))
+    name = made.write((0, 0))
+    assert name is not None
+    told = columns(tmp_path / name, "yields")
+    assert list(zip(told["key"].tolist(), told["novel"].tolist())) == [(7, 1), (7, 0), (8, 0), (8, 1)]
