@@ -102,7 +102,7 @@ class Harvests:
         key = url_key(url, context.seed)
         self.take([(key, site, host, depth, hop, source, priority, attempt, url)], [], [])
 
-    def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int]], scope: list[bytes]) -> None:
+    def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int, int]], scope: list[bytes]) -> None:
         self._links.fresh += links
         self._pairs.fresh += pairs
         self.scope.fresh += [(entry,) for entry in scope]

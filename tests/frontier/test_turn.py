@@ -120,7 +120,8 @@ class Player:
                      priority_of(depth + 1, Source.LINK), 0, link)
                 )  # fmt: skip
                 if site != self.context.names(url)[0]:
-                    found.pairs.append((pair_key(self.context.names(url)[0], site), site))
+                    own = self.context.names(url)[0]
+                    found.pairs.append((pair_key(own, site), site, own))
             self.builder.add(found)
         name = self.builder.write((0, 0))
         assert name is not None
