@@ -182,8 +182,8 @@ def signals_as_before() -> Iterator[None]:
 def test_a_second_signal_while_ending_is_no_death_by_signal(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two within 20 ms, before the crawl listened, ended it by SIGINT instead of with an exit code."""
-    monkeypatch.setattr(JobDir, "check_usable", lambda _: signal.raise_signal(signal.SIGINT))
+    """Two within 20 ms, before the crawl listened, ended it by a signal instead of with an exit code."""
+    monkeypatch.setattr(JobDir, "check_usable", lambda *_: signal.raise_signal(signal.SIGTERM))
     code, _, err = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
     signal.raise_signal(signal.SIGINT)
     signal.raise_signal(signal.SIGTERM)
