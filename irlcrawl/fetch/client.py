@@ -1,6 +1,6 @@
 """The fast client: connections of our own over httptools, a pool of idle ones, and TLS sessions to resume.
 
-One exchange costs a request's bytes, one future and one timer; aiohttp's takes six times the CPU (docs/performance.md).
+One exchange costs a request's bytes, one future and one timer (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from irlcrawl.fetch.tls import TlsClient
 from irlcrawl.rows import Reason
 
 SESSIONS_MAX = 4096
-"""TLS sessions kept, the most recently used: about 10 KB each."""
+"""TLS sessions kept, the most recently used."""
 
 _REASONS = {
     End.WHOLE: Reason.OK, End.LOST: Reason.LOST, End.QUIET: Reason.TIMEOUT, End.OVERDUE: Reason.TIMEOUT,
