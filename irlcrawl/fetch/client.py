@@ -178,10 +178,10 @@ class Client:
         session = tls.session
         if session is not None:
             self._sessions[key] = session
-            if len(self._sessions) > SESSIONS_MAX:
-                self._sessions.popitem(last=False)
-        elif key in self._sessions:
+        if key in self._sessions:
             self._sessions.move_to_end(key)
+        if len(self._sessions) > SESSIONS_MAX:
+            self._sessions.popitem(last=False)
 
 
 def _detail(error: Exception) -> str:

@@ -5,8 +5,8 @@ A client connects to `Request.address` and to nothing else, and keeps open conne
 and name. Nothing is followed, decoded or remembered: no redirects, no cookies, no proxies from the environment, no
 content decoding.
 
-There are two (`fetch.client`): `client.py`, a thin protocol over a C parser, which spares a third of a millisecond of CPU
-a page; and `aiohttp_client.py`, for servers it might not get on with. Both pass the same tests.
+There are two (`fetch.client`): `client.py`, a thin protocol over a C parser, which spares a third of a millisecond of
+CPU a page; and `aiohttp_client.py`, for servers it might not get on with. Both pass the same tests.
 
 Memory is bounded whatever servers send: a header by `fetch.header_bytes_max`; a body by BODY_FREE_BYTES, past which it
 needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle connections by IDLE_MAX.
