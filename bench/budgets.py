@@ -49,7 +49,7 @@ def line(run: Run, oracle: Run | None) -> dict[str, Any]:
         "peak_rss_bytes": run.peak_rss_bytes,
         "disk_bytes_per_url": round(run.disk_bytes_per_url, 1),
         "fetches_per_cpu_s": round(spent.fetches / run.cpu_s),
-        "enemy_share_late": round(run.enemy_share_late, 4),
+        "enemy_share_late": None if run.enemy_share_late is None else round(run.enemy_share_late, 4),
         "lookups_per_url_max": round(run.lookups_per_url_max, 3),
         "rereads_per_url_max": round(run.rereads_per_url_max, 3),
         "good_fetches": spent.good,
@@ -96,9 +96,10 @@ def main(argv: list[str]) -> int:
 
 def _words(found: dict[str, Any]) -> str:
     coverage = "" if found["good_coverage"] is None else f"{found['good_coverage']:.1%} of the oracle's good, "
+    late = "" if found["enemy_share_late"] is None else f" ({found['enemy_share_late']:.1%} after the first 100,000)"
     return (
         f"{found['policy']:>13} (web {found['seed']}): {found['fetches']:,} fetches, {found['enemy_share']:.1%} on "
-        f"enemies ({found['enemy_share_late']:.1%} after the first 100,000), {coverage}"
+        f"enemies{late}, {coverage}"
         f"{found['lookups_per_url']:.2f} lookups and {found['rereads_per_url']:.2f} re-reads a URL, "
         f"{found['utilisation']:.0%} busy, {found['peak_rss_bytes'] / 2**20:,.0f} MiB, "
         f"{found['disk_bytes_per_url']:.0f} B on disk a queued URL, {found['fetches_per_cpu_s']:,} fetches a CPU-second"

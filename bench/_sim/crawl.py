@@ -72,7 +72,7 @@ class Run:
     seconds: float = 0.0
     cpu_s: float = 0.0
     utilisation: float = 0.0
-    enemy_share_late: float = 0.0
+    enemy_share_late: float | None = None
     lookups_per_url: float = 0.0
     rereads_per_url: float = 0.0
     lookups_per_url_max: float = 0.0
@@ -238,9 +238,9 @@ class Crawl:
         run.seconds = self.clock.now() - START
         run.cpu_s = time.process_time() - self._began
         run.utilisation = self._requests / (self.rate * run.seconds)
-        late, total = self._late or Spent(), run.spent
-        fetches = total.fetches - late.fetches
-        run.enemy_share_late = (total.enemy - late.enemy) / max(1, fetches)
+        late, total = self._late, run.spent
+        if late is not None and total.fetches > late.fetches:
+            run.enemy_share_late = (total.enemy - late.enemy) / (total.fetches - late.fetches)
         run.lookups_per_url = state.sites.lookups / max(1, state.sites.discovered)
         run.rereads_per_url = state.sites.rereads / max(1, state.sites.discovered)
         run.peak_rss_bytes = run.points[-1].rss_bytes
