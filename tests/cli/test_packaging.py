@@ -33,6 +33,14 @@ def test_locks_cover_the_project() -> None:
     assert {package: dev.get(package) for package in run} == run, "both environments run the same code"
 
 
+def test_the_lock_of_the_benchmarks_is_that_of_the_tests_and_their_peers() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    dev, bench = locked("dev.txt"), locked("bench.txt")
+    asked = [re.split(r"[>=<\[]", requirement)[0] for requirement in project["optional-dependencies"]["bench"]]
+    assert set(asked) <= set(bench)
+    assert {package: bench.get(package) for package in dev} == dev
+
+
 def test_shell_scripts_parse() -> None:
     subprocess.run(["bash", "-n", ".ci/run"], cwd=REPOSITORY, check=True)
 
