@@ -30,6 +30,7 @@ class CrawlLog:
         self.bytes = committed.get("bytes", 0)
         self.part = committed.get("part", 0)
         self._crc = committed.get("crc", None if self.bytes else 0)  # version 1 counted none
+        self._rolled_crc = committed.get("rolled_crc")  # of the newest part, until it is compressed and has its own
         self._directory = os.path.dirname(path)
         self._rolled = [
             part for number, part in rolled_parts(files, path).items()
@@ -52,6 +53,7 @@ class CrawlLog:
         for part in self._rolled:
             self._compress(part)
         self._rolled.clear()
+        self._rolled_crc = None
         if self.bytes >= self._roll_bytes:
             self._roll()
         data = b"\n".join(lines) + b"\n"
@@ -62,9 +64,10 @@ class CrawlLog:
             self._crc = zlib.crc32(data, self._crc)
 
     def entry(self) -> dict[str, int]:
-        """What a commit says of it: parts rolled away, bytes of the newest file, and the CRC-32 of those bytes."""
-        entry = {"part": self.part, "bytes": self.bytes}
-        return entry if self._crc is None else {**entry, "crc": self._crc}
+        """What a commit says of it: parts rolled away, bytes of the newest file, the CRC-32 of those bytes, and that of
+        the newest part as long as it is plain text."""
+        entry = {"part": self.part, "bytes": self.bytes, "crc": self._crc, "rolled_crc": self._rolled_crc}
+        return {name: value for name, value in entry.items() if value is not None}
 
     def _roll(self) -> None:
         self._files.close(self._handle)
@@ -73,6 +76,7 @@ class CrawlLog:
         self._handle = self._files.append(self._path)
         self._files.fsync_dir(self._directory)
         self._rolled.append(self._part(self.part))
+        self._rolled_crc = self._crc
         self.bytes = self._crc = 0
 
     def _compress(self, path: str) -> None:
@@ -81,9 +85,13 @@ class CrawlLog:
         target, source = path + COMPRESSED, Plain(files, path)
         files.unlink(target + ".tmp", missing_ok=True)
         handle = files.create(target + ".tmp")
+        crc = 0
         try:
             while data := source.read():
+                crc = zlib.crc32(data, crc)
                 files.write(handle, packer.compress(data))
+            if path == self._part(self.part) and self._rolled_crc not in (None, crc):
+                raise Damaged(path, 0, "a part of the crawl log without the checksum it had")
             files.write(handle, packer.flush())
             files.fsync(handle)
         finally:

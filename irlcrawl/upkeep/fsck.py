@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from budgets import Ledger, LedgerError
-from drum import Catalog, Damaged, Files
+from drum import Catalog, Damaged, Files, UnknownVersion
 from drum.segment import Segment
 from irlcrawl.archive import crawllog
 from irlcrawl.archive.crawllog import COMPRESSED, BadLine, open_part, parse, rolled_parts
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.harvest import RulesLog, harvest_name, rules_log_name
+from irlcrawl.harvest import RULES_MAGIC, RulesLog, harvest_name, rules_log_name
 from irlcrawl.job import JobDir
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
@@ -151,6 +151,8 @@ class Fsck:
                     self._texts_end[name] = end
             except Damaged as error:
                 yield Finding.of(error)
+            except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
+                yield Finding(True, path, len(RULES_MAGIC), str(error))
         leases = os.path.join(state, "leases.log")
         wrong = LeaseLog.check(self.files, leases) if self.files.exists(leases) else None
         if wrong is not None:
@@ -244,7 +246,9 @@ class Fsck:
                 whole = False
                 yield Finding(True, f"{path}.{number}{COMPRESSED}", None, "this part of the crawl log is missing")
             else:
-                whole = (yield from self._log_part(census, parts[number], None, None)) and whole
+                plain = not parts[number].endswith(COMPRESSED)  # then it is the newest one
+                crc = committed.get("rolled_crc") if plain else None
+                whole = (yield from self._log_part(census, parts[number], None, crc)) and whole
         live = parts.get(rolled + 1, path)  # a roll that no commit names is taken back when the crawl opens
         size = self.files.size(live) if self._is(live) else 0
         if size < committed.get("bytes", 0):
@@ -280,7 +284,7 @@ class Fsck:
             yield Finding(True, path, at, str(error))
             return False
         if crc is not None and whole and found != crc:
-            yield Finding(True, path, 0, f"its {until} committed bytes do not have the checksum they had")
+            yield Finding(True, path, 0, "its committed bytes do not have the checksum they had")
             return False
         return whole
 

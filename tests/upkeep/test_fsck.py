@@ -34,6 +34,14 @@ def flip(path: Path, at: int, bits: int = 16) -> None:
     path.write_bytes(data)
 
 
+def unpacked(path: Path) -> bytes | None:
+    """What a whole gzip file says; None when it is none."""
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
 @pytest.mark.parametrize("kind", ["killed", "stopped", "done"])
 def test_a_sound_crawl_is_sound(copy: Copy, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy(kind)
@@ -72,6 +80,7 @@ def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(
     job, chosen = copy("done"), random.Random(7)
     for path in sorted(job.warcs.iterdir())[:2]:
         kept = path.read_bytes()
+        unpacked_before = unpacked(path)
         members = [at for at in range(len(kept)) if kept.startswith(b"\x1f\x8b\x08", at)]
         for _ in range(5):
             at = chosen.randrange(len(kept))
@@ -79,6 +88,8 @@ def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(
             if at - start in range(3, 10):
                 continue  # time and system in gzip's header: nothing is said with them
             flip(path, at)
+            if unpacked(path) == unpacked_before:
+                continue  # the bits that fill deflate's last byte say nothing
             found = [one for one in damage(job) if one.file == str(path)]
             assert found and any(one.offset == start for one in found), (path.name, at, found)
             assert len(found) <= 3, "one byte is not the rest of the file"
