@@ -43,7 +43,7 @@ def half_way(path: Path, monkeypatch: pytest.MonkeyPatch, pages: int = 75) -> Cr
 
 def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, ask: Ask) -> None:
     met: set[str] = set()
-    for pages in (3, 15, 120):
+    for pages in (3, 15, 160):
         with pytest.MonkeyPatch.context() as monkeypatch:
             crawl = half_way(tmp_path / f"job{pages}", monkeypatch, pages)
         reading = Reading.open(JobDir(crawl.path))
