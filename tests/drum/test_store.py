@@ -74,7 +74,7 @@ def test_streams_merge_to_one_ascending_stream(
     model: dict[int, int] = {}
     for content in contents:
         model.update({key: value for key, value in content.items() if lo <= key <= hi})
-    sources = [range_of(part.open(desk.pool), lo, hi) for part in reversed(slices)]
+    sources = [range_of(part.open(desk.pool), lo, hi, VALUES) for part in reversed(slices)]
     rows = [row for batch in merged(sources) for row in zip(batch["key"].tolist(), batch["v"].tolist())]
     assert rows == sorted(model.items())
 
@@ -90,7 +90,8 @@ def test_long_streams_merge_across_blocks(tmp_path: Path, with_values: bool) -> 
     model: dict[int, int] = {}
     for content in contents:
         model.update(content)
-    batches = list(merged([range_of(part.open(desk.pool), 0, KEY_MAX) for part in reversed(slices)]))
+    values = VALUES if with_values else {}
+    batches = list(merged([range_of(part.open(desk.pool), 0, KEY_MAX, values) for part in reversed(slices)]))
     whole = Batch.concat(batches)
     assert whole["key"].tolist() == sorted(model)
     if with_values:
