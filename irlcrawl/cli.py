@@ -86,8 +86,9 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
         return _fail(error, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)
     except Exception as error:
         from drum import Damaged, UnknownVersion
+        from irlcrawl.archive.crawllog import BadLine
 
-        if isinstance(error, Damaged):
+        if isinstance(error, (Damaged, BadLine)):
             return _fail(error, ExitCode.DAMAGED)
         if isinstance(error, UnknownVersion):
             return _fail(error, ExitCode.FAILED)

@@ -289,11 +289,18 @@ def _log_chunks(files: Files, path: str) -> Iterator[bytes]:
             live.close()
 
 
+def _open_if_there(files: Files, path: str) -> Plain | None:
+    try:
+        return Plain(files, path)
+    except FileNotFoundError:
+        return None
+
+
 def _opened(files: Files, path: str) -> tuple[Plain | None, dict[int, str]]:
     """The newest file of a log, open, and the parts before it: of one moment, though the log may be rolled meanwhile
     (its newest file then has another name)."""
     while True:
-        live = Plain(files, path) if files.exists(path) else None
+        live = _open_if_there(files, path)
         parts = rolled_parts(files, path)
         if live is None or live.is_still(path):
             return live, parts
@@ -316,9 +323,10 @@ class Plain:
     """Text as it is in a file."""
 
     def __init__(self, files: Files, path: str) -> None:
+        self._handle: int | None = None
         self.path = path
         self._files = files
-        self._handle: int | None = files.open(path)
+        self._handle = files.open(path)
         self._at = 0
 
     def read(self) -> bytes:

@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
         if self._result is not None and not self._result.done():
             self._take(data)
         elif self._fresh and self._transport is not None:
-            self._early = data  # it speaks first: no HTTP, most likely, but that is for the reader to say
+            self._early += data  # it speaks first: no HTTP, most likely, but that is for the reader to say
             self._transport.pause_reading()
         else:
             self.abort()  # nothing was asked

@@ -12,8 +12,10 @@ import re
 import httptools
 
 _HEADER_END = re.compile(rb"\n\r?\n")
-_LENGTH = re.compile(rb"\ncontent-length:", re.IGNORECASE)
-_CHUNKED = re.compile(rb"\ntransfer-encoding:[^\n]*chunked[ \t]*\r?\n", re.IGNORECASE)
+_LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
+_CODED = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]*\r?\n", re.IGNORECASE)
+_FOLD = re.compile(rb"\r?\n[ \t]")
 
 
 class NotHttp(Exception):
@@ -73,7 +75,9 @@ class ResponseReader:
     def end(self) -> bool:
         """The server closed the connection. Whether that is how the body was meant to end."""
         if self.header is not None and not self.done:
-            self.done = not (_LENGTH.search(self.header) or _CHUNKED.search(self.header))
+            header = _FOLD.sub(b" ", self.header)
+            framed = _CHUNKED if _CODED.search(header) else _LENGTH  # RFC 9112 6.3: a coding overrides a length
+            self.done = framed.search(header) is None
         return self.done
 
     def _header_end(self, view: memoryview) -> int:
@@ -111,8 +115,8 @@ class ResponseReader:
         parser = self._parser
         self.status = parser.get_status_code()
         if self.status < 200:
-            if self.status == 101:
-                raise NotHttp("101 Switching Protocols")
+            if self.status < 100 or self.status == 101:
+                raise NotHttp(f"a status of {self.status:03d}, which answers nothing")
             self._passing = True
             return
         header = bytes(self._head).lstrip(b"\r\n")

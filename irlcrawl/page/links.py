@@ -256,7 +256,7 @@ def _script_texts(markup: bytes) -> Iterator[bytes]:
     return (script[1] for script in _SCRIPT.finditer(markup))
 
 
-_REFRESH = re.compile(r"[\s]*(?:\d+[\d.]*|\.[\d.]*)(?:\s*[;,]\s*|\s+)(.+)", re.DOTALL)
+_REFRESH = re.compile(r"\s*+(?:\d|\.)[\d.]*+(?:\s*+[;,]\s*|\s+)(.+)", re.DOTALL)
 _REFRESH_URL = re.compile(r"url\s*=\s*", re.IGNORECASE)
 
 

@@ -12,6 +12,7 @@ one likes. Taking one costs O(files), and a copy of what is open: at most archiv
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from irlcrawl.archive.crawllog import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.harvest import rules_log_name
-from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull
+from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -61,17 +63,38 @@ def snapshots(job: JobDir) -> Iterator[Snapshot]:
 
 
 def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
-    """Take one. JobError, JobFull, Damaged."""
+    """Take one. JobError, JobLocked, JobFull, Damaged."""
     files = files or Files()
     if not _NAME.fullmatch(name):
         raise JobError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
     target = job.snapshots / name
-    if target.exists():
-        raise JobError(f"{target}: is there already; irlcrawl snapshots {job.path} --delete {name}")
+    if not any(job.state.glob("catalog-*.log")):
+        raise JobError(f"{job.path}: the crawl has committed nothing yet, so there is nothing to keep")
+    with _alone(job):
+        if target.exists():
+            raise JobError(f"{target}: is there already; irlcrawl snapshots {job.path} --delete {name}")
+        for left in job.snapshots.glob(".*"):  # of one that was interrupted
+            shutil.rmtree(left)
+        _take(job, target, files)
+    return next(one for one in snapshots(job) if one.name == name)
+
+
+@contextmanager
+def _alone(job: JobDir) -> Iterator[None]:
+    """Nobody else takes or deletes a snapshot of this crawl meanwhile: each clears what others left. JobLocked."""
     job.snapshots.mkdir(exist_ok=True)
-    for left in job.snapshots.glob(".*"):  # of one that was interrupted
-        shutil.rmtree(left)
-    building = job.snapshots / f".{name}"
+    directory = os.open(job.snapshots, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise JobLocked(f"{job.snapshots}: in use: another snapshot is being taken or deleted") from None
+    finally:
+        os.close(directory)
+
+
+def _take(job: JobDir, target: Path, files: Files) -> None:
+    building, name = job.snapshots / f".{target.name}", target.name
     try:
         facts = _build(job, building, files)
         _write(building / SNAPSHOT, json.dumps({**facts, "taken": time.time(), "name": name}).encode() + b"\n")
@@ -84,15 +107,15 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise JobFull(f"{job.path}: no room on its disk for a snapshot") from error
         raise
-    return next(one for one in snapshots(job) if one.name == name)
 
 
 def delete(job: JobDir, name: str) -> None:
-    """Forget a snapshot; what it shares stays with the others. JobError when there is none."""
+    """Forget a snapshot; what it shares stays with the others. JobError when there is none, JobLocked."""
     path = _existing(job, name)
-    gone = job.snapshots / f".{name}.deleted"
-    path.rename(gone)
-    shutil.rmtree(gone)
+    with _alone(job):
+        gone = job.snapshots / f".{name}.deleted"
+        path.rename(gone)
+        shutil.rmtree(gone)
 
 
 def open_as(job: JobDir, name: str, target: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from irlcrawl.config import ConfigError
 from irlcrawl.job import ExitCode, JobDir
 
 
@@ -20,6 +21,8 @@ def report(args: argparse.Namespace) -> int:
         told = gapaudit.audit(job)
         _tell(told, gapaudit.lines, args.json)
         return ExitCode.FAILED if told["broken"] else ExitCode.DONE
+    if args.top < 0:
+        raise ConfigError(f"--top {args.top}: takes how many sites to show")
     from irlcrawl.watch import report as sites
 
     _tell(sites.report(job, args.top, args.by), sites.lines, args.json)

@@ -46,19 +46,22 @@ def why(job: JobDir, asked: str, now: float) -> Answer:
     if reading is None or not reading.begun:
         return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
     question = _Question(reading, url, now)
-    name = asked.strip().rstrip("/").lower()
-    if "/" in name or "://" in asked:
+    if "/" in asked.strip().rstrip("/"):
         return {"asked": asked, "url": url.decode(), **question.url()}
-    if name == question.site:
-        return {"asked": asked, "site": name, **question.all_of_site()}
-    return {"asked": asked, "host": name, **question.all_of_host()}
+    if question.name == question.site:
+        return {"asked": asked, "site": question.site, **question.all_of_site()}
+    return {"asked": asked, "host": question.name, **question.all_of_host()}
 
 
 class _Question:
     def __init__(self, reading: Reading, url: bytes, now: float) -> None:
         self._reading, self._url, self._now = reading, url, now
-        self._name = host_of(url)
-        self.site = SiteOf(reading.config.scope.private_suffixes)(self._name)
+        name, port = host_of(url), split(url)[2]
+        self.site = SiteOf(reading.config.scope.private_suffixes)(name)
+        self._host_name = name
+        bracketed = f"[{name}]" if ":" in name else name
+        self.name = name if port in (80, 443) else f"{bracketed}:{port}"
+        """The host name, in the form URLs have it, with its port if one was named."""
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
 
@@ -70,20 +73,19 @@ class _Question:
             **stands,
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
-            "host": self._host(record, self._name),
+            "host": self._host(record, self._host_name),
             "site": self._site(),
         }
 
     def all_of_host(self) -> Answer:
         """Every origin of a host name: with its port if one was named, else of all that wait or were asked."""
-        _, _, port, _ = split(self._url)
-        named = f"{self._name}:{port}" if port not in (80, 443) else self._name
+        port = b"" if self.name == self._host_name else self.name[self.name.rindex(":") :].encode()
         waiting: Counter[tuple[str, str]] = Counter()
         for place, batch in self._of_site():
             for url in batch["url"].tolist():
-                if host_of(url) == self._name and (named == self._name or f":{port}/" in url.decode()):
+                if host_of(url) == self._host_name and origin_of(url).endswith(port):
                     waiting[origin_of(url).decode(), place] += 1
-        outcomes, last = self._outcomes(named)
+        outcomes, last = self._outcomes(host=self.name)
         origins = {origin for origin, _ in waiting} | {origin_of(entry.url).decode() for entry in last}
         origins = origins or {origin_of(self._url).decode()}
         return {
@@ -93,7 +95,7 @@ class _Question:
             "origins": {
                 origin: {
                     "robots": self._robots(record := self._record(origin.encode()), None),
-                    **self._host(record, self._name),
+                    **self._host(record, self._host_name),
                 }
                 for origin in sorted(origins)
             },
@@ -104,7 +106,7 @@ class _Question:
         waiting: Counter[tuple[str, str]] = Counter()
         for place, batch in self._of_site():
             waiting.update((host_of(url), place) for url in batch["url"].tolist())
-        outcomes, last = self._outcomes(self.site)
+        outcomes, last = self._outcomes(within=self.site)
         hosts: Counter[str] = Counter()
         for (host, _), urls in waiting.items():
             hosts[host] += urls
@@ -189,6 +191,7 @@ class _Question:
             return {"name": self.site, "known": False}
         told = asdict(record)
         told.pop("site")
+        told["tried"] = told.pop("asked")  # `asked` is the question
         return {"name": self.site, "known": True, **told, "current": self._reading.sites.current}
 
     def _record(self, origin: bytes) -> HostRecord | None:
@@ -238,13 +241,13 @@ class _Question:
             if rows.rows:
                 yield place, rows
 
-    def _outcomes(self, name: str) -> tuple[Answer, list[crawllog.LogEntry]]:
+    def _outcomes(self, host: str | None = None, within: str | None = None) -> tuple[Answer, list[crawllog.LogEntry]]:
         """(outcome: {reason: number}, the last entries) of a host or, with all its hosts, a site."""
         counts: Counter[tuple[str, str]] = Counter()
         last: list[crawllog.LogEntry] = []
         if not self._has_log():
             return {}, last
-        for entry in crawllog.read(self._reading.files, self._log, within=name):
+        for entry in crawllog.read(self._reading.files, self._log, host=host, within=within):
             counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1
             last.append(entry)
             del last[:-HISTORY_MAX]
@@ -280,7 +283,7 @@ def lines(answer: Answer) -> Iterator[str]:
             notes = ("attempt", "address", "detail", "warc")
             more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
-            yield f"{text}  {more}" if more else text
+            yield words.printable(f"{text}  {more}" if more else text)
 
 
 def _facts(values: Answer, indent: str) -> Iterator[str]:
@@ -292,4 +295,4 @@ def _facts(values: Answer, indent: str) -> Iterator[str]:
                 yield from _facts(value, indent + "  ")
         elif value is not None and not isinstance(value, list):
             dated = isinstance(value, float) and value > 1e8
-            yield f"{indent}{label:<14} {_date(value) if dated else value}"
+            yield words.printable(f"{indent}{label:<14} {_date(value) if dated else value}")

@@ -54,3 +54,8 @@ def parts(numbers: Mapping[str, Any] | None) -> str:
 def plural(number: float, one: str, many: str | None = None) -> str:
     """`1 page`, `2 pages`."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def printable(text: str) -> str:
+    """Without what would move a terminal's cursor or cannot be encoded: servers write parts of what we say."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

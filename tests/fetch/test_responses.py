@@ -51,6 +51,21 @@ VECTORS: dict[str, Vector] = {
     ),
     "length-cut": Vector(OK + b"Content-Length: 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"),
     "length-cut-at-once": Vector(OK + b"Content-Length: 9\r\n\r\n", *BROKEN),
+    # Cut, and once taken for whole: the body's length was looked for in a stricter header than llhttp reads.
+    "length-space-cut": Vector(
+        OK + b"Content-Length : 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
+    ),
+    "length-folded-cut": Vector(
+        OK + b"Content-Length:\r\n 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
+    ),
+    "chunked-folded-cut": Vector(
+        OK + b"Transfer-Encoding:\r\n chunked\r\n\r\n9\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
+    ),
+    "chunked-second-cut": Vector(
+        OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n9\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
+    ),
+    # Whole, and once taken for cut: a coding that is not chunked ends with the connection, whatever the length says.
+    "length-beside-other-coding": Vector(OK + b"Transfer-Encoding: identity\r\nContent-Length: 9\r\n\r\nabc"),
     "other-coding-until-close": Vector(OK + b"Transfer-Encoding: gzip\r\n\r\nabc"),
     "bare-lf": Vector(b"HTTP/1.1 200 OK\nContent-Length: 3\n\nabc"),
     "mixed-ends": Vector(b"HTTP/1.1 200 OK\r\nX: y\nContent-Length: 3\r\n\nabc"),
@@ -70,6 +85,7 @@ VECTORS: dict[str, Vector] = {
     "blank-lines-first": Vector(b"\r\n\r\n" + OK + b"Content-Length: 3\r\n\r\nabc"),
     "101": Vector(b"HTTP/1.1 101 Switching\r\n\r\nabc", *NOT_HTTP),
     "status-99": Vector(b"HTTP/1.1 99 Odd\r\n\r\n", *NOT_HTTP),
+    "status-000": Vector(b"HTTP/1.1 000 Odd\r\nContent-Length: 3\r\n\r\nabc", *NOT_HTTP),
     "status-four-digits": Vector(b"HTTP/1.1 2000 OK\r\n\r\n", *NOT_HTTP),
     "http-0.9": Vector(b"<html><a href='/x'></html>", *NOT_HTTP),
     "icy": Vector(b"ICY 200 OK\r\n\r\nabc", *NOT_HTTP),
@@ -90,7 +106,7 @@ VECTORS: dict[str, Vector] = {
 }
 BETTER_THAN_AIOHTTP = {
     "length-beside-chunks", "length-in-trailer", "chunk-size-no-number", "chunk-size-too-large", "more-than-promised",
-    "more-after-close",
+    "more-after-close", "length-beside-other-coding",
 }  # fmt: skip
 """aiohttp refuses the whole response, or gives up half of it."""
 

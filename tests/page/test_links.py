@@ -302,6 +302,14 @@ def test_pages_that_would_take_a_tree_builder_minutes(kind: str) -> None:
     assert len(page.links) <= 4
 
 
+@pytest.mark.parametrize("content", ["1" * 1_000_000, "1." * 500_000, "." * 1_000_000, "0" + " " * 1_000_000])
+def test_a_refresh_after_a_million_digits_takes_no_hours(content: str) -> None:
+    """Where a number ends was tried at each of its digits, twice. The suite's timeout is the assertion."""
+    assert refresh_target(content) is None
+    assert refresh_target(content + ";url=/x") == "/x"
+    assert urls(f'<meta http-equiv=refresh content="{content}"><a href=/last>') == ["/last"]
+
+
 @pytest.mark.parametrize("attribute", ["a%d", "a%d=x", "a%d='>'", 'a%d="<a>"', "a%d=%d/"])
 def test_megabytes_of_attributes(attribute: str) -> None:
     body = "<a href=/first " + " ".join(attribute.replace("%d", str(i)) for i in range(100_000)) + "><a href=/last>"

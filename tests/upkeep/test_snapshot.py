@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,38 @@ def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
     assert list(shots.snapshots(job)) == [] and not at.exists()
     assert all(path.stat().st_nlink == 2 for path in shared)
     assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
+
+
+def test_two_snapshots_at_once_do_not_clear_what_the_other_builds(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy("stopped")
+    shots.take(job, "old")
+    codes, build = [], shots._build
+
+    def meanwhile(*known: Any) -> dict[str, Any]:
+        monkeypatch.setattr(shots, "_build", build)
+        facts = build(*known)
+        codes.append(cli.main(["snapshot", str(job.path), "second"]))
+        codes.append(cli.main(["snapshots", str(job.path), "--delete", "old"]))
+        return facts
+
+    monkeypatch.setattr(shots, "_build", meanwhile)
+    shots.take(job, "first")
+    assert codes == [ExitCode.LOCKED] * 2 and "another snapshot" in capsys.readouterr().err
+    assert {one.name for one in shots.snapshots(job)} == {"old", "first"}
+    first = JobDir(job.snapshots / "first")
+    assert not [found for found in Fsck(first, Silent(), now=lambda: START).run() if found.damage]
+    assert cli.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
+
+
+def test_a_snapshot_before_the_first_commit_says_why_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
+    assert "committed nothing yet" in capsys.readouterr().err
 
 
 def test_a_killed_crawl_can_be_kept_before_it_recovers(copy: Copy, tmp_path: Path) -> None:

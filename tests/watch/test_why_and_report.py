@@ -12,7 +12,8 @@ import pytest
 
 from irlcrawl import cli
 from irlcrawl.config import to_toml
-from irlcrawl.job import JobDir
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.watch import why
 from irlcrawl.watch.reading import PLACES, Reading
 from tests.frontier.virtual_crawl import Answer, Crawl, Web, star
 from tests.upkeep import versions
@@ -138,3 +139,65 @@ def test_before_the_first_commit_there_is_little_to_say(tmp_path: Path, ask: Ask
         job.write_config("")
     assert "nothing is known yet" in ask("why", job.path, "a.test")["stands"]
     assert ask("report", job.path)["totals"]["sites"] == 0
+
+
+def test_why_of_a_site_tells_the_question_and_what_was_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """The site record's `asked`, a number, stood where the question stands."""
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    told = ask("why", crawl.path, "One.TEST")
+    assert told["asked"] == "One.TEST" and told["site"] == "one.test" and told["tried"] > 0
+
+
+def test_why_of_a_host_does_not_count_the_hosts_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    web = Web({"http://a.one.test/": ["http://b.a.one.test/", "http://b.a.one.test/x"]})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.one.test/"], monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "a.one.test")
+    assert told["outcomes"]["fetched"] == {"ok": 1} and list(told["origins"]) == ["http://a.one.test"]
+    assert {line["url"] for line in told["history"]} == {"http://a.one.test/", "http://a.one.test/robots.txt"}
+
+
+def test_why_knows_a_site_in_its_own_letters_and_an_address_with_a_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    seeds = ["http://xn--bcher-kva.test/", "http://[2001:db8::7]:8080/", "http://[2001:db8::7]/"]
+    crawl = Crawl(tmp_path / "job", Web({seed: [] for seed in seeds}), seeds, monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "bücher.test")
+    assert told["site"] == "xn--bcher-kva.test" and told["outcomes"]
+    told = ask("why", crawl.path, "[2001:db8::7]:8080")
+    assert list(told["origins"]) == ["http://[2001:db8::7]:8080"] and told["outcomes"], told
+    assert {line["url"] for line in told["history"]} >= {"http://[2001:db8::7]:8080/"}
+    assert not any(line["url"].startswith("http://[2001:db8::7]/") for line in told["history"])
+
+
+def test_what_a_server_wrote_cannot_move_the_terminals_cursor() -> None:
+    entry = {"at": "", "status": 1, "outcome": "", "reason": "", "url": "", "detail": "\x9b2J"}
+    told = {"robots": {"rule": "Disallow: /\x1b[2J\udc80ok ü"}, "history": [entry]}
+    said = "\n".join(why.lines(told))
+    assert "\x1b" not in said and "\x9b" not in said and "ok ü" in said and said.encode()
+
+
+def test_a_bad_line_of_the_crawl_log_is_damage_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = half_way(tmp_path / "job", monkeypatch, 15)
+    log = JobDir(crawl.path).crawl_log
+    first, _, rest = log.read_bytes().partition(b"\n")
+    log.write_bytes(first + b"\nno line\n" + rest)
+    for words in (["report"], ["report", "--politeness"], ["why", "a.one.test"], ["urls"]):
+        assert cli.main([words[0], str(crawl.path), *words[1:]]) == ExitCode.DAMAGED
+        assert "no line" in capsys.readouterr().err
+
+
+def test_fewer_than_no_sites_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert cli.main(["report", str(job.path), "--top", "-1"]) == ExitCode.CONFIG
+    assert "--top -1" in capsys.readouterr().err
