@@ -18,6 +18,11 @@ _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]
 _FOLD = re.compile(rb"\r?\n[ \t]")
 
 
+FRAMING_MAX = 16
+"""Bytes around each byte of a body, beside as many as a header may have: the smallest chunks have 5 and leading zeros.
+"""
+
+
 class NotHttp(Exception):
     """What came is no HTTP response, or its header is over the bound."""
 
@@ -28,6 +33,9 @@ class BrokenBody(Exception):
 
 class ResponseReader:
     """Reads the responses of one connection, one after another: begin(), feed() until done.
+
+    Bounded is whatever comes: the header, 1xx responses before it included; the body; and what frames it, for chunks
+    may have extensions and trailers without end.
 
     `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to
     begin(). `over`: there was more; the rest is not looked at.
@@ -47,6 +55,8 @@ class ResponseReader:
         self._body_bytes_max = body_bytes_max
         self._head = bytearray()
         self._passing = False  # inside a 1xx response
+        self._passed = 0  # bytes of 1xx responses
+        self._wire = 0  # bytes behind the header, framing included
         self._chunked = False
         self.header: bytes | None = None
         self.status = 0
@@ -63,14 +73,18 @@ class ResponseReader:
             end = self._header_end(view)
             piece, view = view[:end], view[end:]
             self._head += piece
-            if len(self._head) > self._header_bytes_max:
+            if self._passed + len(self._head) > self._header_bytes_max:
                 raise NotHttp(f"a header of more than {self._header_bytes_max} bytes")
             self._parse(piece)
         if view:
             if self.done:
                 self.reusable = False  # more than it promised
             else:
+                self._wire += len(view)
                 self._parse(view)
+                framing = self._wire - len(self.body)
+                if framing > self._header_bytes_max + FRAMING_MAX * len(self.body) and not (self.done or self.over):
+                    raise BrokenBody(f"{framing} bytes of framing around {len(self.body)}")
 
     def end(self) -> bool:
         """The server closed the connection. Whether that is how the body was meant to end."""
@@ -142,6 +156,7 @@ class ResponseReader:
             return
         if self._passing:
             self._passing = False
+            self._passed += len(self._head)
             self._head.clear()
             return
         self.done = True

@@ -19,6 +19,9 @@ from irlcrawl.rows import Robots
 RULES_MAX = 10_000
 """Rules of a group that are kept (the first ones): a check walks them all."""
 
+CRAWL_DELAY_MAX = 1e9
+"""Seconds, thirty years: what is longer says no more, and would not fit where times are kept."""
+
 RULE_BYTES = 1300
 """Memory a parsed rule takes, and a parsed file besides them (measured on rules with wildcards)."""
 
@@ -53,7 +56,8 @@ class Rules:
         self._parser = Protego.parse("\n".join(["user-agent: *", *lines]))
         self.nbytes = RULE_BYTES * (len(lines) + 1)
         """Memory this takes, for the cache's bound."""
-        self.crawl_delay: float | None = self._parser.crawl_delay("*")
+        delay = self._parser.crawl_delay("*")
+        self.crawl_delay: float | None = None if delay is None else min(delay, CRAWL_DELAY_MAX)
         """Seconds between two requests, as long as it says; None when the group has no (valid) Crawl-delay."""
 
     def allowed(self, url: bytes) -> bool:

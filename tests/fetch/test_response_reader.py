@@ -3,6 +3,7 @@ again that might be out of step."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,3 +67,33 @@ def test_one_reader_reads_one_response_after_another() -> None:
         reader.begin(1000)
         reader.feed(vector.wire)
         assert (reader.done, reader.reusable, reader.status, bytes(reader.body)) == (True, True, *vector[2:4]), name
+
+
+@pytest.mark.parametrize(
+    ("start", "more", "end"),
+    [
+        (b"", b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", NotHttp),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", b"X: y\r\n", BrokenBody),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;", b"x" * 20, BrokenBody),
+    ],
+)
+def test_what_frames_a_body_has_an_end(start: bytes, more: bytes, end: type[Exception]) -> None:
+    """1xx responses, trailers and chunk extensions went on until the deadline, as fast as the network brought them."""
+    reader = ResponseReader(1000)
+    reader.begin(1000)
+    with pytest.raises(end):
+        for piece in [start, *[more] * 200]:
+            reader.feed(piece)
+
+
+def test_the_smallest_chunks_are_no_flood() -> None:
+    reader = ResponseReader(100)
+    reader.begin(10_000)
+    reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(5000):
+        reader.feed(b"00000001\r\nx\r\n")
+    reader.feed(b"0\r\n\r\n")
+    assert reader.done and reader.reusable and bytes(reader.body) == b"x" * 5000
+    reader.begin(10)  # and nothing of it is held against the next one
+    reader.feed(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny")
+    assert reader.done and bytes(reader.body) == b"y"

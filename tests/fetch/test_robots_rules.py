@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,6 +173,13 @@ def test_what_an_answer_means(status: int | None, state: Robots) -> None:
     got, seconds = outcome(status, params)
     assert got is state
     assert seconds == (60.0 if state is Robots.DENY else 1000.0)
+
+
+@pytest.mark.parametrize("line", ["1e308", "1e39", "99999999999"])
+def test_a_crawl_delay_without_end_fits_where_times_are_kept(line: str) -> None:
+    """It became infinite in the host's record, and `irlcrawl why` could give no date."""
+    delay = Rules(group(f"Crawl-delay: {line}"), "foobot").crawl_delay
+    assert delay == 1e9 and np.isfinite(np.float32(delay)) and time.localtime(time.time() + delay)
 
 
 def test_product_token() -> None:
