@@ -178,11 +178,11 @@ class Dispatcher:
     # -- names -----------------------------------------------------------------------------------------------------
 
     def resolve_ahead(self) -> None:
-        """Ask for the addresses that are missing, as many at once as the configuration allows; one in an outage, if any
-        at all."""
+        """Ask for the addresses that are missing, as many at once as the configuration allows; one, and seldom, in an
+        outage."""
         at_once = self._config.network.dns_in_flight_max
         if self._outage.paused:
-            at_once = int(self._outage.probing_names)
+            at_once = int(self._outage.take_name_probe())
         while len(self._tasks) < at_once:
             entry = self.politeness.unresolved()
             if entry is None:
@@ -388,7 +388,10 @@ class Dispatcher:
         visit = link.visits[message["visit"]]
         reply = {"t": "doubt", "visit": visit.number}
         host = visit.host
-        self._outage.doubt(host.address or "", host.site, lambda charge: link.send({**reply, "charge": charge}))
+        self._outage.doubt(
+            host.address or "", host.site, lambda charge: link.send({**reply, "charge": charge}),
+            acquainted=host.record.answered_at > 0,
+        )  # fmt: skip
 
     def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:
         """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done.

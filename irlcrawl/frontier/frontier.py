@@ -193,7 +193,7 @@ class Frontier:
                 dues.append(due)
             calendar = self.state.calendar.next_due() if self._turn is None else None
             if calendar is not None:
-                dues.append(max(calendar, self.schedule.rested_at))
+                dues.append(max(calendar, self.schedule.turn_at))
         timeout = max(min(dues) - self.clock.now(), 0.0005)
         try:
             async with asyncio.timeout(timeout):

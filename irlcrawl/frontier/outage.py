@@ -11,6 +11,10 @@ the URL and its host as usual, or to leave both as they were.
 In an outage the crawl leases nothing but one URL every PROBE_S, and asks for one name at a time. It is over when the
 resolver and, if requests had failed, some server answers. A suspicion that a response refutes within REFUTED_S was
 none (half the web of this crawl is dead): those who waited are charged, and only the resolver is believed for a while.
+
+A silence that nothing refutes need not be ours either: at the end of a crawl only dead hosts may be left. When the
+resolver answers all the time, it is held to be theirs after STRANGERS_S if no silent host ever answered, else after
+ACQUAINTED_S; then only the resolver is believed until some server answers, and TRUST_S longer.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ SILENCE_S = 10.0
 REFUTED_S = 10.0
 PATROL_S = 0.5
 TRUST_S = 600.0
+STRANGERS_S = 120.0
+ACQUAINTED_S = 3600.0
 ADDRESSES_MIN = 20
 RECENT_MAX = 10_000
 
@@ -37,11 +43,11 @@ _log = logging.getLogger("irlcrawl.outage")
 
 @dataclass(slots=True)
 class Doubt:
-    """A request without a response at `at` (unix seconds); `answer(charge)` is called once."""
+    """A request without a response at `at` (unix seconds); `answer(charge)` is called once. acquainted: its host
+    answered before."""
 
     at: float
-    address: str
-    site: int
+    acquainted: bool
     answer: Callable[[bool], None]
 
 
@@ -67,36 +73,42 @@ class Outage:
         self._requests_failed = False  # in this outage, not only names
         self._names = True  # the resolver answered when it was last asked
         self._trust_until = 0.0
+        self._acquainted = False  # ... and some of them to a host that answered before
+        self._named_since = 0.0  # in an outage: the resolver has answered ever since, as far as it was asked
         self._probes = 0  # leases that may be made now, in an outage
+        self._name_probes = 0  # ... and names that may be asked for
         self._watching: asyncio.Task[None] | None = None
 
     @property
     def paused(self) -> bool:
         return self.since is not None
 
-    @property
-    def probing_names(self) -> bool:
-        """In an outage: names are worth asking for."""
-        return self._names
-
     def take_probe(self) -> bool:
         """In an outage: whether one URL may be leased now."""
         self._probes, had = 0, self._probes
         return had > 0
+
+    def take_name_probe(self) -> bool:
+        """In an outage: whether one name may be asked for now. (That it fails may be known at once.)"""
+        self._name_probes, had = 0, self._name_probes
+        return self._names and had > 0
 
     # ---- what happens
 
     def responded(self, address: str, site: int, at: float) -> None:
         """Some server answered, at unix seconds `at`."""
         self._answered_at = max(self._answered_at, at)
+        self._trust_until = min(self._trust_until, self._clock.now() + TRUST_S)
         self._heard.append((self._clock.now(), address, site, True))
 
-    def doubt(self, address: str, site: int, answer: Callable[[bool], None]) -> None:
-        """A request had no response: `answer(True)` if the URL and its host are to be charged with it."""
+    def doubt(self, address: str, site: int, answer: Callable[[bool], None], acquainted: bool = False) -> None:
+        """A request had no response: `answer(True)` if the URL and its host (acquainted: it answered before) are to be
+        charged with it."""
         now = self._clock.now()
         self._heard.append((now, address, site, False))
         self._requests_failed = self._requests_failed or self.paused
-        self._doubts.append(Doubt(now, address, site, answer))
+        self._acquainted = self._acquainted or (self.paused and acquainted)
+        self._doubts.append(Doubt(now, acquainted, answer))
         self._watch()
 
     async def is_ours(self) -> bool:
@@ -122,6 +134,8 @@ class Outage:
         if not task.cancelled():
             self.failure = task.exception()
             self._changed()
+            if self.failure is None and (self._doubts or self.paused):  # since it looked for the last time
+                self._watch()
 
     async def _judge(self) -> None:
         """While somebody doubts, or there is an outage."""
@@ -163,8 +177,9 @@ class Outage:
         return unrelated >= ADDRESSES_MIN and 2 * failed > len(latest)
 
     def _begin(self, why: str) -> None:
-        self.since = self._clock.now()
-        self._probes = 0
+        self.since = self._named_since = self._clock.now()
+        self._probes = self._name_probes = 0
+        self._acquainted = any(doubt.acquainted for doubt in self._doubts)
         _log.warning("%s: this machine's network seems to be down. Pausing; no URL and no host is charged with it", why)
         self._watch()
         self._changed()
@@ -179,10 +194,19 @@ class Outage:
         elif not self._names or now - self.since >= REFUTED_S or (answered and self._names):
             while self._doubts:
                 self._doubts.popleft().answer(False)
+        if not self._names:
+            self._named_since = now
         if self._names and (answered or not self._requests_failed):
-            _log.warning("the network answers again after %.0f s: going on", now - self.since)
-            self.seconds += now - self.since
-            self.since, self._requests_failed = None, False
+            self._end("the network answers again", now)
+        elif now - self._named_since >= (ACQUAINTED_S if self._acquainted else STRANGERS_S):
+            self._trust_until = float("inf")
+            self._end("the resolver answers and no server does, it seems to be theirs", now)
         else:
-            self._probes = 1
+            self._probes = self._name_probes = 1
         self._changed()
+
+    def _end(self, why: str, now: float) -> None:
+        assert self.since is not None
+        _log.warning("%s after %.0f s: going on", why, now - self.since)
+        self.seconds += now - self.since
+        self.since, self._requests_failed = None, False

@@ -123,6 +123,11 @@ class Schedule:
         rest = REST_DRY_S if self._hosts.ran_dry else REST_S
         return self._turned_at + max(rest, REST_FACTOR * self.turn_seconds)
 
+    @property
+    def turn_at(self) -> float:
+        """... or, while workers are asked for their harvests, when it no longer waits for them."""
+        return max(self.rested_at, self._asked_at + ANSWER_S)
+
     def should_ask(self, now: float) -> bool:
         """Whether to ask the workers for their harvests."""
         return self.starving or (now >= self.rested_at and self.low)
@@ -130,7 +135,7 @@ class Schedule:
     def should_turn(self, now: float, handed_in: bool, inbox: bool) -> bool:
         """Whether a turn is due. handed_in: something waits in memory for it; inbox: harvests among that."""
         starving = self.starving
-        if not starving and now < max(self.rested_at, self._asked_at + ANSWER_S):
+        if not starving and now < self.turn_at:
             return False
         state = self._state
         calendar = state.calendar.next_due()

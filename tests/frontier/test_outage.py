@@ -10,6 +10,8 @@ import pytest
 
 from drum import Files
 from irlcrawl.archive.crawllog import read
+from irlcrawl.clock import VirtualClock
+from irlcrawl.frontier.outage import Outage
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.rows import Reason
 from tests.frontier.virtual_crawl import START, Answer, Crawl, Web, star
@@ -118,3 +120,52 @@ def test_a_stop_in_an_outage_charges_nobody(tmp_path: Path, monkeypatch: pytest.
     assert set(entries(crawl)) == {"fetched", "none"}
     assert crawl.run() == ExitCode.DONE
     assert {outcome for outcome, _ in crawl.outcomes().values()} == {"fetched"}
+
+
+@pytest.mark.parametrize(("dead_from", "pause_s"), [(START, 130.0), (START + 2.0, 3610.0)])
+def test_a_crawl_of_which_only_dead_hosts_are_left_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead_from: float, pause_s: float
+) -> None:
+    """No response will ever refute the suspicion: the pause had no end. It ends sooner where none of them ever
+    answered; in neither case does a second one follow."""
+    web = web_of(HOSTS[:24], pages=4)
+    crawl = Crawl(tmp_path / "job", web, [f"http://{host}/" for host in HOSTS[:24]], monkeypatch)
+    down(crawl, dead_from, float("inf"), Reason.TIMEOUT, names=False)
+    paused: list[float] = []
+    crawl.on_request = lambda url: paused.append(crawl.frontier.outage.seconds if crawl.frontier else 0.0)
+    assert crawl.run() == ExitCode.DONE
+    assert {"failed"} <= {outcome for outcome, _ in crawl.outcomes().values()} <= {"failed", "fetched"}
+    assert pause_s - 20.0 < paused[-1] < pause_s
+
+
+def test_a_name_that_fails_in_an_outage_is_not_asked_for_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resolver knows the root but not this name, and says so at once: the loop went round and round."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch, [*HOSTS, "late.test"])
+    down(crawl, DOWN, DOWN + 200.0, names=False)
+    crawl.names.answers["late.test"] = 1 << 30
+    assert crawl.run() == ExitCode.DONE
+    assert crawl.names.asked["late.test"] <= 110
+    assert crawl.outcomes().pop("http://late.test/") == ("failed", "dns")
+
+
+def test_a_doubt_in_the_moment_in_which_the_watch_ends_is_decided() -> None:
+    """The watch had seen that nobody doubts, and was not yet known to be over: nobody looked at the new one."""
+    answers: list[bool] = []
+
+    async def main() -> None:
+        async def alive() -> bool:
+            return True
+
+        outage = Outage(VirtualClock(), alive, lambda: 1, lambda: None)
+        outage.doubt("10.0.0.1", 1, answers.append)
+        while not answers:
+            await asyncio.sleep(0)
+        outage.doubt("10.0.0.2", 2, answers.append)  # before the callbacks of the task that just ended
+        async with asyncio.timeout(5.0):
+            while len(answers) < 2:
+                await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert answers == [True, True]

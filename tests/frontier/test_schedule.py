@@ -142,6 +142,18 @@ def test_a_turn_waits_for_the_harvests_that_were_asked_for() -> None:
     assert world.should_turn()
 
 
+def test_while_harvests_are_awaited_a_due_calendar_gives_no_reason_to_look_again() -> None:
+    """The loop slept until the calendar's due time, which was over: it went round and round until they came."""
+    world = World(ready=1, calendar=[0.0])
+    world.clock.advance(100)
+    world.links.append(Link(1, None, asked=True))  # type: ignore[arg-type]
+    world.schedule.asked()
+    assert not world.should_turn()
+    assert world.schedule.turn_at == world.clock.now() + ANSWER_S
+    world.clock.advance(ANSWER_S)
+    assert world.should_turn()
+
+
 def test_a_harvest_does_not_lie_for_long() -> None:
     """Though nothing is wanted: its outcomes are to be committed."""
     world = World(ready=100)
