@@ -2,7 +2,7 @@
 
 from drum.catalog import Catalog, Edits
 from drum.drum import Drum, Statistics, keys_of
-from drum.errors import Closed, Incompatible, Locked, UnknownVersion
+from drum.errors import Busy, Closed, Incompatible, Locked, UnknownVersion
 from drum.fifo import Fifo
 from drum.files import Damaged, Files
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
@@ -15,7 +15,7 @@ from drum.vacuum import Holder, Place, vacuum
 from drum.writer import SectionWriter, SegmentWriter
 
 __all__ = [
-    "BYTES", "Batch", "Bucket", "Catalog", "Check", "CheckUpdate", "Closed", "Damaged", "Drum", "Edits", "Fifo",
+    "BYTES", "Batch", "Bucket", "Busy", "Catalog", "Check", "CheckUpdate", "Closed", "Damaged", "Drum", "Edits", "Fifo",
     "Files", "Holder", "Incompatible", "Kernel", "Locked", "MergeStats", "Place", "Ragged", "Repository", "Result",
     "Schema", "Section", "SectionWriter", "Segment", "SegmentPool", "SegmentWriter", "Statistics",
     "UnknownVersion", "Update", "keys_of", "vacuum",

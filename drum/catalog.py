@@ -112,7 +112,7 @@ class Catalog:
         if self.readonly or self._handle is None:
             raise ValueError(f"{self.root}: the catalogue is open for reading only, or closed")
         if self._broken:
-            raise OSError(f"{self.root}: an earlier commit failed half-way; open the catalogue again")
+            raise OSError(f"{self.root}: an earlier write failed half-way; open the catalogue again")
         line = _line({"n": self.number + 1, "put": edits.put, "drop": sorted(edits.drop)})
         try:
             self.files.write(self._handle, line)
@@ -138,12 +138,23 @@ class Catalog:
             handle = self._write_log(self.generation + 1, line)
         except OSError:
             self._snapshot_bytes = self.bytes  # try again when the log has grown by as much
+            self._give_up(self._path(self.generation + 1))
             return
         assert self._handle is not None
         self.files.close(self._handle)
         self._handle, self.generation = handle, self.generation + 1
         self.bytes = self._snapshot_bytes = len(line)
         self.files.unlink(old, missing_ok=True)
+
+    def _give_up(self, path: str) -> None:
+        """A new log could not be made durable. If it has its name already, it would count after all (the highest
+        number does), without what the old one is told from now on: it must be gone, or there are no more commits."""
+        try:
+            self.files.unlink(path + ".tmp", missing_ok=True)
+            self.files.unlink(path, missing_ok=True)
+            self.files.fsync_dir(self.root)
+        except OSError:
+            self._broken = True
 
     def names(self, file: str) -> bool:
         """Whether any entry names the file."""
@@ -155,8 +166,10 @@ class Catalog:
 
     def collect(self, keep: Iterable[str] = (), written: Iterable[str] = ()) -> list[str]:
         """Delete the files that lost their last name since the catalogue was opened, except `keep`; call after a
-        commit. written: files finished for that commit, deleted too if it named nothing in them. Returns what was
-        deleted."""
+        commit, or one that failed. written: files finished for that commit, deleted too if it named nothing in them.
+        Returns what was deleted: nothing when it is not known what the disk has of a commit that failed."""
+        if self._broken:
+            return []
         self._lost.update(name for name in written if not self.names(name))
         gone = self._lost - set(keep)
         self._lost -= gone

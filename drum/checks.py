@@ -18,7 +18,8 @@ def checked_key_bits(key_bits: int) -> int:
 
 
 def checked_values(values: Schema) -> dict[str, str]:
-    """Columns of a store: fixed-size numbers. ValueError."""
+    """Columns of a store: fixed-size numbers, each kind as files have it. ValueError."""
+    kinds: dict[str, str] = {}
     for name, kind in values.items():
         try:
             fixed = kind != BYTES and name not in ("key", LOW) and np.dtype(kind).kind in "biuf"
@@ -26,7 +27,8 @@ def checked_values(values: Schema) -> dict[str, str]:
             fixed = False
         if not fixed:
             raise ValueError(f"values are fixed-size numbers such as {{'n': 'i8'}}, not {{{name!r}: {kind!r}}}")
-    return dict(values)
+        kinds[name] = np.dtype(kind).str[1:]
+    return kinds
 
 
 def checked_keys(keys: Keys, key_bits: int) -> dict[str, Keys]:

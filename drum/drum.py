@@ -22,7 +22,7 @@ from drum import cost
 from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
 from drum.catalog import Catalog, Edits
 from drum.checks import checked_aux, checked_key_bits, checked_keys, checked_values
-from drum.errors import Closed, Incompatible, Locked
+from drum.errors import Busy, Closed, Incompatible, Locked
 from drum.files import Files, Path
 from drum.kernels import CheckUpdate, Kernel, Keys, Mask, Update
 from drum.merge import MergeStats
@@ -73,8 +73,9 @@ class Drum:
     done is committed, and the rest waits for the next merge.
 
     Locked (a BlockingIOError): another process has it open. Incompatible (a ValueError): it was made with other
-    values. Damaged: a file is not what was written. OSError: nothing was committed, rows in RAM are kept. Closed (a
-    ValueError): used after it was closed. One thread at a time, except `statistics` and `interrupt`.
+    values. Damaged: a file is not what was written. OSError: nothing was committed, rows in RAM are kept, those of the
+    `add` that failed, too. Closed (a ValueError): used after it was closed. Busy (a RuntimeError): used by emit or
+    progress. One thread at a time, except `statistics` and `interrupt`. `with` lets go of the directory in any case.
     """
 
     def __init__(
@@ -121,12 +122,12 @@ class Drum:
             self._catalog = Catalog.open(self.path, self.files)
             self._check_options()
             self._catalog.sweep()
+            self._pool = SegmentPool(self.files, self.path)
+            self._repository = self._load()
+            self._disk_bytes = self._measure()
         except BaseException:
             self.files.close(self._lock)
             raise
-        self._pool = SegmentPool(self.files, self.path)
-        self._repository = self._load()
-        self._disk_bytes = self._measure()
 
     @property
     def rows(self) -> int:
@@ -153,9 +154,8 @@ class Drum:
     def add(self, keys: Keys, *, op: int = 0, **aux: Column) -> None:
         """Rows for the kernel: keys u8[n], and any columns beside them that are to come back with the verdict: numpy
         arrays [n] or Ragged, the same in every call with the same op. op: which operation of a kernel that knows
-        several, 0 to 255. Arrays of rows that are more than keys are kept for a while: do not change them. TypeError,
-        ValueError."""
-        self._check_open()
+        several, 0 to 255. The arrays may be kept for a while: do not change them. TypeError, ValueError."""
+        self._check_idle()
         batch = self._checked(keys, op, aux)
         self._asked += batch.rows
         if self.recent is not None:
@@ -172,7 +172,7 @@ class Drum:
 
     def spill(self) -> None:
         """Make every row added so far durable, without a verdict yet."""
-        self._check_open()
+        self._check_idle()
         if self._keys.rows or self._ram.rows:
             with _Commit(self) as commit:
                 self._pend()
@@ -180,7 +180,7 @@ class Drum:
 
     def merge(self) -> MergeStats:
         """Give every row added so far its verdict, or as many as come before an interruption (`left` > 0)."""
-        self._check_open()
+        self._check_idle()
         self._stop.clear()
         total = MergeStats()
         if not self.waiting_rows:
@@ -220,23 +220,28 @@ class Drum:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._lock >= 0:
-            self.merge()
-            self.close()
-        else:
+        try:
+            if kind is None and self._lock >= 0:
+                self.merge()
+                self.spill()
+        finally:
             self._release()
 
     # -- within -------------------------------------------------------------------------------------------------------
 
     def _add_keys(self, keys: Keys) -> None:
-        while len(keys):
-            room = min(self._keys.room, len(keys))
-            self._keys.add(keys[:room])
-            keys = keys[room:]
-            if self.waiting_rows >= self._merge_at():
-                self.merge()
-            elif not self._keys.room:
-                self.spill()
+        try:
+            while len(keys):
+                room = min(self._keys.room, len(keys))
+                self._keys.add(keys[:room])
+                keys = keys[room:]
+                if self.waiting_rows >= self._merge_at():
+                    self.merge()
+                elif not self._keys.room:
+                    self.spill()
+        except BaseException:
+            self._ram.add(Batch({"key": keys.copy()}))  # the cache takes them for seen from now on
+            raise
 
     def _merge_at(self) -> int:
         """Rows that must wait for a merge."""
@@ -299,6 +304,11 @@ class Drum:
         if self._lock < 0:
             raise Closed(f"{self.path}: this drum is closed")
 
+    def _check_idle(self) -> None:
+        self._check_open()
+        if self._merging is not None:
+            raise Busy(f"{self.path}: emit and progress are called within a merge: do it when the merge has returned")
+
     def _check_options(self) -> None:
         made = self._catalog.get(_OPTIONS)
         if made is not None and {"key_bits": 64, **made} != self._options:
@@ -357,6 +367,7 @@ class _Commit:
             if kind is not None:
                 self.writer.abort()
                 drum._repository = drum._load()
+                drum._catalog.collect(written=[self.writer.name])  # room for another attempt
 
     def _finish(self) -> None:
         drum = self.drum

@@ -19,5 +19,9 @@ class UnknownVersion(Exception):
         )
 
 
+class Busy(RuntimeError):
+    """Used from within a merge, by what it calls."""
+
+
 class Closed(ValueError):
     """Used after it was closed."""

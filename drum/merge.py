@@ -112,7 +112,7 @@ class Merging:
 
     def _merge_keys(self, bucket: Bucket, waiting: list[Pending]) -> bool:
         """Hand on the new keys, ascending, and store them. False when the bucket does not fit."""
-        room = self._room(bucket)
+        room, rows = self._room(bucket), 0
         parts: list[Keys] = []
         counts: dict[int, int] = {}
         for part in waiting:
@@ -120,11 +120,11 @@ class Merging:
             for batch in part.blocks(self.pool, bucket, ["key"]):
                 parts.append(batch["key"])
                 counts[part.serial] += batch.rows
-            rows = sum(counts.values())
-            if rows * _KEY_BYTES > room and rows > 1 and bucket.lo < bucket.hi:
-                return False
+                rows += batch.rows
+                if rows * _KEY_BYTES > room and rows > 1 and bucket.lo < bucket.hi:
+                    return False
         self._count(counts)
-        if not sum(counts.values()):
+        if not rows:
             return True
         if len(parts) == 1 and waiting[0].ordered:
             keys = parts[0]

@@ -288,7 +288,8 @@ class SegmentPool:
 
     def adopt(self, writer: SegmentWriter) -> None:
         """Let sections that `writer` has ended be read under the file's coming name before it is finished."""
-        with self._lock:
+        with self._lock:  # a writer that is done would keep its file open
+            self._writers = {name: one for name, one in self._writers.items() if one.state == "open"}
             self._writers[writer.name] = writer
 
     def forget(self, files: Iterable[str]) -> None:

@@ -110,6 +110,7 @@ class SegmentWriter:
             self.files.fsync_dir(os.path.dirname(self.path) or ".")
         except OSError:
             self.abort()
+            self.files.unlink(self.path, missing_ok=True)
             raise
         self.state = "finished"
         return self.bytes

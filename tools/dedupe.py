@@ -45,7 +45,9 @@ def lines_of(text: IO[bytes]) -> Iterator[list[bytes]]:
 def first_occurrences(text: IO[bytes], scratch: Path, ram_bytes: int) -> tuple[NDArray[np.uint8], int]:
     """(a bit for every line, set where none before it was equal; number of lines). Bits are as np.packbits has them."""
     size = os.fstat(text.fileno()).st_size
-    bits = np.memmap(scratch / "bits", dtype=np.uint8, mode="w+", shape=(size // 8 + 1,))
+    with open(scratch / "bits", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size // 8 + 1)  # in a mapped file with holes, a full disk kills
+    bits = np.memmap(scratch / "bits", dtype=np.uint8, mode="r+")
 
     def emit(batch: Batch) -> None:
         at = batch["line"]
@@ -78,7 +80,7 @@ def dedupe(text: IO[bytes], out: IO[bytes], scratch: Path, ram_bytes: int) -> tu
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 1 a file cannot be read or written (stderr says which), 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m tools.dedupe", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("file", metavar="FILE", help="the text; - for standard input, which is copied to disk first")
+    parser.add_argument("file", metavar="FILE", help="the text; a pipe or - (standard input) is copied to disk first")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: standard output")
     parser.add_argument("--ram-mib", type=int, default=256, help="default %(default)s")
     parser.add_argument("--tmp", metavar="DIR", help="for temporary files, 16 bytes a line (default: the system's)")
@@ -96,10 +98,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, scratch: Path) -> tuple[int, int]:
-    source = scratch / "stdin" if options.file == "-" else Path(options.file)
-    if options.file == "-":
-        with source.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy, CHUNK_BYTES)
+    source = Path(options.file)
+    if options.file == "-" or source.is_fifo():  # it is read twice
+        given = sys.stdin.buffer if options.file == "-" else source.open("rb")
+        source = scratch / "given"
+        with given, source.open("wb") as copy:
+            shutil.copyfileobj(given, copy, CHUNK_BYTES)
     with source.open("rb", buffering=0) as text:
         if options.output == "-":
             counts = dedupe(text, sys.stdout.buffer, scratch, options.ram_mib << 20)

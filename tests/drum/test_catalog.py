@@ -1,5 +1,6 @@
 """The catalogue is its last whole commit, whatever was cut off behind it; any other damage is an error (I5)."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -228,3 +229,31 @@ def test_a_reader_needs_a_catalogue_and_writes_none(tmp_path: Path) -> None:
     Catalog.open(tmp_path).close()
     with pytest.raises(ValueError, match="reading only"):
         committed(Catalog.open(tmp_path, readonly=True), a=1)
+
+
+class NoNames(Files):
+    """A disk on which names cannot be made durable for `times` calls."""
+
+    times = 0
+
+    def fsync_dir(self, path: str | os.PathLike[str]) -> None:
+        if self.times:
+            self.times -= 1
+            raise OSError(errno.EIO, "no names")
+        super().fsync_dir(path)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_new_log_given_up_after_its_rename_hid_the_commits_that_followed(tmp_path: Path, times: int) -> None:
+    files = NoNames()
+    catalog = Catalog.open(tmp_path, files)
+    committed(catalog, a=1)
+    files.times = times
+    catalog.compact()
+    if times == 1:
+        committed(catalog, a=2)
+    else:  # nobody knows which log the disk has
+        with pytest.raises(OSError, match="open the catalogue again"):
+            committed(catalog, a=2)
+    catalog.close()
+    assert Catalog.open(tmp_path).get("a") == (2 if times == 1 else 1)

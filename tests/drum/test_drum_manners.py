@@ -3,6 +3,9 @@ that stop between buckets and lose nothing, several operations in one stream."""
 
 from __future__ import annotations
 
+import errno
+import gc
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, CheckUpdate, Closed, Drum, Files, Incompatible, Locked, Ragged, Result, Statistics, Update
+from drum import Batch, Busy, CheckUpdate, Closed, Drum, Files, Incompatible, Locked, Ragged, Result, Statistics, Update
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -303,3 +306,105 @@ def test_a_long_merge_commits_on_its_way(tmp_path: Path, monkeypatch: pytest.Mon
     assert max(sizes) <= 1.5 * at_rest
     assert sorted(handed) == sorted(spread(np.arange(150_000)).tolist())
     drum.close()
+
+
+def test_the_rest_of_an_add_that_failed_was_taken_for_seen_and_lost(tmp_path: Path) -> None:
+    """The cache knew all keys of the call, the buffer only those before the failure: adding them again lost them."""
+    new: list[int] = []
+    failing = [True]
+
+    def emit(batch: Batch) -> None:
+        if failing[0]:
+            raise OSError("no room")
+        new.extend(batch["key"].tolist())
+
+    with Drum(tmp_path, emit=emit, ram_bytes=1 << 16, merge_rows=100) as drum:
+        keys = spread(range(6000))  # more than its buffer holds
+        with pytest.raises(OSError, match="no room"):
+            drum.add(keys)
+        assert drum.waiting_rows == 6000
+        keys[:] = 0  # the caller's again
+        failing[0] = False
+        drum.add(spread(range(5000, 7000)))
+    assert sorted(new) == sorted(spread(range(7000)).tolist())
+
+
+def test_rows_added_by_emit_were_lost_with_those_merged(tmp_path: Path) -> None:
+    drum = Drum(tmp_path, emit=lambda batch: drum.add(batch["key"] + np.uint64(1)))
+    drum.add(spread([1, 2]))
+    for use in (drum.merge, drum.close):
+        drum.emit = lambda _, use=use: use()  # type: ignore[misc]
+        with pytest.raises(Busy, match="within a merge"):
+            drum.merge()
+    drum.emit = lambda batch: drum.add(batch["key"] + np.uint64(1))
+    with pytest.raises(Busy, match="within a merge"):
+        drum.merge()
+    assert drum.waiting_rows == 2
+    drum.emit = nothing
+    drum.merge()
+    assert drum.rows == 2
+    drum.close()
+
+
+def test_the_lock_outlived_a_with_whose_merge_failed(tmp_path: Path) -> None:
+    def fail(batch: Batch) -> None:
+        raise RuntimeError("consumer")
+
+    with pytest.raises(RuntimeError, match="consumer"), Drum(tmp_path, emit=fail) as drum:
+        drum.add(spread([1]))
+    Drum(tmp_path, emit=nothing).close()
+
+
+def test_the_lock_outlived_an_open_that_failed(tmp_path: Path) -> None:
+    with Drum(tmp_path, emit=nothing) as drum:
+        drum.add(spread([1]))
+    (store,) = tmp_path.glob("*.seg")
+    away = store.rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError, match="seg"):
+        Drum(tmp_path, emit=nothing)
+    away.rename(store)
+    Drum(tmp_path, emit=nothing).close()
+
+
+class NoCommit(Files):
+    """A disk with room for segments and none for the line that names them."""
+
+    full = False
+
+    def write(self, handle: int, data: Any) -> None:
+        if self.full and b'"put"' in bytes(data):
+            raise OSError(errno.ENOSPC, "No space")
+        super().write(handle, data)
+
+
+def test_a_segment_whose_commit_failed_kept_the_disk_full(tmp_path: Path) -> None:
+    files = NoCommit()
+    with Drum(tmp_path, emit=nothing, files=files) as drum:
+        drum.add(spread([1]))
+        files.full = True
+        with pytest.raises(OSError, match="No space"):
+            drum.merge()
+        assert not list(tmp_path.glob("*.seg*"))
+        files.full = False
+        drum.merge()
+        assert drum.rows == 1
+
+
+def test_every_spill_kept_its_file_open(tmp_path: Path) -> None:
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    with Drum(tmp_path, emit=nothing, merge_rows=1000) as drum:
+        for number in range(50):
+            drum.add(spread([number]))
+            drum.spill()
+        gc.collect()  # a writer and its sections know each other
+        assert len(os.listdir("/proc/self/fd")) < before + 10
+
+
+@pytest.mark.parametrize("kind", ["int64", ">i8", "i8"])
+def test_kinds_by_other_names_failed_at_the_first_merge(tmp_path: Path, kind: str) -> None:
+    with Drum(tmp_path, emit=nothing, kernel=Update(["n"]), values={"n": kind}) as drum:
+        drum.add(spread([1]), n=np.array([5]))
+        drum.merge()
+        assert drum.lookup(spread([1]))[1]["n"].tolist() == [5]
+    Drum(tmp_path, emit=nothing, kernel=Update(["n"]), values={"n": "i8"}).close()

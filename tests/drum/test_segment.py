@@ -1,5 +1,6 @@
 """Segments give back what was put in, in the order promised, or say which byte is wrong (I5)."""
 
+import errno
 import os
 import random
 from pathlib import Path
@@ -226,3 +227,14 @@ def test_the_pool_keeps_few_files_open_and_reads_sections_of_an_unfinished_one(t
     assert early.read(0)["key"].tolist() == list(range(7))
     writer.finish()
     assert early.read(0)["key"].tolist() == pool.section("new.seg", "s").read(0)["key"].tolist()
+
+
+def test_a_finish_that_failed_after_its_rename_left_the_file(tmp_path: Path) -> None:
+    class NoNames(Files):
+        def fsync_dir(self, path: str | os.PathLike[str]) -> None:
+            raise OSError(errno.EIO, "no names")
+
+    writer = SegmentWriter(NoNames(), tmp_path / "a.seg")
+    with pytest.raises(OSError, match="no names"):
+        writer.finish()
+    assert not list(tmp_path.iterdir())

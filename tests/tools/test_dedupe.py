@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,20 @@ def test_the_benchmark_compares_it_with_sort(tmp_path: Path, capsys: pytest.Capt
     assert ours["distinct"] == sorts["distinct"] == pytest.approx(15_000, rel=0.1)
     with pytest.raises(RuntimeError, match="wrote 0 lines, there are 5 different ones"):
         bench.dedupe.run(["cp", "/dev/null", str(tmp_path / "out")], tmp_path / "out", 5)
+
+
+def test_a_pipe_by_its_name_has_no_length(tmp_path: Path) -> None:
+    text, fifo = b"b\na\nb\n" * 20 + b"".join(b"%d\n" % n for n in range(50)), tmp_path / "fifo"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "tools.dedupe", str(fifo)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        fifo.write_bytes(text)
+        assert process.communicate()[0] == once(text)
+    assert process.returncode == 0
+
+
+def test_bits_in_a_file_with_holes_died_of_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"\n" * 1_000_000)
+    with (tmp_path / "text").open("rb", buffering=0) as text:
+        dedupe.first_occurrences(text, tmp_path, 1 << 20)
+    assert (tmp_path / "bits").stat().st_blocks * 512 >= 125_000
