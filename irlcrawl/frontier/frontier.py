@@ -427,10 +427,12 @@ class Frontier:
         if self._stop_code is None:
             self._stop_code = ExitCode.DONE
             self.fleet.end({"t": "stop"})
-            while self.fleet.links:
+            while self.fleet.links or self._mourning:
                 self.fleet.watch(self.clock.now())
                 await self._sleep(self.clock.now())
-        result = Turn(self.state).run(self._task([], urgent=False, merge=False))
+                if self._failure is not None:
+                    raise self._failure
+        result = Turn(self.state).run(self._task(self._inbox, urgent=False, merge=False))
         self._ended = True
         self._close_streams(result, list(self.state.streams))
         self._commit(result)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from drum import Edits
 from drum.catalog import Catalog
+from irlcrawl.frontier.fleet import Link
 from irlcrawl.job import ExitCode
+from irlcrawl.wire import Message
 from tests.frontier.virtual_crawl import Crawl, Killed, Web, star
 
 NAMES = [f"h{n}.s{n % 3}.test" for n in range(6)]
@@ -96,3 +98,24 @@ def test_i2_a_stream_stays_in_the_catalogue_until_its_last_harvest_is_in(
     monkeypatch.setattr(Catalog, "commit", watch)
     crawl_on(crawl, [], [death])
     assert set(crawl.outcomes()) == set(crawl.web.answers)
+
+
+def test_a_worker_that_dies_at_the_good_bye_leaves_no_archive_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was done, and the crawl ended without looking at what the dead worker left: its WARC stayed `.open`."""
+    crawl = started(tmp_path / "job", monkeypatch, latency_s=0.2)
+    send, killed = Link.send, list[int]()
+
+    def last_word(link: Link, message: Message) -> None:
+        send(link, message)
+        if message["t"] == "stop" and not killed:
+            killed.append(link.stream)
+            crawl.kill_worker(link.stream)
+
+    monkeypatch.setattr(Link, "send", last_word)
+    assert crawl.run(hours=0.5) == ExitCode.DONE
+    assert killed
+    assert set(crawl.outcomes()) == set(crawl.web.answers)
+    assert len(list(crawl.job().warcs.iterdir())) == 2
+    assert not list(crawl.job().warcs.glob("*.open"))
