@@ -123,11 +123,13 @@ def start_of(sites: npt.NDArray[np.uint64], budget: Ints) -> Ints:
 
 def slot_of(sites: npt.NDArray[np.uint64], fill: Ints, budget: Ints) -> Ints:
     """The part of its queue in which a URL stands: the URLs of each site evenly over the queue, so that every part
-    holds of each site what its budget is a share of. Without budgets, at random."""
-    if len(budget) and budget[0] == WITHOUT_LIMIT:
-        drawn = (sites ^ (fill.astype(np.uint64) + np.uint64(1)) * GOLDEN) * GOLDEN
-        return (drawn >> np.uint64(65 - SLOTS.bit_length())).astype(np.int64)
-    return np.minimum(start_of(sites, budget) + fill * SLOTS // budget, SLOTS - 1)
+    holds of each site what its budget is a share of. Of sites without a budget, at random."""
+    evenly: Ints = np.minimum(start_of(sites, budget) + fill * SLOTS // budget, SLOTS - 1)
+    free = budget == WITHOUT_LIMIT
+    if not free.any():
+        return evenly
+    drawn = (sites ^ (fill.astype(np.uint64) + np.uint64(1)) * GOLDEN) * GOLDEN
+    return np.where(free, (drawn >> np.uint64(65 - SLOTS.bit_length())).astype(np.int64), evenly)
 
 
 class Widening:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgets import BudgetParams, Worth
-from budgets.star import Histogram
+from budgets.beast import SLOTS, slot_of
+from budgets.star import WITHOUT_LIMIT, Histogram
 
 TEN = BudgetParams(base=10)
 
@@ -69,3 +70,17 @@ def test_budgets_are_at_least_one_and_at_least_their_floor(
     assert int(Worth(weight=weight, unsupported=1, floors={7: floor}).budgets(star, sites, columns)[0]) >= floor
     columns["seeds"][:] = 1
     assert int(Worth(weight=weight, unsupported=1, seed_floor=floor).budgets(star, sites, columns)[0]) >= floor
+
+
+def test_the_first_site_of_a_merge_does_not_decide_how_the_others_are_spread() -> None:
+    """Curve none with `unsupported` has sites with and without a budget in one merge: whichever came first, all URLs of
+    those without one stood in the first part of the queue, or those of the others anywhere."""
+    rows = 2000
+    for first, last in ((10, WITHOUT_LIMIT), (WITHOUT_LIMIT, 10)):
+        budget = np.repeat(np.array([first, last]), rows)
+        fill = np.tile(np.arange(rows) % 10, 2) + np.where(budget == WITHOUT_LIMIT, np.tile(np.arange(rows), 2), 0)
+        slot = slot_of(np.repeat(np.array([1 << 63, 1 << 62], np.uint64), rows), fill, budget)
+        free = budget == WITHOUT_LIMIT
+        assert len(np.unique(slot[free])) > SLOTS / 2
+        assert len(np.unique(slot[~free])) == 10
+        assert (np.diff(slot[~free][:10]) > 0).all()
