@@ -116,6 +116,11 @@ class RecentKeys:
         return ~(remembered | repeated)
 
 
+class TornText(Damaged):
+    """A robots.txt text with zeros where it should have something: blocks that power went before. It was not synced
+    then, so no harvest names it or what follows it."""
+
+
 class RulesLog:
     """The robots log of one stream, for its writer; `read` serves every log to anyone."""
 
@@ -140,15 +145,28 @@ class RulesLog:
 
     def _begin(self, handle: int) -> int:
         """Where the next text goes: behind the header, or (in recovery) behind the last whole text of a dead writer."""
-        size = self._files.size(handle)
-        ends = [end for _, end in self.texts(self._files, self._path)][-1:] if size else []
-        if not ends:
+        size, whole = self._files.size(handle), 0
+        try:
+            for _, end in self.texts(self._files, self._path) if size else ():
+                whole = end
+        except TornText:
+            pass
+        if not whole:
             self._files.truncate(handle, 0)
             self._files.write(handle, RULES_HEADER)
             return len(RULES_HEADER)
-        if ends[0] < size:
-            self._files.truncate(handle, ends[0])
-        return ends[0]
+        if whole < size:
+            self._files.truncate(handle, whole)
+        return whole
+
+    def recover(self) -> None:
+        """Cut what a dead writer left behind its last whole text, if it had a log."""
+        if self._files.exists(self._path):
+            self._handle = self._files.append(self._path)
+            size = self._files.size(self._handle)
+            self._offset = self._begin(self._handle)
+            if self._files.size(self._handle) != size:
+                self._files.fsync(self._handle)
 
     def sync(self) -> None:
         """Nothing when nothing was written since the last one."""
@@ -182,18 +200,20 @@ class RulesLog:
     @staticmethod
     def texts(files: Files, path: str) -> Iterator[tuple[bytes, int]]:
         """(text, where its record ends) of a log, in order; one that a crash cut short is none. UnknownVersion;
-        Damaged; OSError."""
+        Damaged, TornText; OSError."""
         handle = files.open(path)
         try:
             size = files.size(handle)
             at = _rules_begin(files.pread(handle, len(RULES_HEADER), 0), path)
             while at + _RECORD.size <= size:
-                length, checksum = _RECORD.unpack(files.pread(handle, _RECORD.size, at))
+                head = files.pread(handle, _RECORD.size, at)
+                length, checksum = _RECORD.unpack(head)
                 if at + _RECORD.size + length > size:
                     return
                 text = files.pread(handle, length, at + _RECORD.size)
                 if xxhash.xxh3_64_intdigest(text) != checksum:
-                    raise Damaged(path, at, "a robots.txt text with a wrong checksum")
+                    torn = 0 in text or head[0] == 0 or 0 in head[4:]  # a length has zeros of its own
+                    raise (TornText if torn else Damaged)(path, at, "a robots.txt text with a wrong checksum")
                 at += _RECORD.size + length
                 yield text, at
         finally:

@@ -52,6 +52,7 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
         state.files, state.dir, stream, state.clock, first_number=number,
         duplicates_last=state.config.budgets.duplicates_last,
     )  # fmt: skip
+    builder.rules_log.recover()
     context = Context(config, state.seed, state.scope)
     for unit, exchange, location in redo.units(state.files, warcs, stream, position):
         builder.add(process(unit, exchange, location, context))

@@ -23,7 +23,7 @@ from irlcrawl.archive.crawllog import COMPRESSED, BadLine, open_part, parse, rol
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.harvest import RULES_MAGIC, RulesLog, harvest_name, rules_log_name
+from irlcrawl.harvest import RULES_MAGIC, RulesLog, TornText, harvest_name, rules_log_name
 from irlcrawl.job import JobDir
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
@@ -54,7 +54,7 @@ class Fsck:
     def _run(self) -> Findings:
         catalog = yield from self._catalog()
         whole = catalog is not None and (yield from self._segments(catalog))
-        yield from self._small_logs()
+        yield from self._small_logs(catalog)
         reading = None
         if whole:
             reading = yield from self._structure()
@@ -137,9 +137,11 @@ class Fsck:
                 self.bar.read(int(section.chunks["stored"][block].sum()))
         return whole
 
-    def _small_logs(self) -> Findings:
+    def _small_logs(self, catalog: Catalog | None) -> Findings:
         """Robots texts and the clocks of leases."""
         state = str(self.job.state)
+        streams = [int(key.split("/")[1]) for key, _ in catalog.items("streams/")] if catalog is not None else []
+        recovered = {rules_log_name(stream) for stream in streams}  # at the next start
         names = self._names("robots-", ".log")
         self.bar.stage("robots texts", sum(self._size(state, name) for name in names))
         for name in names:
@@ -150,7 +152,10 @@ class Fsck:
                     self.bar.read(len(text))
                     self._texts_end[name] = end
             except Damaged as error:
-                yield Finding.of(error)
+                if isinstance(error, TornText) and name in recovered:  # `_rules` knows whether a host's text is gone
+                    yield note(path, f"torn at offset {error.offset} by a power loss, and cut when the crawl opens")
+                else:
+                    yield Finding.of(error)
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
         leases = os.path.join(state, "leases.log")

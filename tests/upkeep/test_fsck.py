@@ -13,11 +13,13 @@ import pytest
 from drum import Catalog, Edits, Files
 from irlcrawl import cli
 from irlcrawl.archive import crawllog
+from irlcrawl.harvest import RulesLog, rules_log_name
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.upkeep.findings import Finding, Lines, Silent, TerminalBar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.frontier.virtual_crawl import START
-from tests.upkeep.conftest import Copy
+from tests.upkeep import versions
+from tests.upkeep.conftest import Copy, rolling
 
 
 def findings(job: JobDir) -> list[Finding]:
@@ -215,3 +217,26 @@ def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_log_is_read_in_parts(copy: Copy) -> None:
     job = copy("done")
     assert len(crawllog.log_files(Files(), str(job.crawl_log))) > 2
+
+
+@pytest.mark.parametrize("tail", [bytes(30), bytes(5000), b"\x05\0\0\0" + bytes(40), b"\xff\xff"])
+def test_robots_texts_that_power_went_before_are_no_damage_and_do_not_keep_a_crawl_closed(
+    copy: Copy, tail: bytes
+) -> None:
+    """Recovery refused to open a crawl whose worker was writing a robots.txt text when power went."""
+    job = copy("killed")
+    catalog = Catalog.open(job.state, readonly=True)
+    streams = [int(key.split("/")[1]) for key, _ in catalog.items("streams/")]
+    logs = [path for stream in streams if (path := job.state / rules_log_name(stream)).exists()]
+    assert logs
+    sizes = {path: path.stat().st_size for path in logs}
+    for path in logs:
+        with path.open("ab") as stream:
+            stream.write(tail)
+    assert damage(job) == []
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        assert rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch).run() == ExitCode.DONE
+    assert damage(job) == []
+    for path in logs:
+        texts = [end for _, end in RulesLog.texts(Files(), str(path))]
+        assert texts[-1] == path.stat().st_size >= sizes[path]
