@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shlex
 import threading
 import time
 from enum import IntEnum
@@ -62,6 +63,11 @@ class JobFull(JobError):
     code = ExitCode.DISK_FULL
 
 
+def command(*parts: object) -> str:
+    """`irlcrawl VERB JOB ...` to be pasted into a shell, whatever JOB is called."""
+    return shlex.join(("irlcrawl", *map(str, parts)))
+
+
 class JobDir:
     """Paths in JOB, and its lock: `with JobDir(path) as job:` creates what is missing and holds the lock.
 
@@ -97,10 +103,10 @@ class JobDir:
             job = at.parent.parent
             raise JobError(
                 f"{at}: a snapshot, which stays as it is; to make a crawl of it: "
-                f"irlcrawl snapshots {job} --open {at.name} DIR"
+                f"{command('snapshots', job, '--open', at.name, 'DIR')}"
             )
         if not repairing and any((at / f"{name}{REPAIRED}").exists() for name in ("state", "logs")):
-            raise JobError(f"{at}: a repair was interrupted; run it again: irlcrawl fsck {at} --repair")
+            raise JobError(f"{at}: a repair was interrupted; run it again: {command('fsck', at, '--repair')}")
         if at.is_dir():
             if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
                 raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")

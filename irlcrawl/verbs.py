@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irlcrawl.config import Config, ConfigError, check_resume, check_start, load, to_toml, validate
-from irlcrawl.job import ExitCode, JobDir, JobError
+from irlcrawl.job import ExitCode, JobDir, JobError, command
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
 from irlcrawl.watch.control import ask
@@ -141,9 +141,10 @@ def _tell_end(job: JobDir, code: ExitCode, name: str) -> None:
     record["state"] = status_record.ENDED[code]
     print("\n".join(status_record.lines(record)))
     if code in (ExitCode.DISK_FULL, ExitCode.INTERRUPTED, ExitCode.FORCED, ExitCode.TIME_LIMIT):
-        print(f"go on:     irlcrawl resume {name}")
+        print(f"go on:     {command('resume', name)}")
     print(f"archives:  {job.warcs}")
-    print(f"look at:   irlcrawl urls {name} --status failed;  irlcrawl get {name} URL;  irlcrawl inspect {name}")
+    commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
+    print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from irlcrawl.archive.crawllog import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.harvest import rules_log_name
-from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked
+from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -72,7 +72,7 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
         raise JobError(f"{job.path}: the crawl has committed nothing yet, so there is nothing to keep")
     with _alone(job):
         if target.exists():
-            raise JobError(f"{target}: is there already; irlcrawl snapshots {job.path} --delete {name}")
+            raise JobError(f"{target}: is there already; {command('snapshots', job.path, '--delete', name)}")
         for left in job.snapshots.glob(".*"):  # of one that was interrupted
             shutil.rmtree(left)
         _take(job, target, files)

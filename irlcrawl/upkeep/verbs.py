@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked
+from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import words
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def fsck(args: argparse.Namespace) -> int:
             job.acquire(repairing=args.repair)
     except JobLocked as error:
         raise JobLocked(
-            f"{error}: its files change while it runs; stop it, or check a copy: irlcrawl snapshot {args.job} NAME"
+            f"{error}: its files change while it runs; "
+            f"stop it, or check a copy: {command('snapshot', args.job, 'NAME')}"
         ) from None
     bar = bar_for(quiet=args.quiet)
     try:
@@ -107,7 +108,7 @@ def snapshots(args: argparse.Namespace) -> int:
     elif args.open:
         name, target = args.open
         shots.open_as(job, name, Path(target))
-        print(f"go on from it: irlcrawl resume {target}")
+        print(f"go on from it: {command('resume', target)}")
     else:
         for one in shots.snapshots(job):
             if args.json:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from irlcrawl.config import Config, keys, load, value_of
-from irlcrawl.job import JobDir
+from irlcrawl.job import JobDir, command
 from irlcrawl.watch import status, words
 
 
@@ -79,10 +79,17 @@ def _measure(directory: Path, suffix: str = "") -> tuple[int, int]:
 
 def _next(name: str, state: str) -> Iterator[str]:
     if state in status.ALIVE:
-        yield f"irlcrawl status {name} --watch            watch it"
-        yield f"irlcrawl stop {name}                      end it cleanly; it can go on later"
+        now = [
+            (("status", name, "--watch"), "watch it"),
+            (("stop", name), "end it cleanly; it can go on later"),
+        ]
     else:
-        yield f"irlcrawl resume {name}                    go on, or with URLs: add seeds"
-    yield f"irlcrawl urls {name} --status failed      what could not be fetched, and why"
-    yield f"irlcrawl urls {name} --status excluded    what was left out, and why"
-    yield f"irlcrawl get {name} URL                   a page out of the archive"
+        now = [(("resume", name), "go on, or with URLs: add seeds")]
+    always = [
+        (("urls", name, "--status", "failed"), "what could not be fetched, and why"),
+        (("urls", name, "--status", "excluded"), "what was left out, and why"),
+        (("get", name, "URL"), "a page out of the archive"),
+    ]
+    lines = [(command(*parts), what) for parts, what in (*now, *always)]
+    width = max(len(line) for line, _ in lines)
+    yield from (f"{line:{width}}   {what}" for line, what in lines)

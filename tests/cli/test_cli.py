@@ -306,6 +306,13 @@ def test_inspect_and_stop_of_a_crawl_that_ended(a_job: Path, run: Run) -> None:
     assert code == ExitCode.DONE and "not running" in out
 
 
+def test_the_commands_it_names_can_be_pasted_into_a_shell(a_job: Path, run: Run) -> None:
+    spaced = a_job.rename(a_job.with_name("a job's"))
+    _, out, _ = run("inspect", spaced)
+    (line,) = [line for line in out.splitlines() if "irlcrawl get" in line]
+    assert shlex.split(line)[:4] == ["irlcrawl", "get", str(spaced), "URL"]
+
+
 def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     at = JobDir(a_job)
     at.acquire()
