@@ -24,10 +24,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.crawl import ours, tree
 from drum import Batch, CheckUpdate, Edits, Ragged
@@ -83,7 +85,8 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     with running(origins, _nothing, directory / "access.log", names) as web:
         job, began = JobDir(directory / "job"), time.monotonic()
         config = _config(web)
-        make_state(job, config, int(options.seen), hosts, split(web.url("here0.test").encode())[2])
+        seen = int(options.seen)
+        make_state(job, config, _keys(seen - hosts * HOST_URLS), seen, hosts, split(web.url("here0.test").encode())[2])
         made_s = time.monotonic() - began
         open_ms, files, state_bytes = _open(job, config)
         firsts, replayed = [], []
@@ -123,17 +126,24 @@ def _config(web: RunningWeb) -> Config:
     return config
 
 
-def make_state(job: JobDir, config: Config, seen: int, hosts: int, port: int) -> None:
-    """A crawl that has seen so many keys, of which 100 URLs of each of `hosts` hosts are still queued."""
+def _keys(count: int) -> Iterator[NDArray[np.uint64]]:
     draw = np.random.default_rng(1)
+    for start in range(0, count, SEEN_CHUNK):
+        yield draw.integers(1, 1 << 64, min(SEEN_CHUNK, count - start), dtype=np.uint64, endpoint=False)
+
+
+def make_state(
+    job: JobDir, config: Config, done: Iterator[NDArray[np.uint64]], seen: int, hosts: int = 0, port: int = 80
+) -> None:
+    """A crawl that has seen so many keys: those of `done`, a turn each batch, and of 100 URLs of each of `hosts` hosts,
+    which are still queued."""
+    draw = np.random.default_rng(2)
     with job:
         job.write_config(to_toml(config))
         state = State.open(job, config, SystemClock())
         try:
             state.ledger.discovered = state.ledger.fetched = seen - hosts * HOST_URLS
-            for start in range(0, seen - hosts * HOST_URLS, SEEN_CHUNK):
-                rows = min(SEEN_CHUNK, seen - hosts * HOST_URLS - start)
-                keys = draw.integers(1, 1 << 64, rows, dtype=np.uint64, endpoint=False)
+            for keys in done:
                 _turn(state, keys, None)
             for start in range(0, hosts, QUEUE_CHUNK // HOST_URLS):
                 links = _links(range(start, min(start + QUEUE_CHUNK // HOST_URLS, hosts)), port, draw)

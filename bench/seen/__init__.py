@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         print(f"no system {unknown[0]!r}; there are: {', '.join(register())}", file=sys.stderr)
         return 4
     cases = _cases(args)
-    if not cases:
+    if not cases and not args.beside_crawl:
         print("without --keys, --store is of 0, 2e7, 1e8 and 1e9", file=sys.stderr)
         return 4
     directory = Path(args.dir or tempfile.mkdtemp(prefix="bench-seen-"))
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     )  # fmt: skip
     try:
         if args.beside_crawl:
-            return _beside(bench, args)
+            return _beside(directory, args)
         rows = table.medians(bench.rounds(cases, systems, args.rounds))
     finally:
         if args.dir is None:
@@ -54,12 +54,13 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _beside(bench: Any, args: argparse.Namespace) -> int:
+def _beside(directory: Path, args: argparse.Namespace) -> int:
     from bench.seen import beside
     from tools.docsweb.sets import DocswebError
 
     try:
-        result = beside.measure(bench, int(float(args.store or 1e8)), args.workers)
+        links = int(args.keys or beside.LINKS)
+        result = beside.measure(directory, int(float(args.store or 1e8)), links, args.workers)
     except (DocswebError, RuntimeError) as error:
         print(f"bench seen --beside-crawl: {error}", file=sys.stderr)
         return 1

@@ -1,9 +1,19 @@
 """`bench seen --beside-crawl`: what a crawl feels of the merge of a large store.
 
-A crawl of docsweb with every gap at zero, so that there is always something to lease and every delay shows. In a thread
-of its frontier process a drum with rows waiting is merged, as the frontier's own drums are. Measured before and during:
-the fetch rate (lines of nginx's access log), and how long the loop that makes the leases takes to answer, asked over
-the control socket fifty times a second: a visit that may be leased waits no longer than that for its lease.
+A crawl whose drum `seen` already holds `--store` keys fetches docsweb with every gap at zero, and every page of it is
+among the seeds: as in a crawl of that size something waits in the queues at all times, and every delay shows. Frontier,
+workers and web server share the cores this process may use. After a while of that a harvest of `--keys` links (the
+stream of bench/seen/stream.py: one in ten is new; all lead to pages of docsweb) enters, as if a worker had handed it
+over, and turns of the crawl merge it and hand the new URLs on to sites and queues. Measured in the seconds before, and
+from the beginning of the first of those turns to the commit of the last:
+
+fetch_rate_before, _during, ratio     pages in nginx's access log, a second; goal of the ratio 0.8
+fetch_rate_in_turns                   the same in the turns alone, without the rests between them
+lease_wait_ms_p50, _p99, _max         from the moment a visit could have been leased (its host's clocks due, a worker
+                                      with room) to its lease, in the frontier; goal of p99 100 ms
+loop_late_ms_p99, _max                how late a timer of the frontier's event loop comes
+merge_s, merge_cpu_s, turns           from the first turn to the last, and the CPU time of their thread
+cpu_before, cpu_during                cores used by frontier, workers and servers
 """
 
 from __future__ import annotations
@@ -13,142 +23,195 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.seen.plan import Bench
-from bench.seen.run import Order
-from bench.seen.stream import stream
+from bench.crawl import ours, polite, tree
+from bench.resume import make_state
+from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
-from drum import Drum
+from drum import Batch, Files, Ragged, SegmentWriter
+from irlcrawl.config import Config
+from irlcrawl.frontier.state import SEEDS_STREAM
+from irlcrawl.harvest import RETRY
 from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.watch.control import ControlError, ask
+from irlcrawl.page.process import Context
+from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
+from irlcrawl.scope import Scope
 from tools.docsweb import oracle, serve
 
-WAITING_LINKS = 60_000_000  # of which those that pass the cache of recent keys wait
-SETTLE_SECONDS = 8.0
+LINKS = 5_000_000
+KEYS_TOGETHER = 4_000_000
+SETTLE_SECONDS = 10.0
 BEFORE_SECONDS = 15.0
-ASK_SECONDS = 0.02
-START_SECONDS_MAX = 60.0
-MERGE_SECONDS_MAX = 300.0
-PAGES = 60_000
-SETTINGS = {
-    "crawl.user_agent": "irlcrawl-bench/1.0 (+https://bench.test/; bench@bench.test)",
-    "politeness.gap_host_seconds": 0,
-    "politeness.gap_host_factor": 0,
-    "politeness.gap_address_seconds": 0,
-    "page.links_max": 1_000_000,
-}
+LOOK_SECONDS = 0.1
+MERGE_SECONDS_MAX = 240.0
+PAGES = 150_000
+BUDGET = 1_000_000  # of every site: docsweb has few, and none is to be put off
+WAIT_GOAL_MS, RATIO_GOAL = 100, 0.8
 
 
 @dataclass
-class Answers:
-    """How long the crawl took to answer: (unix seconds, milliseconds) of every question."""
+class Cores:
+    """CPU seconds by role, sampled: (unix seconds, {role: seconds})."""
 
-    job: JobDir
-    taken: list[tuple[float, float]] = field(default_factory=list)
+    roots: dict[str, int]  # process ids
+    taken: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
-    def ask_until(self, done: Any, seconds_max: float) -> None:
-        """Ask until done() or for so long. RuntimeError: the crawl ended meanwhile."""
-        end = time.monotonic() + seconds_max
-        while time.monotonic() < end and not done():
-            began, when = time.perf_counter(), time.time()
-            try:
-                answer = ask(self.job.socket, "status")
-            except ControlError:
-                answer = {}  # late: its time counts
-            if answer is None:
-                raise RuntimeError("the crawl ended before the merge did: it had too few pages")
-            self.taken.append((when, 1e3 * (time.perf_counter() - began)))
-            time.sleep(ASK_SECONDS)
+    def watch(self, stop: threading.Event) -> None:
+        while not stop.wait(LOOK_SECONDS):
+            self.taken.append((time.time(), self._now()))
+
+    def _now(self) -> dict[str, float]:
+        seconds: dict[str, float] = {}
+        for role, root in self.roots.items():
+            for pid in tree.descendants(root):
+                name = "workers" if ours.is_worker(pid) else role
+                seconds[name] = seconds.get(name, 0.0) + (tree.cpu_seconds(pid) or 0.0)
+        return seconds
 
     def between(self, start: float, end: float) -> dict[str, float]:
-        ms = [taken for when, taken in self.taken if start <= when < end]
-        return {"answers": len(ms), "p50": round(float(np.quantile(ms, 0.5)), 1),
-                "p99": round(float(np.quantile(ms, 0.99)), 1), "max": round(max(ms), 1)}  # fmt: skip
+        inside = [seconds for when, seconds in self.taken if start <= when < end]
+        took = max(LOOK_SECONDS * (len(inside) - 1), LOOK_SECONDS)
+        return {name: round((inside[-1][name] - inside[0][name]) / took, 2) for name in inside[0]}
 
 
-def prepare(bench: Bench, store: int, target: Path) -> int:
-    """A store of so many keys with rows waiting for a merge; how many keys of them are new."""
-    clone(bench.seeded(Order("drum", "", store, 0, bench.ram_bytes)), target, (".seg",))
+def measure(directory: Path, store: int, links: int, workers: int) -> dict[str, Any]:
+    """Raises DocswebError, RuntimeError when the crawl or the merge did not do what they should. The store stays in
+    `directory` for the next time."""
+    seeded, scratch = _seeded(directory, store), directory / "beside"
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        scratch.mkdir()
+        clone(seeded, scratch / "job", (".seg",))
+        with serve.running(scratch / "web") as web:
+            copies = -(-PAGES // len(oracle.expected(web)))
+        with serve.running(scratch / "web", mirrors=copies - 1) as web:
+            urls = list(polite.seeds(web, PAGES))
+            (web.directory / "seeds.txt").write_text("".join(url + "\n" for url in urls))
+            new = _write_links(scratch / "links.seg", store, links, urls)
+            report, used = _crawl(web, scratch, links, workers)
+            pages = np.sort([request.end for request in web.requests() if request.uri != "/robots.txt"])
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if report["new_keys"] < new:
+        raise RuntimeError(f"the merge found {report['new_keys']:,} new keys, not the {new:,} that there are at least")
+    began, ended = report["began"], report["ended"]
+
+    def rate(start: float, end: float) -> float:
+        return round(float(np.searchsorted(pages, end) - np.searchsorted(pages, start)) / (end - start), 1)
+
+    before, during = rate(began - BEFORE_SECONDS, began), rate(began, ended)
+    turns = report["turns"]
+    in_turns = sum(rate(*turn) * (turn[1] - turn[0]) for turn in turns) / sum(turn[1] - turn[0] for turn in turns)
+    return {
+        "bench": "seen --beside-crawl", "store_keys": store, "links": links, "new_keys": new,
+        "cores": len(os.sched_getaffinity(0)), "workers": workers or os.cpu_count(),
+        "fetch_rate_before": before, "fetch_rate_during": during, "ratio": round(during / before, 3),
+        "fetch_rate_in_turns": round(in_turns, 1),
+        **_quantiles("lease_wait_ms", report["leases"], began, ended),
+        **_quantiles("lease_wait_ms_before", report["leases"], began - BEFORE_SECONDS, began),
+        **_quantiles("loop_late_ms", report["lags"], began, ended),
+        "merge_s": round(ended - began, 1), "merge_cpu_s": round(report["merge_cpu_s"], 1), "turns": len(turns),
+        "cpu_before": used.between(began - BEFORE_SECONDS, began), "cpu_during": used.between(began, ended),
+    }  # fmt: skip
+
+
+def _quantiles(name: str, taken: list[tuple[float, float]], start: float, end: float) -> dict[str, float]:
+    ms = [took for when, took in taken if start <= when < end] or [0.0]
+    return {
+        f"{name}_p50": round(float(np.quantile(ms, 0.5)), 1), f"{name}_p99": round(float(np.quantile(ms, 0.99)), 1),
+        f"{name}_max": round(max(ms), 1),
+    }  # fmt: skip
+
+
+def _seeded(directory: Path, store: int) -> Path:
+    """A JOB that has seen so many keys, made when it is not there yet. Copy it."""
+    path, done = directory / f"seeded-crawl-{store}", directory / f"seeded-crawl-{store}.done"
+    if not done.exists():
+        shutil.rmtree(path, ignore_errors=True)
+        print(f"  making a crawl that has seen {store:,} keys", file=sys.stderr, flush=True)
+        config = Config()
+        config.crawl.user_agent, config.budgets.base = ours.AGENT, BUDGET
+        make_state(JobDir(path), config, _keys(store), store)
+        done.touch()
+    return path
+
+
+def _keys(store: int) -> Iterator[Keys]:
+    for start in range(0, store, KEYS_TOGETHER):
+        yield splitmix64(np.arange(start, min(start + KEYS_TOGETHER, store), dtype=np.uint64))
+
+
+def _write_links(path: Path, store: int, count: int, pages: list[str]) -> int:
+    """A harvest of the seeds' stream with `count` links, all to these pages under other names; how many are new."""
     new = 0
-    with Drum(target / "drum", emit=lambda batch: None, ram_bytes=bench.ram_bytes, merge_rows=1 << 40) as drum:
-        for links in stream(WAITING_LINKS, store, bench.seed):
-            drum.add(links.keys)
+    known = [page.encode() for page in pages]
+    config = Config()
+    config.crawl.user_agent = ours.AGENT
+    context = Context(config, 0, Scope(config.scope, config.site, []))
+    names = np.array([context.names(page) for page in known], np.uint64)
+    columns = {"site": names[:, 0], "host": names[:, 1]}
+    with SegmentWriter(Files(), str(path)) as writer:
+        section = writer.section("links", LINK)
+        for links in stream(count, store, 1):
+            section.append(_rows(links.keys, known, columns), (links.keys >> np.uint64(56)).astype(np.uint8))
             new += links.new
-        drum.close()
+        writer.section("pairs", PAIR)
+        writer.section("outcomes", OUTCOME, {"stream": SEEDS_STREAM, "number": 1, "warc": [0, 0], "counters": {}})
+        writer.section("retries", RETRY)
+        writer.section("facts", FACT)
+        writer.section("scope", SCOPE_ENTRY)
     return new
 
 
-def measure(bench: Bench, store: int, workers: int) -> dict[str, Any]:
-    """Raises DocswebError, or RuntimeError when the crawl or the merge did not do what they should."""
-    prepared = bench.directory / "beside"
-    shutil.rmtree(prepared, ignore_errors=True)
-    try:
-        new = prepare(bench, store, prepared)
-        with serve.running(prepared / "web") as web:
-            copies = -(-PAGES // len(oracle.expected(web)))
-        with serve.running(prepared / "web", mirrors=copies - 1) as web:
-            merge, answers = _crawl(web, prepared, bench.ram_bytes, workers)
-            pages = np.array([request.end for request in web.requests() if request.uri != "/robots.txt"])
-    finally:
-        shutil.rmtree(prepared, ignore_errors=True)
-    if merge["new_keys"] != new:
-        raise RuntimeError(f"the merge found {merge['new_keys']:,} new keys, not the {new:,} that there are")
-    began, ended = merge["began"], merge["ended"]
-
-    def rate(start: float, end: float) -> float:
-        return round(float(np.count_nonzero((start <= pages) & (pages < end))) / (end - start), 1)
-
-    before, during = rate(began - BEFORE_SECONDS, began), rate(began, ended)
-    return {
-        "bench": "seen --beside-crawl", "store_keys": store, "new_keys": new, "cores": len(os.sched_getaffinity(0)),
-        "workers": workers, "merge_s": round(ended - began, 1), "pages_per_s_before": before,
-        "pages_per_s_during": during, "pages_per_s_share": round(during / before, 3),
-        "lease_ms_before": answers.between(began - BEFORE_SECONDS, began),
-        "lease_ms_during": answers.between(began, ended),
-    }  # fmt: skip
+def _rows(keys: Keys, pages: list[bytes], of: dict[str, Keys]) -> Batch:
+    """LINK rows, each the URL of a page with a query that makes it another."""
+    columns = {name: np.zeros(len(keys), kind) for name, kind in LINK.items() if kind != BYTES}
+    page = (splitmix64(keys) % np.uint64(len(pages))).astype(np.int64)
+    columns |= {"key": keys, "site": of["site"][page], "host": of["host"][page]}
+    columns["source"][:], columns["depth"][:], columns["priority"][:] = Source.LINK, 5, priority_of(5, Source.LINK)
+    urls = [b"%b?%x" % (pages[n], key) for n, key in zip(page.tolist(), keys.tolist(), strict=True)]
+    return Batch({**columns, "url": Ragged.from_list(urls)})
 
 
-def _crawl(web: Any, directory: Path, ram_bytes: int, workers: int) -> tuple[dict[str, Any], Answers]:
-    """Crawl until the merge is over. (the merge's times, what the crawl answered meanwhile)"""
-    trigger, result = directory / "trigger", directory / "result.json"
-    order = {
-        "store": str(directory / "drum"), "ram_bytes": ram_bytes, "trigger": str(trigger), "result": str(result),
-    }  # fmt: skip
-    job = JobDir(directory / "job")
-    command = [sys.executable, "-m", "bench.seen.merging", json.dumps(order), "crawl", str(job.path)]
-    command += ["--seeds", str(web.directory / "seeds.txt"), "--config", str(web.directory / "crawl.toml")]
-    for key, value in {**SETTINGS, "crawl.workers": workers}.items():
-        command += ["-s", f"{key}={value}"]
-    with (directory / "crawl.out").open("w+") as said:
+def _crawl(web: Any, scratch: Path, links: int, workers: int) -> tuple[dict[str, Any], Cores]:
+    """Crawl until the links are merged, and end."""
+    trigger, result = scratch / "trigger", scratch / "report.json"
+    order = {"trigger": str(trigger), "harvest": str(scratch / "links.seg"), "rows": links, "report": str(result)}
+    command = ours.command(web, scratch / "job", workers, ours.NO_GAPS, [])
+    command = [command[0], "-m", "bench.seen.merging", json.dumps(order), *command[3:]]
+    with (scratch / "crawl.out").open("w+") as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        answers = Answers(job)
+        nginx = int((web.directory / "nginx.pid").read_text())
+        used, stop = Cores({"frontier": process.pid, "servers": nginx}), threading.Event()
+        watcher = threading.Thread(target=used.watch, args=(stop,))
+        watcher.start()
         try:
-            _wait_for(lambda: process.poll() is not None or ask(job.socket, "status") is not None, START_SECONDS_MAX)
-            answers.ask_until(lambda: False, SETTLE_SECONDS + BEFORE_SECONDS)
+            _wait(process, SETTLE_SECONDS + BEFORE_SECONDS, lambda: False)
             trigger.touch()
-            answers.ask_until(result.exists, MERGE_SECONDS_MAX)
+            _wait(process, MERGE_SECONDS_MAX, result.exists)
             process.terminate()
             code = process.wait()
-        except BaseException:
+        finally:
             process.kill()
             process.wait()
-            raise
+            stop.set()
+            watcher.join()
         if code != ExitCode.INTERRUPTED or not result.exists():
             said.seek(0)
-            raise RuntimeError(f"the crawl ended with exit code {code}:\n{said.read()[-2000:]}")
-    merge: dict[str, Any] = json.loads(result.read_text())
-    return merge, answers
+            raise RuntimeError(f"the crawl ended with exit code {code}, links not merged:\n{said.read()[-2000:]}")
+    report: dict[str, Any] = json.loads(result.read_text())
+    return report, used
 
 
-def _wait_for(done: Any, seconds_max: float) -> None:
-    end = time.monotonic() + seconds_max
-    while not done():
-        if time.monotonic() > end:
-            raise RuntimeError(f"the crawl did not start within {seconds_max:.0f} s")
-        time.sleep(ASK_SECONDS)
+def _wait(process: subprocess.Popen[bytes], seconds: float, done: Any) -> None:
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end and not done():
+        time.sleep(LOOK_SECONDS)

@@ -1,56 +1,131 @@
-"""`python -m bench.seen.merging JSON ARGUMENT…`: irlcrawl with these arguments, and a merge in the same process.
+"""`python -m bench.seen.merging JSON ARGUMENT…`: irlcrawl with these arguments, watched from inside, given links.
 
-The merge of a prepared store runs in a thread, when told: as the frontier's own merges do, with the same interpreter
-lock.
+Nothing of the crawl is changed but this: when told, a harvest that was prepared (bench/seen/beside.py) enters like one
+that a worker handed over, and the next turn merges it into the crawl's own drum `seen`.
 
-JSON: {"store": directory of the drum, "ram_bytes", "trigger": a file whose appearance starts the merge, "result": where
-its begin and end (unix seconds) and the number of new keys are written, as JSON, under a temporary name first}.
+JSON: {"trigger": a file whose appearance tells, "harvest": the prepared file, on the file system of JOB, "rows": how
+many links it has, "report": where a Report is written when they are merged, as JSON, under a temporary name first}.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
-import threading
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import irlcrawl.cli
-from drum import Batch, Drum
+from irlcrawl.frontier import supervisor
+from irlcrawl.frontier.fleet import Link
+from irlcrawl.frontier.frontier import Frontier
+from irlcrawl.frontier.state import SEEDS_STREAM
+from irlcrawl.frontier.turn import Result
+from irlcrawl.frontier.visits import Host
+from irlcrawl.harvest import harvest_name
 
-LOOK_SECONDS = 0.05
+LAG_SECONDS = 0.005
+ORDER: dict[str, Any] = {}
 
 
-def merge_when_told(order: dict[str, Any], ended: threading.Event) -> None:
-    trigger, result = Path(order["trigger"]), Path(order["result"])
-    while not trigger.exists():
-        if ended.wait(LOOK_SECONDS):
+@dataclass
+class Report:
+    """What the frontier saw; all times are unix seconds. `leases`: (when, milliseconds since it could have been given:
+    the host's clocks were due, and a worker had room). `lags`: (when, milliseconds that the loop came late)."""
+
+    began: float = 0.0  # of the first turn that had the links
+    ended: float = 0.0  # of the commit after which none of them waits
+    merge_cpu_s: float = 0.0  # of the turns between
+    turns: list[tuple[float, float]] = field(default_factory=list)  # begin, end
+    new_keys: int = 0
+    leases: list[tuple[float, float]] = field(default_factory=list)
+    lags: list[tuple[float, float]] = field(default_factory=list)
+
+
+class Watched(Frontier):
+    def __init__(self, *known: Any) -> None:
+        super().__init__(*known)
+        self.report = Report()
+        self._prepared = Path(ORDER["harvest"])
+        self._merging = False
+        self._full = False  # no worker had room when leases were given last
+        self._room_since = 0.0
+        self._ready_since: dict[int, float] = {}  # by host: since it is in memory with its address known
+        self._lease, self.hosts._lease = self.hosts._lease, self._timed  # type: ignore[method-assign]
+        for name in ("activate", "resolved"):
+            setattr(self.politeness, name, self._readied(getattr(self.politeness, name)))
+        self._late = asyncio.get_running_loop().create_task(self._look())
+
+    def _readied(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        def readied(entry: Host, *known: Any) -> Any:
+            self._ready_since[entry.key] = self.clock.now()
+            return inner(entry, *known)
+
+        return readied
+
+    def _timed(self, host: Host, link: Link, rows_max: int) -> int:
+        """A lease. What stands in the way of one: clocks that are not due, and workers that are full."""
+        now = self.clock.now()
+        could = max(self.politeness.due(host), self._room_since, self._ready_since[host.key])
+        self.report.leases.append((time.time(), 1e3 * max(now - could, 0.0)))
+        leased: int = self._lease(host, link, rows_max)
+        self._full = not self.fleet.capacity
+        return leased
+
+    def _take(self, link: Link, message: Any) -> None:
+        if message["t"] == "end" and self._full:
+            self._full, self._room_since = False, message["ended"] or self.clock.now()
+        super()._take(link, message)
+
+    async def _look(self) -> None:
+        due = time.perf_counter()
+        while True:
+            due += LAG_SECONDS
+            await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+            late = time.perf_counter() - due
+            self.report.lags.append((time.time(), 1e3 * late))
+            due = max(due, time.perf_counter() - LAG_SECONDS)
+
+    def _ask_for_harvests(self, now: float) -> None:
+        if not self._merging and self._prepared.exists() and Path(ORDER["trigger"]).exists():
+            name = harvest_name(SEEDS_STREAM, self.state.streams[SEEDS_STREAM]["next"])
+            self._prepared.rename(Path(self.state.dir) / name)
+            self._inbox.append(name)
+            self.schedule.inbox_filled()
+            self.schedule.moved = self._merging = True
+        super()._ask_for_harvests(now)
+
+    def _begin_turn(self, now: float) -> None:
+        if self._merging and not self.report.began:
+            self.report.began = time.time()
+            self.report.new_keys = self.state.seen.rows
+        super()._begin_turn(now)
+
+    def _finish_turn(self, result: Result) -> None:
+        super()._finish_turn(result)
+        report = self.report
+        if not report.began or report.ended:
             return
-    new = 0
-
-    def emit(batch: Batch) -> None:
-        nonlocal new
-        new += batch.rows
-
-    began = time.time()
-    with Drum(order["store"], emit=emit, ram_bytes=order["ram_bytes"]) as drum:
-        drum.merge()
-    scratch = result.with_suffix(".tmp")
-    scratch.write_text(json.dumps({"began": began, "ended": time.time(), "new_keys": new}))
-    os.replace(scratch, result)
+        now = time.time()
+        report.turns.append((now - result.seconds, now))
+        report.merge_cpu_s += result.cpu_seconds
+        if self.state.seen.pending_rows < ORDER["rows"] // 100:
+            report.ended = now
+            report.new_keys = self.state.seen.rows - report.new_keys
+            self._late.cancel()
+            scratch = Path(ORDER["report"]).with_suffix(".tmp")
+            scratch.write_text(json.dumps(asdict(report)))
+            os.replace(scratch, ORDER["report"])
 
 
 def main(argv: list[str]) -> int:
-    ended = threading.Event()
-    merger = threading.Thread(target=merge_when_told, args=(json.loads(argv[0]), ended))
-    merger.start()
-    try:
-        return irlcrawl.cli.main(argv[1:])
-    finally:
-        ended.set()
-        merger.join()
+    ORDER.update(json.loads(argv[0]))
+    supervisor.Frontier = Watched  # type: ignore[assignment, misc]
+    return irlcrawl.cli.main(argv[1:])
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class Frontier:
         if seed_harvest and seed_harvest not in harvests:
             harvests.append(seed_harvest)
         states = recovery.learn(state, self.politeness, harvests)
-        result = Turn(state).run(self._task(harvests, states=states, urgent=True))
+        result = Turn(state).run(self._task(harvests, states=states, urgent=not state.runs.rows))
         self._close_streams(result, streams)
         self._commit(result)
         self._received = state.counters.get("bytes", 0)

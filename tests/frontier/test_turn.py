@@ -15,7 +15,7 @@ from budgets import LedgerError
 from drum import Edits
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
-from irlcrawl.frontier import recovery
+from irlcrawl.frontier import recovery, turn
 from irlcrawl.frontier.release import HostLoad, Policy
 from irlcrawl.frontier.runs import Run
 from irlcrawl.frontier.seeding import write_seeds
@@ -50,8 +50,8 @@ def reachable(web: dict[bytes, list[bytes]], start: bytes) -> set[bytes]:
 class Player:
     """A crawl whose frontier is real and whose workers are this test. `crash` forgets all that is not on the disk."""
 
-    def __init__(self, path: Path, web: dict[bytes, list[bytes]], room: int = 1000) -> None:
-        self.web, self.room = web, room
+    def __init__(self, path: Path, web: dict[bytes, list[bytes]], room: int = 1000, seen_bytes: int = 0) -> None:
+        self.web, self.room, self.seen_bytes = web, room, seen_bytes
         self.config = Config()
         self.config.crawl.user_agent = "test/1 (+http://contact.test/)"
         self.config.scope.kind = "any"
@@ -67,6 +67,7 @@ class Player:
 
     def open(self) -> None:
         self.state = State.open(self.job, self.config, self.clock)
+        self.state.seen.ram_bytes = self.seen_bytes or self.state.seen.ram_bytes
         self.context = Context(self.config, self.state.seed, self.state.scope)
         self.inbox = [
             name for n in sorted(self.state.streams) for name in recovery.recover_stream(self.state, self.config,
@@ -91,7 +92,9 @@ class Player:
             now=self.clock.now(), load=lambda key, record: HostLoad(self.room, 1.0, self.clock.now()),
             blocked=lambda origin: False, allowed=lambda record, urls: [True] * len(urls), quota_host=0, denials_max=3,
         )  # fmt: skip
-        return Task(now=self.clock.now(), harvests=harvests, rows_wanted=20, policy=policy)
+        return Task(
+            now=self.clock.now(), harvests=harvests, rows_wanted=20, policy=policy, urgent=not self.ready
+        )  # fmt: skip
 
     def turn(self, ready: bool = True) -> None:
         result = Turn(self.state).run(self.task())
@@ -164,6 +167,50 @@ def test_every_reachable_url_once_whatever_is_killed_when(
     assert (ledger.discovered, ledger.fetched) == (len(expected), len(expected))
     lines = player.job.crawl_log.read_bytes().split(b"\n")[:-1]
     assert sorted(lines) == sorted(b"fetched " + url for url in expected)
+    player.state.close()
+    player.job.release()
+
+
+def test_a_large_store_is_passed_by_several_turns_and_nothing_waits_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "TURN_ROWS", 1)  # one bucket each
+    web = web_of(11, 120)
+    player = Player(tmp_path / "job", web, seen_bytes=256)
+    seen = player.state.seen
+    first, *others = web
+    player.inbox.append(write_seeds(player.state, player.config, [Seed(first, {})], 0))
+    player.turn()
+    assert player.ready
+    waited: list[int] = []
+    for number in range(1, 40):
+        seeds = [Seed(url, {}) for url in others[3 * (number - 1) : 3 * number]]
+        player.inbox.append(write_seeds(player.state, player.config, seeds, number))
+        player.turn()
+        cursors = [bucket.cursor for bucket in player.state.seen.buckets]
+        waited.append(max(cursors) - min(cursors))  # harvests that came since a bucket was merged
+    buckets = len(seen.buckets)
+    assert buckets > 4
+    assert 1 < max(waited) <= buckets
+    for _ in range(buckets):
+        player.turn()
+    assert seen.pending_rows == 0
+    assert player.state.ledger.discovered == 1 + len(others[:117])
+    player.state.close()
+    player.job.release()
+
+
+@pytest.mark.parametrize("steps", ["", "twtctwwtcwtt"])
+def test_i1_i2_a_crawl_whose_turns_pass_one_bucket_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: str
+) -> None:
+    monkeypatch.setattr(turn, "TURN_ROWS", 1)
+    web = web_of(12, 120)
+    start = next(iter(web))
+    player = Player(tmp_path / "job", web, seen_bytes=256)
+    player.play(start, steps)
+    assert len(player.state.seen.buckets) > 4
+    assert player.fetched == dict.fromkeys(reachable(web, start), 1)
     player.state.close()
     player.job.release()
 
