@@ -18,15 +18,12 @@ files (read by warcio), and none of the crawl's own books, say
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from contextlib import suppress
@@ -38,10 +35,10 @@ from typing import Any
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
+from bench import _jobs
 from bench.crawl import ours, tree
 from irlcrawl.job import ExitCode, JobDir
 from tools.docsweb import audit, oracle, serve
-from tools.docsweb.sets import DocswebError
 
 POLL_SECONDS = 0.05
 SECONDS_MAX = 3600.0
@@ -67,23 +64,11 @@ class Kills:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
-    options = _options(argv)
-    directory = Path(options.dir or tempfile.mkdtemp(prefix="irlcrawl-crash-"))
-    try:
-        result = measure(directory, options)
-    except (DocswebError, tree.CrawlFailed) as error:
-        print(f"bench crash: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if options.dir is None:
-            shutil.rmtree(directory)
-    print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    return 0
+    return _jobs.run(measure, _options(argv), "crash")
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench crash", description=(__doc__ or "").partition("\n")[0])
+    parser = _jobs.parser("crash", __doc__)
     parser.add_argument("--kills", type=int, default=100, help="default %(default)s")
     parser.add_argument("--every", type=float, default=4.0, help="seconds between kills, on average (%(default)s)")
     parser.add_argument("--mirrors", type=int, default=8, help="of each docsweb set (default %(default)s)")
@@ -91,8 +76,6 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--addresses", type=int, default=64, help="of all hosts together (default %(default)s)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dir", help="keep the web and the job in this directory; default: a temporary one, removed")
-    parser.add_argument("--json", action="store_true", help="one JSON line")
     return parser.parse_args(argv)
 
 

@@ -7,6 +7,10 @@ start but the first also replays the archive's tail. `--json` prints
 
 `first_request_s`   seconds from the start of the command to its first request: the first start, with nothing to replay,
                     and the median of the others; gaps are zero, so politeness permits it at once
+`cpu_s`             CPU seconds of all processes until then, likewise; with nobody else on the machine it takes less
+                    than that, for a worker starts beside the frontier
+`steps_s`           of the start with the median: seconds from the start of the command to each step that the program's
+                    own log names, and what the frontier had computed until then
 `replayed_units`    units of the archive read again by each start
 `open_ms`, `files`  of the state alone: opening it in this process, and how many files it names
 """
@@ -14,23 +18,22 @@ start but the first also replays the archive's tail. `--json` prints
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-import shutil
 import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench import _jobs
 from bench.crawl import ours, tree
 from drum import Batch, CheckUpdate, Edits, Ragged
 from irlcrawl.clock import SystemClock
@@ -46,39 +49,25 @@ ADDRESSES = [f"127.61.0.{n + 1}" for n in range(16)]
 SEEN_CHUNK, QUEUE_CHUNK = 4_000_000, 500_000
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.005
+_STEP = re.compile(r"^(\S+ \S+) INFO irlcrawl.start: (\S+) CPU s: (.*)$", re.MULTILINE)
 _REPLAYED = re.compile(r"stream \d+: (\d+) units read again")
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 measured, 1 the crawl failed (stderr says how)."""
-    options = _options(argv)
-    directory = Path(options.dir or tempfile.mkdtemp(prefix="irlcrawl-resume-"))
-    try:
-        result = measure(directory, options)
-    except tree.CrawlFailed as error:
-        print(f"bench resume: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if options.dir is None:
-            shutil.rmtree(directory)
-    print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    return 0
+    return _jobs.run(measure, _options(argv), "resume")
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench resume", description=(__doc__ or "").partition("\n")[0])
+    parser = _jobs.parser("resume", __doc__)
     parser.add_argument("--seen", type=float, default=100e6, help="keys (default %(default)g)")
     parser.add_argument("--queued", type=float, default=10e6, help="URLs, among them (default %(default)g)")
     parser.add_argument("--runs", type=int, default=5, help="starts (default %(default)s)")
     parser.add_argument("--crawl", type=float, default=3.0, help="seconds between first request and kill (%(default)s)")
-    parser.add_argument("--dir", help="make the job in this directory and keep it; default: a temporary one, removed")
-    parser.add_argument("--json", action="store_true", help="one JSON line")
     return parser.parse_args(argv)
 
 
 def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Make the state, open it again and again. Raises tree.CrawlFailed."""
-    directory.mkdir(parents=True, exist_ok=True)
     hosts = int(options.queued) // HOST_URLS
     names = {_name(n): ADDRESSES[n % len(ADDRESSES)] for n in range(hosts)}
     origins = [Origin(f"here{n}.test", address) for n, address in enumerate(ADDRESSES)]
@@ -89,11 +78,9 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         make_state(job, config, _keys(seen - hosts * HOST_URLS), seen, hosts, split(web.url("here0.test").encode())[2])
         made_s = time.monotonic() - began
         open_ms, files, state_bytes = _open(job, config)
-        firsts, replayed = [], []
-        for _ in range(options.runs):
-            first, units = _start(job, directory, options.crawl)
-            firsts.append(first)
-            replayed.append(units)
+        starts = [_start(job, directory, options.crawl) for _ in range(options.runs)]
+    later = sorted(starts[1:] or starts, key=lambda start: start.first_s)
+    median = later[len(later) // 2]
     return {
         "bench": "resume",
         "seen": int(options.seen),
@@ -102,8 +89,10 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         "state_bytes": state_bytes,
         "files": files,
         "open_ms": round(open_ms, 1),
-        "first_request_s": [round(firsts[0], 2), round(statistics.median(firsts[1:] or firsts), 2)],
-        "replayed_units": replayed,
+        "first_request_s": [round(starts[0].first_s, 2), round(median.first_s, 2)],
+        "cpu_s": [round(starts[0].cpu_s, 2), round(median.cpu_s, 2)],
+        "steps_s": median.steps,
+        "replayed_units": [start.replayed for start in starts],
     }
 
 
@@ -193,11 +182,22 @@ def _open(job: JobDir, config: Config) -> tuple[float, int, int]:
     return took_ms, len(files), size
 
 
-def _start(job: JobDir, directory: Path, crawl_s: float) -> tuple[float, int]:
-    """(seconds to the first request, units replayed) of one start, killed `crawl_s` after that request."""
+@dataclass
+class Start:
+    """One start: seconds to the first request, CPU seconds until then, units replayed, and when each step was done:
+    (seconds since the start of the command, the frontier's CPU seconds)."""
+
+    first_s: float
+    cpu_s: float
+    replayed: int
+    steps: dict[str, tuple[float, float]]
+
+
+def _start(job: JobDir, directory: Path, crawl_s: float) -> Start:
+    """One start, killed `crawl_s` after its first request."""
     log, said = directory / "access.log", directory / "job.out"
-    before, told = log.stat().st_size, _told(job)
-    began = time.monotonic()
+    before, told = log.stat().st_size, len(_log_text(job))
+    began, began_unix = time.monotonic(), time.time()
     with said.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "irlcrawl", "resume", str(job.path)], stdout=output, stderr=subprocess.STDOUT,
@@ -209,16 +209,18 @@ def _start(job: JobDir, directory: Path, crawl_s: float) -> tuple[float, int]:
                 raise tree.CrawlFailed(f"no request; it said:\n{said.read_text()[-tree.OUTPUT_SHOWN :]}")
             time.sleep(POLL_SECONDS)
         first = time.monotonic() - began
+        cpu = sum(tree.cpu_seconds(pid) or 0.0 for pid in tree.descendants(process.pid))
         time.sleep(crawl_s)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     job.wait_unlocked(10.0)
-    return first, sum(map(int, _REPLAYED.findall(_log_text(job)[told:])))
-
-
-def _told(job: JobDir) -> int:
-    return len(_log_text(job))
+    text = _log_text(job)[told:]
+    steps = dict[str, tuple[float, float]]()
+    for moment, cpu_text, step in _STEP.findall(text):
+        seconds = datetime.strptime(moment, "%Y-%m-%d %H:%M:%S,%f").timestamp() - began_unix
+        steps.setdefault(step, (round(seconds, 2), float(cpu_text)))
+    return Start(first, cpu, sum(map(int, _REPLAYED.findall(text))), steps)
 
 
 def _log_text(job: JobDir) -> str:

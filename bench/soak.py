@@ -6,10 +6,14 @@ process is looked at every few seconds; after it, `--json` prints
 
 `memory_slope_mib_per_h`   least-squares slope of resident memory after warm-up, per process, frontier first, and its
                            standard error: a short run cannot tell a small slope from noise
+`memory_mib_by_sixth`      the median in each sixth of the run: whether warm-up was over when it was said to be
+`held`                     what the frontier held when warm-up was over, and at the end (status, `held`): a slope says
+                           nothing while these grow
 `open_files`               the most each process had open, before and after the half of the run
 `state_bytes_per_url`      of JOB/state by URL discovered; `warc_bytes_per_page`, `log_bytes_per_url` likewise
 
 and how the crawl ended: `code` is 15 (its time was over) or 0 (it saw the whole web), anything else is a failure.
+Archives that are closed are counted and deleted (archive.on_warc_closed), as whoever crawls for weeks moves them away.
 """
 
 from __future__ import annotations
@@ -18,11 +22,8 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,11 +32,12 @@ from typing import Any
 
 import numpy as np
 
+from bench import _jobs
 from bench.crawl import ours, tree
 from drum import Catalog, Files
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.watch.control import ControlError, ask
 from tools.docsweb import serve
-from tools.docsweb.sets import DocswebError
 from tools.sampleweb.behaviour import HOSTS, HTTPS_HOSTS, UNSERVED, SampleWeb
 from tools.sampleweb.demo import LONELY_SEEDS, SEED_HOSTS
 from tools.sampleweb.server import Origin, Server, running
@@ -51,6 +53,11 @@ SETTINGS: dict[str, object] = {
     "robots.deny_seconds": 30,
 }  # fmt: skip
 CALENDAR_PAGES = 20_000
+MIRRORS_PER_HOUR = 400
+"""Of each docsweb set: six million pages, more than two cores fetch in an hour."""
+MIRRORS_MIN = 60
+TAKE_AWAY = """sh -c 'stat -c %s "$1" >> "$0" && rm "$1"' """
+SIXTHS = 6
 
 
 @dataclass
@@ -60,6 +67,12 @@ class Process:
     seconds: list[float] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
+
+    def sixths(self, seconds: float) -> list[float]:
+        """The median MiB in each sixth of so many seconds in which it lived."""
+        sixth = (np.array(self.seconds) * SIXTHS / seconds).astype(np.int64).clip(0, SIXTHS - 1)
+        mib = np.array(self.bytes) / MIB
+        return [round(float(np.median(mib[sixth == n])), 1) for n in range(SIXTHS) if (sixth == n).any()]
 
     def slope(self, since: float) -> tuple[float, float]:
         """Least squares after `since` seconds: (MiB per hour, its standard error); (0, 0) with too few samples."""
@@ -74,47 +87,36 @@ class Process:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
-    options = _options(argv)
-    directory = Path(options.dir or tempfile.mkdtemp(prefix="irlcrawl-soak-"))
-    try:
-        result = measure(directory, options)
-    except (DocswebError, tree.CrawlFailed) as error:
-        print(f"bench soak: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if options.dir is None:
-            shutil.rmtree(directory)
-    print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    return 0
+    return _jobs.run(measure, _options(argv), "soak")
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench soak", description=(__doc__ or "").partition("\n")[0])
+    parser = _jobs.parser("soak", __doc__)
     parser.add_argument("--hours", type=float, default=1.0, help="how long (default %(default)s)")
     parser.add_argument("--warmup", type=float, help="hours that do not count; default: a third")
-    parser.add_argument("--mirrors", type=int, default=60, help="of each docsweb set (default %(default)s)")
+    parser.add_argument("--mirrors", type=int, help=f"of each docsweb set; default: {MIRRORS_PER_HOUR} an hour")
     parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
     parser.add_argument("--workers", type=int, default=0, help="fetch workers; 0 is one per core")
-    parser.add_argument("--dir", help="keep the web and the job in this directory; default: a temporary one, removed")
-    parser.add_argument("--json", action="store_true", help="one JSON line")
     return parser.parse_args(argv)
 
 
 def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """One crawl. Raises DocswebError and tree.CrawlFailed."""
-    directory.mkdir(parents=True, exist_ok=True)
-    job = directory / "job"
-    web = serve.running(directory / "web", options.sets, mirrors=options.mirrors)
+    job, taken = directory / "job", directory / "taken.txt"
+    mirrors = options.mirrors or max(MIRRORS_MIN, round(MIRRORS_PER_HOUR * options.hours))
+    web = serve.running(directory / "web", options.sets, mirrors=mirrors)
     with web as docs, _both(directory, docs) as more:
-        settings = ours.NO_GAPS | SETTINGS | more | {"limits.seconds": options.hours * HOUR}
+        settings = ours.NO_GAPS | SETTINGS | more | {
+            "limits.seconds": options.hours * HOUR, "archive.on_warc_closed": TAKE_AWAY + str(taken),
+        }  # fmt: skip
         command = ours.command(docs, job, options.workers, settings, [])
         began = time.monotonic()
-        processes, code = _watch(command, job.with_suffix(".out"), options.hours * HOUR + END_SECONDS)
+        processes, held, code = _watch(command, job, options.hours * HOUR + END_SECONDS)
         seconds = time.monotonic() - began
     catalog = Catalog.open(JobDir(job).state, readonly=True)
     ledger, counters = catalog.get("ledger"), catalog.get("counters")
     warmup = seconds / 3 if options.warmup is None else options.warmup * HOUR
+    warc_bytes = Files().total(JobDir(job).warcs) + sum(map(int, taken.read_text().split() if taken.exists() else ()))
     slopes = [process.slope(warmup) for process in processes]
     urls, pages = max(ledger["discovered"], 1), max(counters["pages"], 1)
     return {
@@ -130,9 +132,11 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         "memory_slope_mib_per_h": [round(slope, 2) for slope, _ in slopes],
         "memory_slope_error": [round(error, 2) for _, error in slopes],
         "memory_mib": [[round(min(p.bytes) / MIB), round(max(p.bytes) / MIB)] for p in processes],
+        "memory_mib_by_sixth": [p.sixths(seconds) for p in processes],
+        "held": [next((one for when, one in held if when >= warmup), {}), held[-1][1] if held else {}],
         "open_files": [_halves(process.files) for process in processes],
         "state_bytes_per_url": round(Files().total(JobDir(job).state) / urls, 1),
-        "warc_bytes_per_page": round(Files().total(JobDir(job).warcs) / pages, 1),
+        "warc_bytes_per_page": round(warc_bytes / pages, 1),
         "log_bytes_per_url": round(Files().total(JobDir(job).logs) / urls, 1),
         "state_files": len(os.listdir(JobDir(job).state)),
     }
@@ -166,10 +170,16 @@ def _both(directory: Path, docs: serve.Web) -> Iterator[dict[str, object]]:
         }
 
 
-def _watch(command: list[str], output: Path, seconds_max: float) -> tuple[list[Process], int]:
-    """Run the crawl and look at its processes: (frontier, workers by age), exit code. tree.CrawlFailed."""
+Held = list[tuple[float, dict[str, int]]]
+"""(seconds since the start, what the frontier held then)."""
+
+
+def _watch(command: list[str], job: Path, seconds_max: float) -> tuple[list[Process], Held, int]:
+    """Run the crawl and look at its processes: (frontier, workers by age), what the frontier held, exit code.
+    tree.CrawlFailed."""
     seen: dict[int, Process] = {}
-    with output.open("w+", errors="replace") as said:
+    held: Held = []
+    with job.with_suffix(".out").open("w+", errors="replace") as said:
         crawl = subprocess.Popen(
             command, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0
         )
@@ -181,6 +191,9 @@ def _watch(command: list[str], output: Path, seconds_max: float) -> tuple[list[P
                     code = crawl.wait(SAMPLE_SECONDS)
                 except subprocess.TimeoutExpired:
                     _look(crawl.pid, time.monotonic() - began, seen)
+                    with contextlib.suppress(ControlError):  # it begins, ends, or is in the middle of something long
+                        if (status := ask(JobDir(job).socket, "status")) is not None:
+                            held.append((time.monotonic() - began, status["held"]))
                 if time.monotonic() - began > seconds_max:
                     raise tree.CrawlFailed(f"the crawl did not end {END_SECONDS} s after its time")
         finally:
@@ -190,7 +203,7 @@ def _watch(command: list[str], output: Path, seconds_max: float) -> tuple[list[P
         if code not in (ExitCode.DONE, ExitCode.TIME_LIMIT):
             said.seek(0)
             raise tree.CrawlFailed(f"exit code {code}:\n{said.read()[-tree.OUTPUT_SHOWN :]}")
-    return list(seen.values()), code
+    return list(seen.values()), held, code
 
 
 def _look(root: int, now: float, seen: dict[int, Process]) -> None:

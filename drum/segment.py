@@ -264,6 +264,11 @@ class SegmentPool:
         self._writers: dict[str, SegmentWriter] = {}
         self._lock = threading.Lock()
 
+    @property
+    def files_open(self) -> int:
+        """At most open_max."""
+        return len(self._open)
+
     def segment(self, file: str) -> Segment:
         with self._lock:
             segment = self._open.get(file)

@@ -26,6 +26,7 @@ from irlcrawl.fetch.http import open_fetcher
 from irlcrawl.fetch.robots import Rules, RulesCache, product_token
 from irlcrawl.fetch.visit import Lease, Slot, Visit
 from irlcrawl.harvest import HarvestBuilder, Pointer, RulesLog
+from irlcrawl.memory import Trim
 from irlcrawl.page.process import Context, process, rules_text
 from irlcrawl.scope import Scope
 from irlcrawl.wire import AnchoredClock, Message, Wire, WireError, open_wire
@@ -251,6 +252,7 @@ class Worker:
     async def run(self) -> None:
         """Syncs the archive and hands over what is old, until something fails."""
         sync_seconds, harvest_seconds = self.config.archive.archive_sync_seconds, self.config.frontier.harvest_seconds
+        trim = Trim(self.clock)
         while not self._failed.done():
             await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
             if self.clock.now() - self._synced_at >= sync_seconds:
@@ -258,6 +260,8 @@ class Worker:
             if self._harvest.age >= harvest_seconds and not self._full:
                 self._full = True
                 self._chore(self._hand_over(asked=False))
+            if trim.due:
+                await asyncio.get_running_loop().run_in_executor(None, trim.now_and_then)
         await self._failed
 
     def _chore(self, work: Coroutine[None, None, None]) -> None:

@@ -33,9 +33,11 @@ from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.room import Room
 from irlcrawl.frontier.schedule import Schedule
 from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.frontier.steps import log_step
 from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode
+from irlcrawl.memory import Trim
 from irlcrawl.upkeep.closed import ClosedWarcs
 from irlcrawl.url import host_of
 from irlcrawl.watch.status import ENDED
@@ -62,6 +64,7 @@ class Frontier:
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "turn")
+        self._trim = Trim(clock)
         self._closed = ClosedWarcs(state, config.archive.on_warc_closed)
         self._overrides = Overrides(config.site)
         self.clocks = Clocks(config.frontier.hosts_active_max)
@@ -92,6 +95,7 @@ class Frontier:
         self._stop_code: ExitCode | None = None
         self._ended = False
         self._aborting = False
+        self._leased = False
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
         self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
@@ -122,7 +126,9 @@ class Frontier:
         if seed_harvest and seed_harvest not in harvests:
             harvests.append(seed_harvest)
         states = recovery.learn(state, self.politeness, harvests)
-        result = Turn(state).run(self._task(harvests, states=states, urgent=not state.runs.rows))
+        # With URLs to lease at hand nothing is merged yet: that takes as long as the state is large.
+        merge = state.runs.rows == 0
+        result = Turn(state).run(self._task(harvests, states=states, urgent=True, merge=merge))
         self._close_streams(result, streams)
         self._commit(result)
         self._received = state.counters.get("bytes", 0)
@@ -132,6 +138,7 @@ class Frontier:
         records = recovery.known_records(state, [one.key for one in ready])
         for one in ready:
             self.hosts.bring(one, records[one.key])
+        log_step(f"{len(ready)} runs of {len(self.hosts.hosts)} hosts at hand")
 
     @property
     def ending(self) -> ExitCode | None:
@@ -168,7 +175,7 @@ class Frontier:
             if self._stop_code is None:
                 self.hosts.resolve_ahead()
                 if not self.outage.paused or self.outage.take_probe():
-                    self.hosts.dispatch(self._allowance())
+                    self._dispatch()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
             if self._turn is None and self._should_turn(now):
@@ -181,6 +188,11 @@ class Frontier:
                 raise failure
             if self._turn is not None and self._turn.done():
                 self._finish_turn(self._turn.result())
+
+    def _dispatch(self) -> None:
+        if self.hosts.dispatch(self._allowance()) and not self._leased:
+            self._leased = True
+            log_step("first lease")
 
     def wake(self) -> None:
         self._wakeup.set()
@@ -255,9 +267,9 @@ class Frontier:
         self.hosts.ran_dry = False
         self.schedule.began()
         task = self._task(harvests, urgent=self.schedule.starving, merge=self._stop_code is None)
-        turn = Turn(self.state)
-        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, turn.run, task)
+        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(self.state).run, task)
         self._turn.add_done_callback(lambda _: self._wakeup.set())
+        self._thread.submit(self._trim.now_and_then)
 
     def _finish_turn(self, result: Result) -> None:
         self._turn = None
@@ -329,6 +341,8 @@ class Frontier:
             case "slot_end":
                 self.hosts.slots.ended(link, message)
             case "ready":
+                if not self.fleet.working.is_set():
+                    log_step("first worker ready")
                 self.fleet.working.set()
             case "bye":
                 link.said_bye = True
@@ -455,6 +469,20 @@ class Frontier:
             self.state.catalog.commit(edits)
         except OSError as error:
             _log.warning("no room even to say so: %s", error)
+
+    def held(self) -> dict[str, int]:
+        """How much of what grows for a while, and must stop growing, is in memory (I4)."""
+        state = self.state
+        return {
+            "hosts": len(self.hosts.hosts),
+            "clocks": len(self.clocks),
+            "names": self._resolver.names,
+            "rules_bytes": self._rules.nbytes,
+            "block_bytes": state.runs.cached_bytes,
+            "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
+            "files_open": state.pool.files_open,
+            "catalog_entries": len(state.catalog.items()),
+        }
 
     def status(self) -> dict[str, Any]:
         """The record of irlcrawl.watch.status."""

@@ -71,6 +71,7 @@ class Gauges:
             "delayed_hosts": frontier.politeness.delayed(),
             "per_host_queue_size": _queue_sizes(frontier),
             "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
+            "held": frontier.held(),
             "warc_bytes": files.total(job.warcs),
             "disk_free_bytes": files.free(job.path),
         }

@@ -97,6 +97,11 @@ class Runs:
         """URLs not done, leased ones among them."""
         return sum(segment.left for segment in list(self._segments.values()))  # the turn may drop one meanwhile
 
+    @property
+    def cached_bytes(self) -> int:
+        """Of the blocks that visits were read from lately."""
+        return self._cache_bytes
+
     # -- the turn ------------------------------------------------------------------------------------------------
 
     def add(self, writer: SegmentWriter, edits: Edits, urls: Batch, index: Batch) -> int:

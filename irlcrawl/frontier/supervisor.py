@@ -25,6 +25,7 @@ from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.frontier.room import no_room
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.frontier.steps import log_step
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch.control import serve
@@ -70,7 +71,9 @@ class Supervisor:
 
     async def _run(self, seeds: Sequence[Seed]) -> ExitCode:
         self._listen_to_signals()
+        log_step("loaded")
         state = State.open(self.job, self.config, self.clock)
+        log_step("state open")
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
             if lacking := frontier.room.lacking(starting=True):

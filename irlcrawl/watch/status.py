@@ -42,6 +42,7 @@ FIELDS: dict[str, str] = {
     "frontier_latency_s": "duration of the last turn",
     "workers": "fetch worker processes alive",
     "memory_bytes": "resident, all processes",
+    "held": "what the frontier holds in memory, all of it bounded: kind -> how many, or bytes",
     "warc_bytes": "written to archives",
     "disk_free_bytes": "on JOB's file system",
 }

@@ -114,3 +114,22 @@ def test_i4_two_hundred_thousand_urls_of_twenty_thousand_hosts(state: State, mon
     finally:
         tracemalloc.stop()
     assert peak < RAM_BYTES + ROWS_MAX * 500, f"{peak >> 20} MiB"
+
+
+def test_opening_merges_nothing_while_urls_are_at_hand(state: State) -> None:
+    """A killed crawl of a hundred million keys merged what it had found last with them before its first request."""
+    write(state, 1000, 100)
+
+    async def play() -> None:
+        (await opened(state))._thread.shutdown()
+        found, known = state.ledger.discovered, state.runs.rows
+        assert found == 1000 and known
+        state.streams[STREAM] = {"next": 0, "warc": [0, 0]}
+        write(state, 500, 50)
+        frontier = await opened(state)
+        assert state.ledger.discovered == found and state.seen.pending_rows == 500
+        assert sum(host.rows for host in frontier.hosts.hosts.values()) == known
+        turn(frontier)
+        assert state.ledger.discovered > found and state.seen.pending_rows == 0
+
+    asyncio.run(play())

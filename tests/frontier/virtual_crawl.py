@@ -138,6 +138,7 @@ class Names:
         self.seconds: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
         self.down_between = (0.0, 0.0)  # unix seconds: nobody answers
+        self.names = 0  # it caches none
         self._known: dict[str, str] = {}
 
     async def alive(self) -> bool:

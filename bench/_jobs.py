@@ -1,0 +1,39 @@
+"""What benchmarks that run one crawl in a directory have in common: --dir, --json, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.crawl import tree
+from tools.docsweb.sets import DocswebError
+
+
+def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """For `python -m bench NAME`, with the first line of the module's docstring; the caller adds its own options."""
+    made = argparse.ArgumentParser(prog=f"python -m bench {name}", description=(doc or "").partition("\n")[0])
+    made.add_argument("--dir", help="keep the web and the job in this directory; default: a temporary one, removed")
+    made.add_argument("--json", action="store_true", help="one JSON line")
+    return made
+
+
+def run(measure: Callable[[Path, argparse.Namespace], dict[str, Any]], options: argparse.Namespace, name: str) -> int:
+    """Measure and print. Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
+    directory = Path(options.dir or tempfile.mkdtemp(prefix=f"irlcrawl-{name}-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        result = measure(directory, options)
+    except (DocswebError, tree.CrawlFailed) as error:
+        print(f"bench {name}: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if options.dir is None:
+            shutil.rmtree(directory)
+    print(json.dumps(result) if options.json else "\n".join(f"{key}: {value}" for key, value in result.items()))
+    return 0
