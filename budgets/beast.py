@@ -202,15 +202,18 @@ class Placement:
     star: the budgets of this merge. position: how far rotation is. records: for the merge at the end of a cycle, in
     which QF comes back: a bucket's records ascending. It keeps `j` and `cycle_end` in the bucket's `extra`, and counts
     what it did: `lookups` (URLs of either kind), `rereads` among them, `excluded`, and `change`, what it did to the
-    histogram of in-degrees.
+    histogram of in-degrees. keep: of the URLs of a site that come back from QF this share, the first ones, are placed
+    again, the others excluded. Below 1 it must be at most a half: then the bound on re-reads holds as it does where
+    j grows.
     """
 
     def __init__(
         self, star: Star, position: Position, quotas: Quotas,
         records: Callable[[Bucket], Iterator[Batch]] | None = None, worth: Worth = IN_DEGREE_ALONE,
-        columns: Sequence[str] = (),
+        columns: Sequence[str] = (), keep: float = 1.0,
     ) -> None:  # fmt: skip
         self._star = star
+        self._keep = keep
         self._worth = worth
         self.columns = columns
         self._position = position
@@ -264,7 +267,7 @@ class Placement:
 
         # The quota: URLs placed already come first, then what QF holds, then what is new.
         quota = self._quotas.of(sites)
-        again_in = np.clip(quota - placed, 0, again)
+        again_in = np.clip(quota - placed, 0, (again * self._keep).astype(np.int64))
         new_in = np.clip(quota - placed - (deferred - again) - again_in, 0, new)
         fits = np.minimum(again_in + new_in, places(tail, count, budget, self._reach))
 

@@ -45,6 +45,11 @@ class Deferred:
     def sections(self) -> int:
         return len(self._parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes of them all."""
+        return sum(self._pool.section(part.file, part.section).nbytes for part in self._parts.values())
+
     def next_end(self) -> int | None:
         """The queue number at which the next of them come back; None when QF is empty."""
         return min((part.cycle_end for part in self._parts.values()), default=None)
@@ -61,6 +66,22 @@ class Deferred:
                 sites.pend(edits, serial, part.file, part.section, op)
                 del self._parts[serial]
                 edits.remove(_key(serial))
+
+    def give_back_newest(self, edits: Edits, sites: Repository, rows: int, op: int) -> int:
+        """Make pending in `sites`, under `op`, the newest sections, until they have `rows` rows; returns how many they
+        have."""
+        newest: list[int] = []
+        given = 0
+        for serial in sorted(self._parts, reverse=True):
+            if given >= rows:
+                break
+            newest.append(serial)
+            given += self._parts[serial].rows
+        for serial in reversed(newest):
+            part = self._parts.pop(serial)
+            sites.pend(edits, serial, part.file, part.section, op)
+            edits.remove(_key(serial))
+        return given
 
     def places(self) -> Iterator[tuple[str, str]]:
         """Every section it names (drum.vacuum.Holder)."""

@@ -60,6 +60,9 @@ Sink: TypeAlias = Callable[[Batch], None]
 STATE = "budgets/state"
 HISTOGRAM = "budgets/histogram"
 
+KEEP_MAX = 0.5
+"""What a shed keeps of what it reads of QF: with more, the bound on re-reads would not hold."""
+
 SUPPORTERS_MIN = 1_000
 """From so many sites with an in-degree of 2 on, only those support others; before, one link is enough."""
 
@@ -178,6 +181,21 @@ class Sites:
         self._save(edits)
         return done
 
+    def shed(self, writer: SegmentWriter, edits: Edits, rows: int, exclude: Sink) -> int:
+        """Give up about `rows` URLs, those that would go last: of QF, then of the last queues. exclude(batch) gets
+        them. Returns how many it were. Merge before: what is pending is placed first."""
+        before = self.excluded
+        self._merge(writer, edits, exclude)
+        given = self._deferred.give_back_newest(edits, self._sites, rows, REREAD)
+        if given:
+            self._merge(writer, edits, exclude, keep=min(KEEP_MAX, 1 - rows / given) if given > rows else 0.0)
+        dropped = self.excluded - before
+        self.excluded += self._queues.drop_last(
+            writer, edits, rows - dropped, lambda batch: exclude(_without(batch, "queue"))
+        )
+        self._save(edits)
+        return self.excluded - before
+
     # -- what there is ------------------------------------------------------------------------------------------------
 
     @property
@@ -193,6 +211,11 @@ class Sites:
     def deferred_rows(self) -> int:
         """URLs in QF."""
         return self._deferred.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk of the URLs in queues and in QF."""
+        return self._queues.nbytes + self._deferred.nbytes
 
     @property
     def pending_rows(self) -> int:
@@ -287,7 +310,9 @@ class Sites:
     def _link(self, _: Bucket, batch: Batch) -> None:
         self._sites.pend_batch(Batch({"key": batch["site"]}), IN_DEGREE)
 
-    def _merge(self, writer: SegmentWriter, edits: Edits, exclude: Sink, reread: bool = False) -> None:
+    def _merge(
+        self, writer: SegmentWriter, edits: Edits, exclude: Sink, reread: bool = False, keep: float = 1.0
+    ) -> None:
         """Merge what the sites drum has pending, under budgets frozen now."""
         if not self._sites.pending_rows:
             return
@@ -296,7 +321,7 @@ class Sites:
         urls = self._ordered and (ops.get(PLACE) or ops.get(REREAD))
         columns = [*(ORDER if urls else ()), *(("novel",) if ops.get(YIELD) else ())]
         records = self._sites.scan if reread else None
-        kernel = Placement(star, self.position, self._quotas, records, self.worth, columns)
+        kernel = Placement(star, self.position, self._quotas, records, self.worth, columns, keep)
         outlet = _Outlet(writer, exclude)
         self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit)
         if outlet.queue is not None:

@@ -8,7 +8,7 @@ what was taken is one integer a section. Sections wholly taken lose their name; 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ class _Part:
     section: str
     labels: NDArray[np.uint64]  # of the rows left, ascending
     counts: NDArray[np.int64]
+    row_bytes: float  # stored bytes of a row, on average
     taken: int = -1
 
     @property
@@ -65,6 +66,12 @@ class Fifo:
         """Rows not taken, exact."""
         with self._lock:
             return sum(part.rows for part in self._parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes of the rows not taken, as if all of a section were of one length."""
+        with self._lock:
+            return int(sum(part.rows * part.row_bytes for part in self._parts))
 
     @property
     def sections(self) -> int:
@@ -180,9 +187,47 @@ class Fifo:
         self._name(edits, made)
         return made.rows
 
+    def drop_last(self, writer: SegmentWriter, edits: Edits, rows: int, drop: Callable[[Batch], None]) -> int:
+        """Take the `rows` rows with the highest labels, and all with the lowest label of these: drop(batch) gets them.
+        Sections that had any are rewritten without them, so the disk has the room back. Returns how many it were."""
+        labels, counts = self.counts()
+        if rows <= 0 or not len(labels):
+            return 0
+        before = int(np.searchsorted(np.cumsum(counts[::-1]), rows))
+        first = int(labels[max(len(labels) - 1 - before, 0)])
+        dropped = 0
+        with self._lock:
+            parts = list(self._parts)
+        left: list[_Part] = []
+        for part in parts:
+            if int(part.labels[-1]) < first:
+                left.append(part)
+                continue
+            name = f"fifo.{self.name}.{len(writer.sections)}"
+            out = None
+            for batch in self._read([(part, part.taken)], None):
+                late = batch[self.label] >= first
+                if late.any():
+                    drop(batch.filter(late))
+                    dropped += int(late.sum())
+                if not late.all():
+                    out = out or writer.section(name, batch.schema)
+                    kept = batch.filter(~late)
+                    out.append(kept, labels=kept[self.label])
+            if out is None:
+                edits.remove(self._key(part))
+            else:
+                self.pool.adopt(writer)
+                left.append(self._load(part.serial, writer.name, name, -1))
+                self._name(edits, left[-1])
+        with self._lock:
+            self._parts = left
+        return dropped
+
     def _load(self, serial: int, file: str, section: str, taken: int) -> _Part:
-        labels, counts = self.pool.section(file, section).label_counts()
-        part = _Part(serial, file, section, labels, counts.astype(np.int64))
+        found = self.pool.section(file, section)
+        labels, counts = found.label_counts()
+        part = _Part(serial, file, section, labels, counts.astype(np.int64), found.nbytes / max(found.rows, 1))
         self._take(part, taken)
         return part
 

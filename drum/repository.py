@@ -70,18 +70,20 @@ class Repository:
         with self._lock:
             return sum(part.rows for part in self._pending if part.batch is not None)
 
-    def merge_bytes(self) -> int:
-        """About how much a merge may write at most: all that waits in files, and the largest bucket once more."""
-
-        def size(file: str, section: str, rows: int) -> int:
-            whole = self.pool.section(file, section)
-            return whole.nbytes * rows // max(whole.rows, 1)
-
+    def pending_bytes(self) -> int:
+        """About how many bytes of rows wait in files."""
         with self._lock:
             parts = [part for part in self._pending if part.batch is None]
-        waiting = sum(size(part.file, part.section, part.rows - part.merged) for part in parts)
-        stored = (sum(size(one.file, one.section, one.rows) for one in bucket.slices) for bucket in self.buckets)
-        return waiting + max(stored, default=0)
+        return sum(self._size(part.file, part.section, part.rows - part.merged) for part in parts)
+
+    def merge_bytes(self) -> int:
+        """About how much a merge may write at most: all that waits in files, and the largest bucket once more."""
+        stored = (sum(self._size(one.file, one.section, one.rows) for one in bucket.slices) for bucket in self.buckets)
+        return self.pending_bytes() + max(stored, default=0)
+
+    def _size(self, file: str, section: str, rows: int) -> int:
+        whole = self.pool.section(file, section)
+        return whole.nbytes * rows // max(whole.rows, 1)
 
     def pending_by_op(self) -> dict[int, int]:
         """Rows not merged yet, by operation."""

@@ -175,6 +175,17 @@ class Frontier:
     harvest_seconds: float = key(30.0, "... or age, or when the frontier asks.", low=0.01)
     urls_per_host_max: int = key(1000, "URLs of a host ready in runs.", low=4, high=1_000_000)
     hosts_active_max: int = key(100_000, "Hosts in memory.", low=16)
+    bytes_max: int = key(
+        0, "What URLs that wait (queues, QF, calendar, runs) may take on the disk; 0 is no limit.", low=0
+    )
+    when_full: str = key(
+        "stop", "... and when they take more: stop the crawl (exit code 14); delay, until there is room, the merging "
+        "of links that were found; or drop those that would go last, for good (excluded, frontier_full).",
+        choices=("stop", "delay", "drop"),
+    )  # fmt: skip
+    harvests_bytes_max: int = key(
+        4 << 30, "Nothing more is requested while harvests of this size wait to be merged.", low=1 << 16
+    )
     disk_reserve_bytes: int = key(
         0, "The crawl stops cleanly (exit 3) when less is free; 0: room for the largest merge and a WARC file.", low=0
     )

@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
     DAMAGED = 6  # the message names file and offset
     INTERRUPTED = 11  # stopped by a signal or `stop`; the same command goes on
     FORCED = 13  # by a second signal: what was in flight is dropped
-    SIZE_LIMIT = 14  # limits.pages or limits.bytes
+    SIZE_LIMIT = 14  # limits.pages, limits.bytes or frontier.bytes_max
     TIME_LIMIT = 15  # limits.seconds
 
 

@@ -46,6 +46,15 @@ class Calendar:
         return None if first is None else float(first)
 
     @property
+    def nbytes(self) -> int:
+        """Stored bytes of the waiting rows."""
+        return self._fifo.nbytes
+
+    def shed(self, writer: SegmentWriter, edits: Edits, rows: int, drop: Callable[[Batch], None]) -> int:
+        """Give up about `rows` rows, those due last: drop(LINK batch) gets them. Returns how many it were."""
+        return self._fifo.drop_last(writer, edits, rows, lambda batch: drop(batch.select(LINK)))
+
+    @property
     def holder(self) -> Holder:
         """What names sections here (drum.vacuum)."""
         return self._fifo

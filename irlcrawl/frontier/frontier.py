@@ -29,6 +29,7 @@ from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
+from irlcrawl.frontier.pressure import Pressure
 from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.room import Room
 from irlcrawl.frontier.schedule import Schedule
@@ -86,6 +87,7 @@ class Frontier:
         self._rules = RulesCache(RULES_CACHE_BYTES)
         self._gauges = Gauges(self)
         self.room = Room(state)
+        self.pressure = Pressure(state)
         self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
         self._inbox: list[str] = []  # harvests no turn has taken
         self._turn: asyncio.Future[Result] | None = None
@@ -174,7 +176,7 @@ class Frontier:
                 self.hosts.leases.append(news)
             if self._stop_code is None:
                 self.hosts.resolve_ahead()
-                if not self.outage.paused or self.outage.take_probe():
+                if not self.pressure.slow_down and (not self.outage.paused or self.outage.take_probe()):
                     self._dispatch()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
@@ -201,7 +203,8 @@ class Frontier:
         dues = [now + TICK_S]
         if self._stop_code is None:
             due = self.politeness.next_due()
-            if due is not None and self.fleet.capacity and self._allowance() > 0 and not self.outage.paused:
+            held = self.outage.paused or self.pressure.slow_down
+            if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
                 dues.append(due)
             calendar = self.state.calendar.next_due() if self._turn is None else None
             if calendar is not None:
@@ -224,6 +227,8 @@ class Frontier:
     def _should_turn(self, now: float) -> bool:
         if self._stop_code is not None or self._lost:
             return self._handed_in
+        if self.pressure.slow_down:
+            return True
         return self.schedule.should_turn(now, self._handed_in, bool(self._inbox))
 
     def _task(self, harvests: list[str], *, states: Any = None, urgent: bool, merge: bool = True) -> Task:
@@ -266,7 +271,8 @@ class Frontier:
         self._turn_lost, self._lost = self._lost, []
         self.hosts.ran_dry = False
         self.schedule.began()
-        task = self._task(harvests, urgent=self.schedule.starving, merge=self._stop_code is None)
+        urgent = self.schedule.starving or self.pressure.slow_down
+        task = self._task(harvests, urgent=urgent, merge=self._stop_code is None)
         self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(self.state).run, task)
         self._turn.add_done_callback(lambda _: self._wakeup.set())
         self._thread.submit(self._trim.now_and_then)
@@ -284,6 +290,8 @@ class Frontier:
             self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
         self._unfolded -= result.folded
         self._deaths = 0 if result.folded else self._deaths
+        if result.dropped:
+            _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
         _log.info(
             "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
             len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
@@ -304,6 +312,7 @@ class Frontier:
         state.delete_unnamed([*result.harvests, *result.written])
         self.schedule.turned(result)
         self.room.count()
+        self.pressure.committed(result.harvests)
         self.hosts.scope_version = state.scope.version
 
     # -- workers ---------------------------------------------------------------------------------------------------
@@ -334,6 +343,7 @@ class Frontier:
                     if not self._inbox:
                         self.schedule.inbox_filled()
                     self._inbox.append(message["file"])
+                    self.pressure.arrived(message["file"])
             case "doubt":
                 self.hosts.doubted(link, message)
             case "slot":
@@ -385,7 +395,10 @@ class Frontier:
             self._thread, recovery.recover_stream, self.state, self.config, link.stream
         )
         known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
-        self._inbox += [name for name in left.harvests if name not in known]
+        for name in left.harvests:
+            if name not in known:
+                self._inbox.append(name)
+                self.pressure.arrived(name)
         self.schedule.inbox_filled()
         self._lost.append(link)
         if self._stop_code is None:
@@ -413,6 +426,9 @@ class Frontier:
         elif lacking := self.room.lacking():
             _log.warning("stopping: %s", lacking)
             self.stop(ExitCode.DISK_FULL)
+        elif full := self.pressure.full():
+            _log.warning("stopping: %s", full)
+            self.stop(ExitCode.SIZE_LIMIT)
 
     def stop(self, code: ExitCode) -> None:
         """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""

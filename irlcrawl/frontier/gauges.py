@@ -60,6 +60,11 @@ class Gauges:
             "fetch_failures": _without_response(counters),
             "retry_count": counters.get("retries", 0),
             "frontier_latency_s": frontier.schedule.turn_seconds,
+            "frontier_bytes": frontier.pressure.frontier_bytes,
+            "frontier_full": frontier.pressure.frontier_full,
+            "harvest_bytes": frontier.pressure.harvest_bytes,
+            "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
+            "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
             "workers": len(frontier.fleet.links),
         }
 

@@ -46,22 +46,26 @@ class CrawlLog:
         if size > self.bytes:
             files.truncate(self._handle, self.bytes)
 
-    def append(self, lines: list[bytes]) -> None:
-        """Write lines, durable on return. The turn before this one was committed."""
+    def append(self, lines: list[bytes], more: bool = False) -> None:
+        """Write lines, durable on return. The turn before this one was committed; more: this one wrote lines before."""
         if not lines:
             return
-        for part in self._rolled:
-            self._compress(part)
-        self._rolled.clear()
-        self._rolled_crc = None
-        if self.bytes >= self._roll_bytes:
-            self._roll()
+        if not more:
+            self._tidy()
         data = b"\n".join(lines) + b"\n"
         self._files.write(self._handle, data)
         self._files.fsync(self._handle)
         self.bytes += len(data)
         if self._crc is not None:
             self._crc = zlib.crc32(data, self._crc)
+
+    def _tidy(self) -> None:
+        for part in self._rolled:
+            self._compress(part)
+        self._rolled.clear()
+        self._rolled_crc = None
+        if self.bytes >= self._roll_bytes:
+            self._roll()
 
     def entry(self) -> dict[str, int]:
         """What a commit says of it: parts rolled away, bytes of the newest file, the CRC-32 of those bytes, and that of

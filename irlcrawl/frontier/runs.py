@@ -59,6 +59,7 @@ class _Segment:
         self.first = np.concatenate(([0], np.cumsum(section.blocks["rows"].astype(np.int64))))
         self.done = done
         self.left = int(len(done) - done.sum())
+        self.row_bytes = section.nbytes / max(section.rows, 1)
 
 
 class Runs:
@@ -101,6 +102,11 @@ class Runs:
     def cached_bytes(self) -> int:
         """Of the blocks that visits were read from lately."""
         return self._cache_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes of the URLs not done, as if all of a segment were of one length."""
+        return int(sum(segment.left * segment.row_bytes for segment in list(self._segments.values())))
 
     # -- the turn ------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from irlcrawl.upkeep import formats
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
 OPEN_FILES_MAX = 128
+NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 PROMISES_MAX = 100
 
@@ -206,6 +207,26 @@ class State:
     def merge_bytes(self) -> int:
         """What the largest merge that is pending may write, about."""
         return max(drum.merge_bytes() for drum in (self.seen, *self.sites.drums, self.hosts))
+
+    @property
+    def frontier_bytes(self) -> int:
+        """Bytes on disk of the URLs that wait: queues, QF, calendar and runs."""
+        return self.sites.nbytes + self.calendar.nbytes + self.runs.nbytes
+
+    @property
+    def frontier_rows(self) -> int:
+        return self.sites.queued_rows + self.sites.deferred_rows + self.calendar.rows + self.runs.rows
+
+    @property
+    def room_bytes(self) -> int:
+        """Until frontier.bytes_max; less than 0: the frontier is full."""
+        most = self.config.frontier.bytes_max
+        return most - self.frontier_bytes if most else NO_LIMIT
+
+    @property
+    def delayed(self) -> bool:
+        """Links that were harvested stay where they are, until there is room."""
+        return self.config.frontier.when_full == "delay" and self.room_bytes < 0
 
     def save(self, edits: Edits) -> None:
         edits.set("ledger", self.ledger.to_json())

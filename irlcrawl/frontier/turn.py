@@ -10,6 +10,7 @@ would see; the process then ends.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -30,9 +31,13 @@ TURN_ROWS = 16_000_000
 """About how many rows one turn passes in `seen`, some 0.3 CPU-seconds: stored ones, and ROW_COST for each that waits. A
 large store is passed by several turns; each of them brings runs and then rests, so that the crawl goes on meanwhile."""
 ROW_COST = 24  # a waiting URL is read twice and decompressed (measured: 0.3 us against 0.01)
+LINES_MAX = 100_000
+"""Lines of the crawl log in memory; a turn that has more writes them before its end."""
 RELEASE_ROWS = 65_536
 RELEASE_ROWS_MAX = 250_000
 """URLs in memory at once between the queues and the runs."""
+SHED_TO = 0.9
+"""Of frontier.bytes_max, so that not every turn has to give something up."""
 
 
 @dataclass
@@ -59,6 +64,7 @@ class Result:
     harvests: list[str] = field(default_factory=list)  # files that were ingested
     written: list[str] = field(default_factory=list)  # the turn's own file
     folded: int = 0  # outcomes of leased URLs
+    dropped: int = 0  # URLs given up because the frontier was full
     moved: bool = False  # anything happened that a further turn could build on
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -73,6 +79,7 @@ class Turn:
         self.result = Result(self.edits)
         self._writer: SegmentWriter | None = None
         self._lines: list[bytes] = []
+        self._logged = False
         self._scope: list[bytes] = []
 
     def writer(self) -> SegmentWriter:
@@ -163,21 +170,30 @@ class Turn:
         if not rows.rows:
             return
         self._lines += self.state.log_lines(rows, reasons, now)
+        if len(self._lines) > LINES_MAX:
+            self._log()
         numbers = np.array(reasons, np.uint8)
         classes = np.where(numbers >= Reason.ROBOTS, Class.EXCLUDED, Class.FAILED)
         self.state.count_done(classes.astype(np.uint8), numbers)
+
+    def _log(self) -> None:
+        self.state.log.append(self._lines, more=self._logged)
+        self._logged = self._logged or bool(self._lines)
+        self._lines.clear()
 
     # -- through -------------------------------------------------------------------------------------------------------
 
     def _merge(self, task: Task) -> None:
         state = self.state
-        if state.seen.pending_rows and state.pace.may("seen", task.urgent):
+        if state.seen.pending_rows and not state.delayed and state.pace.may("seen", task.urgent):
             with state.pace.measure("seen"):
                 self._check_seen(task.urgent)
         if (state.sites.pending_rows or state.sites.pending_pairs) and state.pace.may("sites", task.urgent):
             with state.pace.measure("sites"):
                 state.sites.merge(self.writer(), self.edits, lambda rows: self._over_quota(rows, task))
             self.result.moved = True
+        if state.config.frontier.when_full == "drop":
+            self._shed(task)
         if state.pace.may("hosts", task.urgent):
             self._bring(task)
 
@@ -186,6 +202,7 @@ class Turn:
         stays pending. urgent: and until some new URL came out."""
         state = self.state
         carried = passed = 0
+        room = min(TURN_BYTES, state.room_bytes) if state.config.frontier.when_full == "delay" else TURN_BYTES
 
         def new(_: Bucket, batch: Batch) -> None:
             nonlocal carried
@@ -198,8 +215,27 @@ class Turn:
             stats = state.seen.merge(CheckUpdate(), writer=self.writer(), edits=self.edits, emit=new, buckets=[bucket])
             state.count("duplicates", stats.rows - stats.emitted)
             passed += stored + ROW_COST * stats.rows
-            if carried >= TURN_BYTES or (passed >= TURN_ROWS and (carried or not urgent)):
+            if carried >= room or (passed >= TURN_ROWS and (carried or not urgent)):
                 break
+        self.result.moved = True
+
+    def _shed(self, task: Task) -> None:
+        """Down to SHED_TO of frontier.bytes_max when there is more: what would go last goes first, of QF, then of the
+        queues, then of the calendar."""
+        state = self.state
+        if state.room_bytes >= 0:
+            return
+        most = state.config.frontier.bytes_max
+        rows_of = state.frontier_rows / max(state.frontier_bytes, 1)
+        excess = math.ceil((state.frontier_bytes - SHED_TO * most) * rows_of)
+
+        def drop(rows: Batch) -> None:
+            self._leave(rows.select(LINK), [Reason.FRONTIER_FULL] * rows.rows, task.now)
+
+        dropped = state.sites.shed(self.writer(), self.edits, excess, drop)
+        if state.room_bytes < 0:
+            dropped += state.calendar.shed(self.writer(), self.edits, excess - dropped, drop)
+        self.result.dropped = dropped
         self.result.moved = True
 
     def _bring(self, task: Task) -> None:
@@ -282,7 +318,7 @@ class Turn:
             self.result.written.append(self._writer.name)
         for number in self.result.segments:
             state.runs.opened(number)
-        state.log.append(self._lines)
+        self._log()
         state.ledger.check(state.live())
         state.sites.check()
         edits.set("learnt", task.now)

@@ -40,6 +40,11 @@ FIELDS: dict[str, str] = {
     "fetch_failures": "requests without a response, repeated ones included",
     "retry_count": "requests put off to be repeated",
     "frontier_latency_s": "duration of the last turn",
+    "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar and runs",
+    "frontier_full": "more than frontier.bytes_max",
+    "harvest_bytes": "on disk, of harvests that are not merged yet",
+    "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
+    "rereads_per_url": "... of these, times it came back from QF: at most 2",
     "workers": "fetch worker processes alive",
     "memory_bytes": "resident, all processes",
     "held": "what the frontier holds in memory, all of it bounded: kind -> how many, or bytes",
@@ -103,6 +108,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("failed", _total(values, "failed")),
         ("excluded", _total(values, "excluded")),
         ("waiting", _waiting(values)),
+        ("frontier", _frontier(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("links", _links(values)),
         ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
@@ -147,6 +153,16 @@ def _waiting(values: Mapping[str, Any]) -> str:
     text += f" ({words.count(values['ready_hosts'] or 0)} ready)"
     longest = (values["per_host_queue_size"] or {}).get("max")
     return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
+
+
+def _frontier(values: Mapping[str, Any]) -> str:
+    if values["frontier_bytes"] is None:
+        return ""
+    full = " (full: frontier.bytes_max)" if values["frontier_full"] else ""
+    return (
+        f"{words.size(values['frontier_bytes'])}{full}, harvests to be merged {words.size(values['harvest_bytes'])}; "
+        f"{values['lookups_per_url']:.2f} lookups and {values['rereads_per_url']:.2f} re-reads a URL"
+    )
 
 
 def _links(values: Mapping[str, Any]) -> str:

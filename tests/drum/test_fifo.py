@@ -16,6 +16,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.lists(st.integers(0, 9), max_size=12)),
         st.tuples(st.just("take"), st.integers(0, 10)),
+        st.tuples(st.just("drop"), st.integers(0, 20)),
         st.tuples(st.just("tier"), st.just(0)),
         st.tuples(st.just("reopen"), st.just(0)),
     ),
@@ -52,6 +53,14 @@ def test_a_queue_is_a_list_taken_by_label(
                 model = [row for row in model if row[1] > value]  # type: ignore[operator]
                 taken = [row for batch in fifo.take_through(turn.edits, value) for row in rows_of(batch)]  # type: ignore[arg-type]
                 assert sorted(taken) == sorted(due)
+            elif step == "drop":
+                assert isinstance(value, int)
+                last = sorted(row[1] for row in model)[-value:] if value else []  # type: ignore[type-var]
+                late = [row for row in model if last and row[1] >= last[0]]  # type: ignore[operator]
+                model = [row for row in model if row not in late]
+                gone: list[Batch] = []
+                fifo.drop_last(turn.writer, turn.edits, value, gone.append)
+                assert sorted(row for batch in gone for row in rows_of(batch)) == sorted(late)
             elif step == "tier":
                 fifo.tier(turn.writer, turn.edits)
         labels = [row[1] for row in model]
