@@ -69,7 +69,7 @@ def key_of(url: str) -> str:
 
 def play(path: Path, seed: int, steps: str, when_full: str, bytes_max: int) -> Player:
     """A crawl of a random web with kills, whose frontier may take `bytes_max`."""
-    web = web_of(seed, 150)
+    web = web_of(seed, 80)
     player = Player(path, web, room=5)
     player.config.frontier.bytes_max, player.config.frontier.when_full = bytes_max, when_full
     player.play(next(iter(web)), steps)
@@ -81,7 +81,7 @@ def over(player: Player) -> None:
     player.job.release()
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 10**6), st.text(alphabet="wttc", max_size=25), st.sampled_from([1, 700, 2000]))
 def test_delayed_links_are_all_merged_in_the_end(
     tmp_path_factory: pytest.TempPathFactory, seed: int, steps: str, bytes_max: int
@@ -94,7 +94,7 @@ def test_delayed_links_are_all_merged_in_the_end(
     over(player)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 10**6), st.text(alphabet="wttc", max_size=25), st.sampled_from([700, 2000]))
 def test_what_is_dropped_is_logged_and_seen(
     tmp_path_factory: pytest.TempPathFactory, seed: int, steps: str, bytes_max: int
