@@ -73,6 +73,8 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     origins = [Origin(f"here{n}.test", address) for n, address in enumerate(ADDRESSES)]
     with running(origins, _nothing, directory / "access.log", names) as web:
         job, began = JobDir(directory / "job"), time.monotonic()
+        if job.exists():
+            raise tree.CrawlFailed(f"{job.path}: a crawl is there already; name another directory")
         config = _config(web)
         seen = int(options.seen)
         make_state(job, config, _keys(seen - hosts * HOST_URLS), seen, hosts, split(web.url("here0.test").encode())[2])
