@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def run_crawl(job: JobDir, config: Config, seeds: Sequence[Seed], *, progress: Progress) -> ExitCode:
-    """Crawl until done, stopped or at a limit. JOB's lock is held by the caller. Raises OSError (the disk), Damaged."""
+    """Write the configuration into JOB and crawl until done, stopped or at a limit. JOB's lock is held by the caller.
+    Raises OSError (the disk), JobError (JOB cannot be written), Damaged."""
     assert job.lock_fd is not None, "whoever runs a crawl holds its lock"
     first = start_worker(job.path, job.lock_fd)  # it loads while we do
     gc.disable()  # loading makes objects that stay: a third of its time went into looking for garbage among them

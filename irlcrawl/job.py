@@ -20,6 +20,10 @@ import time
 from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drum.files import Files
 
 LOCK_WAIT_SECONDS = 5.0
 """Workers of a crawl that was just killed need a moment to notice."""
@@ -181,21 +185,24 @@ class JobDir:
 
     # -- the configuration it runs with --------------------------------------------------------------------------------
 
-    def write_config(self, text: str) -> None:
-        """Replace irlcrawl.toml at once and durably. Raises JobError, JobFull."""
+    def write_config(self, text: str, files: Files | None = None) -> None:
+        """Replace irlcrawl.toml at once and durably, and with it the names of all that `acquire` made: what comes later
+        makes durable what is in those directories, not the directories. Raises JobError, JobFull."""
+        from drum.files import Files  # loads numpy: whoever only asks has no need of it
+
+        files = files or Files()
         temporary = self.config_file.with_suffix(".tmp")
         try:
-            with open(temporary, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self.config_file)
+            files.unlink(temporary, missing_ok=True)
+            handle = files.create(temporary)
+            try:
+                files.write(handle, text.encode())
+                files.fsync(handle)
+            finally:
+                files.close(handle)
+            files.rename(temporary, self.config_file)
             for path in (self.path, self.path.parent):  # JOB's own name has to last as long as what is in it
-                directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(directory)
-                finally:
-                    os.close(directory)
+                files.fsync_dir(path)
         except OSError as error:
             raise self._error(error) from error
 

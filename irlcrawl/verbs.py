@@ -54,9 +54,6 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     from irlcrawl.watch.progress import progress_for
 
     with job:
-        job.write_config(
-            f"# The configuration this crawl last ran with; a resumed one starts from it.\n\n{to_toml(config)}"
-        )
         progress = progress_for(quiet=args.quiet)
         _log_to(job.logs / "irlcrawl.log", progress.note)
         try:

@@ -18,7 +18,7 @@ import uvloop
 
 from drum import Edits
 from irlcrawl.clock import SystemClock
-from irlcrawl.config import Config
+from irlcrawl.config import Config, to_toml
 from irlcrawl.fetch.process import Started, start_worker
 from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
@@ -40,6 +40,8 @@ STOP_SECONDS = 8.0
 REAP_SECONDS = 5.0
 """A worker whose pipe is closed needs a moment to end."""
 
+CONFIG_HEADER = "# The configuration this crawl last ran with; a resumed one starts from it.\n\n"
+
 _log = logging.getLogger("irlcrawl.crawl")
 
 
@@ -56,7 +58,8 @@ class Supervisor:
         self._over = False  # the crawl ended as it should, and every worker was told
 
     def run(self, seeds: Sequence[Seed], first: Started) -> ExitCode:
-        """Crawl with `first` and as many more workers as the configuration says. OSError (the disk), Damaged."""
+        """Crawl with `first` and as many more workers as the configuration says. OSError (the disk), Damaged,
+        JobError (its configuration cannot be written)."""
         self._started, self._idle = [first], [first]
         try:
             return uvloop.run(self._run(seeds))
@@ -72,6 +75,7 @@ class Supervisor:
     async def _run(self, seeds: Sequence[Seed]) -> ExitCode:
         self._listen_to_signals()
         log_step("loaded")
+        self.job.write_config(CONFIG_HEADER + to_toml(self.config))
         state = State.open(self.job, self.config, self.clock)
         log_step("state open")
         try:

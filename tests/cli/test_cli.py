@@ -49,7 +49,7 @@ class FakeCrawl:
 
     def run_crawl(self, at: JobDir, with_config: config.Config, seeds: Iterable[Any], *, progress: Any) -> int:
         assert at.lock_fd is not None and at.is_locked(), "the lock is held while a crawl runs"
-        assert at.exists(), "and its configuration is written"
+        at.write_config(config.to_toml(with_config))
         Catalog.open(at.state).close()
         progress.tick(dict)
         self.calls.append((with_config, [seed.url for seed in seeds]))

@@ -40,13 +40,15 @@ JOB = Path("/disk/job")
 DOWN_S = 0.05
 """From a crash to the next start: short, so that a promise that only a slow restart would keep is seen to break."""
 TICK_S = 1.0  # of the worker, tests/frontier/virtual_crawl.py
+CONFIG = "# a configuration\n" + 30 * "[limits]  # in several sectors\n"
 HOURS = 2.0
 ROLL_BYTES = 25_000
 FINAL = (Class.FETCHED, Class.FAILED, Class.EXCLUDED)
 
 
 class MemoryJob(JobDir):
-    """JOB on the disk in memory; nobody else is there to lock it against."""
+    """JOB on the disk in memory; nobody else is there to lock it against. Its directories become durable with the
+    configuration, as those of a real one."""
 
     def __init__(self, path: Path, files: DiskFiles) -> None:
         super().__init__(path)
@@ -56,7 +58,7 @@ class MemoryJob(JobDir):
         for directory in (self.path, self.state, self.warcs, self.logs):
             if not self.memory.exists(directory):
                 self.memory.mkdir(directory)
-                self.memory.fsync_dir(directory.parent)
+        self.write_config(CONFIG, self.memory)
 
     def release(self) -> None:
         pass
@@ -238,6 +240,7 @@ def _difference(wanted: dict[str, object], found: dict[str, object]) -> str:
 def _check_state(crawl: DiskCrawl, catalog: Catalog) -> None:
     """I5: what is named is whole, and nothing is there that is not named."""
     files = crawl.files
+    assert files.read(JOB / "irlcrawl.toml").decode() == CONFIG
     there = [name for name in files.listdir(JOB / "state") if name.endswith((".seg", ".tmp"))]
     assert there == catalog.live_files(), "a file without a name, or a name without a file"
     for name in there:
