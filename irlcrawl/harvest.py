@@ -38,6 +38,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from drum import Batch, Damaged, Files, Ragged, SegmentWriter, UnknownVersion
+from drum.codec import KEY_FUNCTION
 from irlcrawl.clock import Clock
 from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
 
@@ -56,9 +57,10 @@ CONTENTS_MAX = 100_000
 """Pages whose content a worker remembers, some 15 MB."""
 
 _RECORD = struct.Struct("<IQ")
-RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 2
+RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 3
 RULES_ALIKE = 12  # so many bytes like those of the header are a header
-RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, 0)
+RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
+RULES_HEADERS = (RULES_HEADER, RULES_MAGIC + struct.pack("<II", 2, 0))
 
 
 @dataclass(slots=True)
@@ -242,9 +244,9 @@ def _rules_begin(head: bytes, path: str) -> int:
     alike = sum(byte == ours for byte, ours in zip(head, RULES_HEADER))
     if alike < min(len(head), RULES_ALIKE):
         return 0
-    if head != RULES_HEADER[: len(head)]:
+    if all(head != header[: len(head)] for header in RULES_HEADERS):
         version = int.from_bytes(head[8:12], "little")
-        if head.startswith(RULES_MAGIC) and RULES_VERSION < version < 1 << 16 and head.endswith(bytes(4)):
+        if head.startswith(RULES_MAGIC) and RULES_VERSION < version < 1 << 16 and head.endswith(RULES_HEADER[-4:]):
             raise UnknownVersion(path, version, f"1 to {RULES_VERSION}")
         wrong = next(at for at, (byte, ours) in enumerate(zip(head, RULES_HEADER)) if byte != ours)
         raise Damaged(path, wrong, "not the header of a robots log")

@@ -12,8 +12,9 @@ hold everything back for one gap. Each commit starts a new log.
     log.append(clocks.news(now))                              # once per tick: what ended visits taught
     rows = clocks.delta(now); …commit…; log.roll(clocks.unsaved(now) + polite.promises_out(), clock)
 
-Bytes: header `irlLEAS1`, boot id (36 ASCII bytes), u4 check; then per clock u4 check, u1 kind, 3 zero bytes, u8 key,
-f8 gap seconds; little endian; check = xxh32 of the bytes it stands before (for the header: of those behind it).
+Bytes: header `irlLEAS2`, boot id (36 ASCII bytes), u4 key function (as in segments), u4 check; then per clock u4
+check, u1 kind, 3 zero bytes, u8 key, f8 gap seconds; little endian; check = xxh32 of the bytes it stands before (for
+the header: of those before it). `irlLEAS1`, which did not name its key function, is read as well.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from dataclasses import dataclass
 
 import xxhash
 
+from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
+from drum.errors import UnknownVersion
 from drum.files import Files
 from irlcrawl.clock import Clock
 from irlcrawl.frontier.gates import ANCHOR, Promise
 
-MAGIC = b"irlLEAS1"
-_HEADER = struct.Struct("<8s36sI")
+MAGIC = b"irlLEAS2"
+_HEADER = struct.Struct("<8s36sII")
+_MAGIC_1, _HEADER_1 = b"irlLEAS1", struct.Struct("<8s36sI")
 _ROW = struct.Struct("<B3xQd")
 _CHECK = struct.Struct("<I")
 _ROW_BYTES = _CHECK.size + _ROW.size
@@ -88,8 +92,8 @@ class LeaseLog:
         temporary = self._path + ".tmp"
         self._files.unlink(temporary, missing_ok=True)
         handle = self._files.create(temporary)
-        boot = self._boot.encode("ascii").ljust(36)
-        header = _HEADER.pack(MAGIC, boot, xxhash.xxh32_intdigest(MAGIC + boot))
+        header = MAGIC + self._boot.encode("ascii").ljust(36) + _CHECK.pack(KEY_FUNCTION)
+        header += _CHECK.pack(xxhash.xxh32_intdigest(header))
         self._files.write(handle, header + b"".join(map(_row, promises)))
         self._files.rename(temporary, self._path)
         self.close()
@@ -107,10 +111,10 @@ class LeaseLog:
     def check(files: Files, path: str | os.PathLike[str]) -> int | None:
         """The offset of the first thing in a log that is not as it was written; a torn last row is none."""
         data = files.read(path)
-        header = data[: _HEADER.size]
-        if len(header) < _HEADER.size or _HEADER.unpack(header)[2] != xxhash.xxh32_intdigest(header[: -_CHECK.size]):
+        begin, _ = _header(data, path)
+        if not begin:
             return 0
-        for at in range(_HEADER.size, len(data) - _ROW_BYTES + 1, _ROW_BYTES):
+        for at in range(begin, len(data) - _ROW_BYTES + 1, _ROW_BYTES):
             if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(data[at + _CHECK.size : at + _ROW_BYTES]):
                 return at
         return None
@@ -121,15 +125,13 @@ class LeaseLog:
         if not files.exists(path):
             return Found([], rebooted=True)
         data = files.read(path)
-        if len(data) < _HEADER.size:
-            return Found([], rebooted=True)
-        magic, boot, check = _HEADER.unpack_from(data)
-        if magic != MAGIC or check != xxhash.xxh32_intdigest(magic + boot):
+        begin, boot = _header(data, path)
+        if not begin:
             return Found([], rebooted=True)
         promises: list[Promise] = []
         anchor: float | None = None
-        whole = (len(data) - _HEADER.size) // _ROW_BYTES * _ROW_BYTES + _HEADER.size
-        for at in range(_HEADER.size, whole, _ROW_BYTES):  # a row per clock leased since the last commit: thousands
+        whole = (len(data) - begin) // _ROW_BYTES * _ROW_BYTES + begin
+        for at in range(begin, whole, _ROW_BYTES):  # a row per clock leased since the last commit: thousands
             row = data[at + _CHECK.size : at + _ROW_BYTES]
             kind, key, gap = _ROW.unpack(row)
             if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(row) or kind > ANCHOR:
@@ -139,8 +141,21 @@ class LeaseLog:
             else:
                 promises.append(Promise(kind, key, gap))
         here = boot_id(files)
-        rebooted = not here or boot.decode("ascii", "replace").strip() != here
+        rebooted = not here or boot != here
         return Found(promises, rebooted, anchor)
+
+
+def _header(data: bytes, path: str | os.PathLike[str]) -> tuple[int, str]:
+    """(where the rows begin, boot id); (0, "") of what is not a header as it was written. UnknownVersion."""
+    header = _HEADER_1 if data.startswith(_MAGIC_1) else _HEADER
+    if len(data) < header.size:
+        return 0, ""
+    magic, boot, *known, check = header.unpack_from(data)
+    if magic not in (MAGIC, _MAGIC_1) or check != xxhash.xxh32_intdigest(data[: header.size - _CHECK.size]):
+        return 0, ""
+    if known not in ([], [KEY_FUNCTION]):
+        raise UnknownVersion(os.fspath(path), f"2 with keys by function {known[0]}", f"keys by {KEY_FUNCTION_NAME}")
+    return header.size, boot.decode("ascii", "replace").strip()
 
 
 def _row(promise: Promise) -> bytes:

@@ -2,10 +2,11 @@
 
 Every file says what it is: segments and the catalogue carry magic, version and key function (drum/FORMAT.md), the logs
 beside them theirs (irlcrawl/harvest.py, frontier/leases.py); the catalogue entry `crawl` has the version of JOB as a
-whole and how its keys are made. Version 1 (0.1) opens and becomes 2 by being opened; later ones are refused.
+whole and how its keys are made. Older versions open and become the present one by being opened; later ones are refused.
 
   1   the first
   2   packed keys in segments; a header on robots logs; the crawl log in parts with a checksum
+  3   the key function in robots logs and leases.log, too
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from drum import Catalog, Edits, UnknownVersion
 
-FORMAT = 2
+FORMAT = 3
 KEYS = "xxh3-64, seeded per crawl for URLs"
 
 

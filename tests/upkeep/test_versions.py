@@ -68,7 +68,7 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
     crawl = catalog.get("crawl")
     edits = Edits()
     if what in ("crawl", "keys"):
-        edits.set("crawl", {**crawl, "format": 3} if what == "crawl" else {**crawl, "keys": "md5"})
+        edits.set("crawl", {**crawl, "format": formats.FORMAT + 1} if what == "crawl" else {**crawl, "keys": "md5"})
         catalog.commit(edits)
     catalog.close()
     if what.startswith("catalogue"):
@@ -93,9 +93,10 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
     assert before == {path: path.read_bytes() for path in before}, "and is left as it was"
 
 
-def test_an_old_crawl_becomes_the_present_version(tmp_path: Path) -> None:
-    job = JobDir(unpack("1", tmp_path))
-    assert Catalog.open(job.state, readonly=True).get("crawl")["format"] == 1
+@pytest.mark.parametrize("version", RELEASED)
+def test_an_old_crawl_becomes_the_present_version(tmp_path: Path, version: str) -> None:
+    job = JobDir(unpack(version, tmp_path))
+    assert Catalog.open(job.state, readonly=True).get("crawl")["format"] == int(version)
     State.open(job, load(job.config_file), VirtualClock()).close()
     crawl = Catalog.open(job.state, readonly=True).get("crawl")
     assert (crawl["format"], crawl["keys"]) == (formats.FORMAT, formats.KEYS)

@@ -75,7 +75,7 @@ def make(job: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     JobDir(job).write_config(to_toml(crawl.config))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        archive.add(job, "job")
+        archive.add(job, "job", filter=lambda member: None if member.name.endswith("/ballast") else member)
     return packed.getvalue()
 
 
