@@ -304,6 +304,14 @@ async def serve(sock: socket.socket, job: Path, files: Files) -> None:
         if not over.done():
             over.set_result(None) if error is None else over.set_exception(error)
 
+    def on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop itself ran into. Out of memory is not the fault of the server whose answer it was reading."""
+        if isinstance(error := context.get("exception"), MemoryError):
+            close(error)
+        else:
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(on_loop_error)
     wire = await open_wire(sock, on_message, lambda error: close(error if isinstance(error, WireError) else None))
     try:
         await over

@@ -65,18 +65,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.freeze()  # what was imported stays: no collection need look at it again
     try:
         service.run(socket.socket(fileno=arguments.fd), arguments.job)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nobody's fault: the frontier says it once for all workers
+    except Exception as error:
+        if _no_memory(error):
+            _log.error("cannot go on: out of memory")
+        elif not isinstance(error, OSError):
+            _log.exception("cannot go on")
+        elif error.errno in (errno.ENOSPC, errno.EDQUOT):  # nobody's fault: the frontier says it once for all workers
             return EXIT_DISK_FULL
-        _log.error("cannot go on: %s", error)
-        return 1
-    except MemoryError:
-        _log.error("cannot go on: out of memory")
-        return 1
-    except Exception:
-        _log.exception("cannot go on")
+        else:
+            _log.error("cannot go on: %s", error)
         return 1
     return 0
+
+
+def _no_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out. What fails for want of it on the way out hides the first that did."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 if __name__ == "__main__":

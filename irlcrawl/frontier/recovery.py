@@ -53,7 +53,7 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
         duplicates_last=state.config.budgets.duplicates_last,
     )  # fmt: skip
     builder.rules_log.recover()
-    context = Context(config, state.seed, state.scope)
+    context = Context(config, state.seed, state.scope, again=True)
     for unit, exchange, location in redo.units(state.files, warcs, stream, position):
         builder.add(process(unit, exchange, location, context))
         position = location.position

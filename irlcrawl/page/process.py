@@ -29,9 +29,11 @@ _log = logging.getLogger(__name__)
 
 
 class Context:
-    """What all pages of a crawl share. `scope` may grow while it is used."""
+    """What all pages of a crawl share. `scope` may grow while it is used. `again`: the units are read again, from the
+    archive."""
 
-    def __init__(self, config: Config, seed: int, scope: Scope) -> None:
+    def __init__(self, config: Config, seed: int, scope: Scope, again: bool = False) -> None:
+        self.again = again
         self.config = config
         self.seed = seed
         self.scope = scope
@@ -55,7 +57,7 @@ class Context:
 
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> Yield:
     """Everything a harvest takes from one unit (shapes: irlcrawl.harvest). `exchange` is None for a unit that is one
-    metadata record."""
+    metadata record. MemoryError, unless it is read again."""
     found = Yield(_outcome(unit, exchange, location))
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
@@ -68,7 +70,9 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
     elif unit.cls == Class.FETCHED and exchange is not None:
         try:
             _discover(unit, exchange, context, found)
-        except Exception:  # a page that breaks a parser costs its links; replay would meet it again at every start
+        except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
+            if isinstance(error, MemoryError) and not context.again:
+                raise  # other pages may have taken it: the worker ends, and the unit is read again
             _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
             found.links, found.pairs, found.scope, found.out_of_scope = [], [], [], 0
             found.unparsed = True
