@@ -22,7 +22,7 @@ from irlcrawl.watch.control import ControlError
 
 DEPENDENCIES = (
     "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy", "protego",
-    "publicsuffixlist", "rich", "selectolax", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
+    "publicsuffixlist", "rich", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 
 COMMON = {

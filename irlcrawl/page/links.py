@@ -1,9 +1,8 @@
 """The links of a page: which URLs it names, in stored form, each with the way it names them.
 
-Lexbor builds the tree a browser would, of pages too small to make that costly; `page.scan` reads the others. Taken are
-`<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, `<meta http-equiv=refresh>`, and by option
-link-like strings in scripts, all resolved against the first `<base>`. References are cut at the fragment and made
-distinct before they are resolved: that is more than half of them, and resolving is the dear part.
+Taken are `<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, `<meta http-equiv=refresh>`, as
+`page.scan` finds them, and by option link-like strings in scripts; resolved against the first `<base>`. References are
+cut at the fragment and made distinct before they are resolved: that is more than half of them, and resolving is dear.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from irlcrawl import config
 from irlcrawl.page import charset, scan
@@ -33,20 +29,10 @@ SCRIPT_TYPES = frozenset({
     "application/ecmascript",
 })  # fmt: skip
 
-_WANTED = "a[href],area[href],link[href],iframe[src],frame[src],meta[content],base[href]"
 _LINK_RELS = {"canonical": Source.CANONICAL, "alternate": Source.LINK, "next": Source.LINK}
 
 Get = Callable[[str], str | None]
 """An element's attribute by name (lower case)."""
-
-
-class Element(Protocol):
-    """What the tree's nodes and the scanner's elements have in common."""
-
-    @property
-    def tag(self) -> str | None: ...
-    @property
-    def attrs(self) -> Any: ...
 
 
 @dataclass
@@ -124,14 +110,6 @@ _LOOKS_LIKE_HTML = re.compile(
 """The start of HTML that came without a Content-Type (WHATWG MIME sniffing 7.1)."""
 
 
-def _elements(markup: bytes, rels: str) -> Iterable[Element | list[str]]:
-    """As scan.elements gives them."""
-    if not scan.for_tree(markup):
-        return scan.elements(markup.decode("utf-8", "replace"), rels)
-    elements: Iterable[Element] = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS).css(_WANTED)
-    return elements
-
-
 _RAW_TEXT_SELF_CLOSED = re.compile(
     rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp)((?:\s[^<>]*)?)/>", re.IGNORECASE
 )
@@ -157,18 +135,15 @@ class References:
 
     def read(self, markup: bytes) -> None:
         """One pass over the elements."""
-        rels = "nofollow" if self._params.nofollow and b"nofollow" in markup.lower() else ""
-        for item in _elements(markup, rels):
-            if isinstance(item, list):
-                for reference in dict.fromkeys(item):
-                    self._link(scan.unescaped(reference))
-            elif item.tag == "a" or item.tag == "area":
-                attributes = item.attrs
-                href = attributes.get("href")
-                if href is not None and not (rels and rels in (attributes.get("rel") or "").lower().split()):
+        for element in scan.elements(markup, "nofollow" if self._params.nofollow else ""):
+            if isinstance(element, bytes):
+                self._link(scan.unescaped(element))
+            elif element.tag == "a" or element.tag == "area":
+                href = element.attrs.get("href")
+                if href is not None and not (self._params.nofollow and _says_nofollow(element.attrs.get)):
                     self._link(href)
             else:
-                self._other(item.tag, item.attrs.get)
+                self._other(element.tag, element.attrs.get)
             if len(self.references) > self._room:
                 self.cut = True
                 return
@@ -180,7 +155,7 @@ class References:
             href = href[: at + 1] if at and href[at - 1] <= " " else href[:at]
         self.references[href] = Source.LINK
 
-    def _other(self, tag: str | None, get: Get) -> None:
+    def _other(self, tag: str, get: Get) -> None:
         if tag == "link":
             rels = (get("rel") or "").lower().split()
             if "stylesheet" not in rels and not (self._params.nofollow and "nofollow" in rels):
@@ -215,6 +190,10 @@ class References:
                     self.cut = True
                     return
                 self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
+
+
+def _says_nofollow(get: Get) -> bool:
+    return "nofollow" in (get("rel") or "").lower().split()
 
 
 def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> None:

@@ -1,97 +1,125 @@
-"""Markup read without building a tree, in linear time whatever it is.
+"""The start tags of a page by HTML's tokenizer rules alone, in linear time whatever the page is.
 
 A tree can take time and memory quadratic in the page: nested elements, thousands of attributes, formatting elements
-that every paragraph reopens. One megabyte of `<div>` keeps Lexbor busy for minutes, and closing tags prove nothing,
-for they can hide in comments and attributes. So a tree is built only of pages that cannot hold enough of anything
-(`for_tree`); the others are read by HTML's tokenizer rules alone, a whole run of ordinary markup at once. On ordinary
-pages that takes one and a half times as long, and it gave the same references in the same order on each of 12,969 pages
-of Debian documentation. What it cannot know is what only the tree decides: a link inside `<template>` counts as a link.
+that every paragraph reopens. One megabyte of `<div>` keeps Lexbor busy for minutes, and closing tags prove nothing, for
+they can hide in comments and attributes. And links need no tree. Where markup is written as nearly everybody writes it,
+an automaton (RE2) proves that for most of a page at once; in what is proved every `<` starts a token, and one plain
+search finds the tags of interest. What is written otherwise is read token by token. That costs half of building a tree,
+or less (docs/performance.md). What only the tree decides is not known here: a link inside `<select>` counts as a link.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import numpy as np
-
-TREE_TAGS_MAX = 3000
-"""So few tags may do what they like: at worst a fifth of a second and 200 MB (`<p><font color=N></p>`)."""
-TREE_ATTRIBUTES_MAX = 16_384
-"""So many attributes on one element take Lexbor a third of a second."""
-SHORT_BYTES = 32 << 10
-"""A shorter page cannot hold more attributes than that."""
-
-
-def for_tree(markup: bytes) -> bool:
-    """Whether a tree builder can take no more than a fraction of a second for `markup`."""
-    raw = np.frombuffer(markup, np.uint8)
-    if np.count_nonzero(raw == 0x3C) > TREE_TAGS_MAX:
-        return False
-    return len(raw) <= SHORT_BYTES or _attribute_ends(raw) <= TREE_ATTRIBUTES_MAX
-
-
-def _attribute_ends(raw: np.ndarray) -> int:
-    """At least the number of attributes: each ends in white space, a slash, a closing quote or with its tag."""
-    space = raw <= 0x20
-    slash = raw == 0x2F
-    runs = np.count_nonzero(space[:-1] > space[1:])
-    slashes = np.count_nonzero(slash[1:] & (raw[:-1] != 0x3C))
-    quotes = np.count_nonzero(raw == 0x22) + np.count_nonzero(raw == 0x27)
-    tags = np.count_nonzero(raw == 0x3E)
-    return int(runs + slashes + quotes // 2 + tags)
-
+import re2
 
 _RAW_TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
-_STOPS = ("a", "area", "link", "frame", "meta", "base", "plaintext", "svg", "math", *_RAW_TEXT)
-_STOP = "|".join("".join(f"[{letter}{letter.upper()}]" for letter in name) for name in _STOPS)
+_NAMED = ("link", "meta", "base", "area")
+_STOPS = ("a", "frame", "plaintext", "svg", "math", "template", *_NAMED, *_RAW_TEXT)
+"""Start tags that can name a link, or change how what follows is read."""
+_ORDINARY = (
+    "abbr|acronym|address|article|aside|audio|b|bdi|bdo|big|blockquote|body|br|button|canvas|caption|center|circle|"
+    "cite|clippath|code|col|colgroup|data|datalist|dd|defs|del|desc|details|dfn|dialog|dir|div|dl|dt|ellipse|em|"
+    "embed|fieldset|figcaption|figure|font|footer|form|g|h1|h2|h3|h4|h5|h6|head|header|hgroup|hr|html|i|img|input|"
+    "ins|kbd|label|legend|li|line|lineargradient|main|map|mark|menu|meter|nav|nobr|noscript|object|ol|optgroup|"
+    "option|output|p|param|path|picture|polygon|polyline|pre|progress|q|rb|rect|rp|rt|rtc|ruby|s|samp|search|section|"
+    "select|slot|small|source|span|stop|strike|strong|sub|summary|sup|symbol|table|tbody|td|text|tfoot|th|thead|time|"
+    "tr|track|tspan|tt|u|ul|use|var|video|wbr"
+)
+"""Elements, some of SVG's too, that do neither. An automaton has to be told: it knows no "any name but those"."""
+
+
+def _any_of(names: Iterable[str]) -> str:
+    return "|".join("".join(f"[{letter}{letter.upper()}]" for letter in name) for name in names)
+
+
+_S = r"[ \t\n\r\f]"
+
+# -- ordinary markup: RE2, so linear however it is written ------------------------------------------------------------
+
+_ORDINARY_ATTRIBUTE = r"""[^ \t\n\r\f/<>"'=]+(?:="[^"<>]*"|='[^'<>]*'|=[^ \t\n\r\f<>"'=`]+)?"""
+_ORDINARY_TOKENS = (
+    r"""/[a-zA-Z][^<>"'=]*""",
+    rf"(?:(?i:{_ORDINARY})|[a-z]+-[a-z-]*)(?:[ \t\n\r\f/]+{_ORDINARY_ATTRIBUTE})*[ \t\n\r\f/]*",
+    r"!--[^<>-]*(?:-[^<>-]+)*--",
+    r"![a-zA-Z][^<>]*",
+    r"\?[^<>]*",
+    *(  # without a slash at the end of the start tag, which in SVG would mean something
+        rf"(?i:{name})(?:{_S}+{_ORDINARY_ATTRIBUTE})*{_S}*>(?:[^<]|<[^<!/a-zA-Z])*</(?i:{name}){_S}*"
+        for name in ("script", "style", "title")
+    ),
+)
+_ORDINARY_NAMED = rf"(?i:{'|'.join(_NAMED)})(?:[ \t\n\r\f/]+{_ORDINARY_ATTRIBUTE})*[ \t\n\r\f/]*"
+_ORDINARY_A = rf"[aA](?:[ \t\n\r\f/]+{_ORDINARY_ATTRIBUTE})*[ \t\n\r\f/]*"
+_PLAIN_A = rf"""a(?:{_S}+[a-z][a-z0-9_:-]*="[^"<>]*")*{_S}*"""
+
+
+def _automaton(expression: str) -> re2._Regexp[bytes]:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    return re2.compile(expression.encode(), options)
+
+
+def _run_of(*tokens: str) -> re2._Regexp[bytes]:
+    """Text and tags in which every `<` that a letter follows starts a tag, and every `>` behind it ends that: so tags
+    can be found in it without looking at anything else."""
+    return _automaton(rf"[^<]*(?:<(?:{'|'.join(tokens)})>[^<]*)*")
+
+
+_HEAD_RUN = _run_of(*_ORDINARY_TOKENS, _ORDINARY_NAMED)
+"""Without an `<a>`."""
+_BODY_RUN = _run_of(*_ORDINARY_TOKENS, _PLAIN_A)
+"""No other tag of interest than `<a>`, and that written as nearly everybody writes it."""
+_ANY_RUN = _run_of(*_ORDINARY_TOKENS, _ORDINARY_NAMED, _ORDINARY_A)
+
+# -- what is found in it, and everything else -------------------------------------------------------------------------
 
 # In the patterns every alternative consumes all it looks at (possessively, or to the end): that makes them linear.
 # Python before 3.11.5 (Debian 12 has 3.11.2) forgets to go back when the last alternative of a possessive group fails
 # half-way (gh-106052): there the last alternative is one that fails at once.
 _OR_NOT = r"|(?!)"
-_S = r"[ \t\n\r\f]"
 _VALUE = r"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\r\f>"'][^ \t\n\r\f>]*+)?+"""
 _ATTRIBUTE = rf"[^ \t\n\r\f/>][^ \t\n\r\f/>=]*+(?:{_S}*+={_S}*+{_VALUE}{_OR_NOT})?+"
 _ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE}{_OR_NOT})*+"
+_END = r"[ \t\n\r\f/]*+(?:>|\Z)"
 
-_NAME = r"[a-z][a-z0-9_:-]*+"
-_TEXT = r"""[^"<>]*+"""
-_PLAIN = re.compile(
-    rf"""[^<]*+
-        (?: < (?: /[a-zA-Z][^<>]*+
-                | a (?: {_S}++{_NAME}="{_TEXT}" {_OR_NOT})*+ {_S}*+
-                | (?!(?:{_STOP})[ \t\n\r\f/>]) [a-zA-Z][^ \t\n\r\f/<>"'=]*+
-                  (?: [ \t\n\r\f/]++[^ \t\n\r\f/<>"'=]++
-                      (?: ="{_TEXT}" | ='[^'<>]*+' | =[^ \t\n\r\f<>"'=`]++ {_OR_NOT})?+
-                      {_OR_NOT}
-                  )*+ [ \t\n\r\f/]*+
-                {_OR_NOT}
-              ) > [^<]*+
-            {_OR_NOT}
-        )*+""",
-    re.VERBOSE,
+
+def _compiled(expression: str, flags: int = 0) -> re.Pattern[bytes]:
+    return re.compile(expression.encode(), flags)
+
+
+# A `#` behind an `&` may belong to a character reference; any other begins the fragment, which is not captured.
+_HREF = (
+    rf"""(?:{_S}++(?!href=)[a-z][a-z0-9_:-]*+="[^"]*+"{_OR_NOT})*+{_S}++"""
+    rf"""href="([^"#]*+(?:(?<=&)\#[^"#]*+{_OR_NOT})*+\#?)"""
 )
-"""A run of text and tags in which every `<` starts a tag and every `>` ends one; an `<a>` in it is written as nearly
-everybody writes it. So the references in the run can be found without looking at anything else."""
-_HREF = re.compile(rf"""<a(?:{_S}++(?!href=){_NAME}="{_TEXT}"{_OR_NOT})*+{_S}++href="({_TEXT})\"""")
-_ANCHOR = re.compile(rf"""<a(?=[ \t\n\r\f>])((?:{_S}++{_NAME}="{_TEXT}"{_OR_NOT})*+)""")
-_OTHER = re.compile(
-    rf"""< (?: /[^>]*+ (?:>|\Z)
-            | !-- (?: -?> | .*?(?:--!?>|\Z))
-            | [!?][^>]*+
-            | (?!(?:{_STOP})[ \t\n\r\f/>]) [a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} [ \t\n\r\f/]*+ (?:>|\Z)
-            | (?![!?/a-zA-Z])
-          )""",
+_HEAD_TAGS = _compiled(rf"<({_any_of(_NAMED)})(?=[ \t\n\r\f/>])([^<>]*+)")
+_REFERENCES = _compiled(f"<a{_HREF}")
+_ANY_TAGS = _compiled(rf"<([aA]|{_any_of(_NAMED)})(?=[ \t\n\r\f/>])([^<>]*+)")
+_REFERENCE_IN = _compiled(_HREF)
+_OTHER = _compiled(
+    rf"""(?: [^<]*+
+             < (?: /[a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} {_END}
+                 | /(?![a-zA-Z])[^>]*+ (?:>|\Z)
+                 | !-- (?: -?> | .*?(?:--!?>|\Z))
+                 | [!?][^>]*+
+                 | (?!(?:{_any_of(_STOPS)})[ \t\n\r\f/>])[a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} {_END}
+                 | (?![!?/a-zA-Z])
+               )
+         )++""",
     re.VERBOSE | re.DOTALL,
 )
-"""One token that is no start tag of interest."""
-_TAG = re.compile(rf"<([a-zA-Z]++)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:(>)|\Z)")
-_RAW_TEXT_END = {name: re.compile(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE | re.ASCII) for name in _RAW_TEXT}
-_FOREIGN_END = {name: re.compile(rf"</{name}[ \t\n\r\f/>]", re.IGNORECASE | re.ASCII) for name in ("svg", "math")}
+"""Text and tokens that are no start tags of interest."""
+_TAG = _compiled(rf"[^<]*+<([a-zA-Z]++)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:(>)|\Z)")
+_RAW_TEXT_END = {name: _compiled(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE) for name in _RAW_TEXT}
+_FOREIGN_END = {name: _compiled(rf"</{name}[ \t\n\r\f/>]", re.IGNORECASE) for name in ("svg", "math")}
+_TEMPLATE = _compiled(r"<(/?)template(?=[ \t\n\r\f/>])", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9]*+(?:;|(?!=)))")
 
 
@@ -100,7 +128,7 @@ class Attributes:
 
     __slots__ = ("_text",)
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: bytes) -> None:
         self._text = text
 
     def get(self, name: str) -> str | None:
@@ -108,22 +136,22 @@ class Attributes:
         found = _finder(name).match(self._text)
         if found is None:
             return None
-        return unescaped(found[1] or found[2] or found[3] or "")
+        return unescaped(found[1] or found[2] or found[3] or b"")
 
 
 @lru_cache(maxsize=64)
-def _finder(name: str) -> re.Pattern[str]:
+def _finder(name: str) -> re.Pattern[bytes]:
     """Matches a start tag's attributes up to the first of that name; its value is group 1, 2 or 3."""
     others = rf"(?:[ \t\n\r\f/]*+(?!{re.escape(name)}(?:[ \t\n\r\f/=]|\Z)){_ATTRIBUTE}{_OR_NOT})*+"
     value = r"""(?:"([^"]*+)|'([^']*+)|([^ \t\n\r\f>"'][^ \t\n\r\f>]*+))"""
-    return re.compile(
-        rf"{others}[ \t\n\r\f/]*+{re.escape(name)}(?:{_S}*+={_S}*+{value}?+{_OR_NOT})?+", re.IGNORECASE | re.ASCII
-    )
+    expression = rf"{others}[ \t\n\r\f/]*+{re.escape(name)}(?:{_S}*+={_S}*+{value}?+{_OR_NOT})?+"
+    return _compiled(expression, re.IGNORECASE)
 
 
-def unescaped(value: str) -> str:
-    """An attribute's value as it is meant: character references resolved."""
-    return _REFERENCE.sub(_character, value) if "&" in value else value
+def unescaped(value: bytes) -> str:
+    """An attribute's value as it is meant: UTF-8, character references resolved."""
+    text = value.decode("utf-8", "replace").replace("\0", "\ufffd")
+    return _REFERENCE.sub(_character, text) if "&" in text else text
 
 
 def _character(reference: re.Match[str]) -> str:
@@ -132,28 +160,32 @@ def _character(reference: re.Match[str]) -> str:
 
 
 class Element(NamedTuple):
-    """A start tag; with `tag` and `attrs.get` it can stand in for a node of a tree."""
+    """A start tag."""
 
     tag: str
     attrs: Attributes
 
 
-def elements(markup: str, rels: str = "") -> Iterator[Element | list[str]]:
-    """The start tags of elements that can name a link (a, area, base, frame, iframe, link, meta), in order.
+def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
+    """The start tags of elements that can name a link (a, area, base, frame, iframe, link, meta), in order; of ordinary
+    ones that are alike, perhaps only the first.
 
-    Most `<a>` come as lists of their references as they are written (see unescaped), many at once. Not so where `rels`
-    (lower case) occurs, the value of an attribute `rel` to look for: there each is an element.
+    Most `<a>` come as their references: as they are written (see unescaped), up to the fragment. `rels` (lower case) is
+    a value of the attribute `rel` to look for: each `<a>` that may have it is an element.
     """
-    markup = markup.replace("\0", "\ufffd")
     at = 0
     foreign_end = 0
+    if rels and not _in_any_case(rels).search(markup):
+        rels = ""
     while True:
-        start, at = at, cast(re.Match[str], _PLAIN.match(markup, at)).end()
-        if rels and markup.find("rel=", start, at) >= 0 and rels in markup[start:at].lower():
-            for anchor in _ANCHOR.finditer(markup, start, at):
-                yield Element("a", Attributes(anchor[1]))
-        elif references := _HREF.findall(markup, start, at):
-            yield references
+        start, at = at, _end(_HEAD_RUN, markup, at)
+        for tag, text in _HEAD_TAGS.findall(markup, start, at):
+            yield Element(tag.decode("ascii").lower(), Attributes(text))
+        start, at = at, _end(_BODY_RUN, markup, at)
+        yield from _references(markup, start, at, rels)
+        if markup.startswith((b"<a", b"<A"), at):
+            start, at = at, _end(_ANY_RUN, markup, at)
+            yield from _tags(markup, start, at, rels)
         other = _OTHER.match(markup, at)
         if other is not None:
             at = other.end()
@@ -161,20 +193,65 @@ def elements(markup: str, rels: str = "") -> Iterator[Element | list[str]]:
         tag = _TAG.match(markup, at)
         if tag is None or tag[3] is None:
             return  # the end, or a tag that the page ends in
-        name = tag[1].lower()
+        name = tag[1].decode("ascii").lower()
         at = tag.end()
         if name == "plaintext":
             return
-        if name in _FOREIGN_END:
+        if name == "template":
+            at = _behind_template(markup, at)
+        elif name in _FOREIGN_END:
             if at > foreign_end:
                 closing = _FOREIGN_END[name].search(markup, at)
                 foreign_end = len(markup) if closing is None else closing.start()
-            continue
-        end = _RAW_TEXT_END.get(name)
-        if end is None or name == "iframe":
-            yield Element(name, Attributes(tag[2]))
-        if end is not None and not (at < foreign_end and markup[at - 2] == "/"):
-            found = end.search(markup, at)
-            if found is None:
-                return
-            at = found.start()
+        else:
+            end = _RAW_TEXT_END.get(name)
+            if end is None or name == "iframe":
+                yield Element(name, Attributes(tag[2]))
+            if end is not None and not (at < foreign_end and markup.startswith(b"/", at - 2)):
+                found = end.search(markup, at)
+                if found is None:
+                    return
+                at = found.start()
+
+
+def _end(run: re2._Regexp[bytes], markup: bytes, at: int) -> int:
+    found = run.match(markup, at)
+    assert found is not None, "it may be empty"
+    return found.end()
+
+
+def _references(markup: bytes, start: int, end: int, rels: str) -> Iterator[Element | bytes]:
+    """As elements, of a run in which every `<a>` is a plain one."""
+    if rels:
+        looked = start
+        for word in _in_any_case(rels).finditer(markup, start, end):
+            tag = _ANY_TAGS.match(markup, max(markup.rfind(b"<a", looked, word.start()), 0))
+            looked = word.end()
+            if tag is not None and tag[1] == b"a" and tag.start() >= start and tag.end() >= looked:
+                yield from dict.fromkeys(_REFERENCES.findall(markup, start, tag.start()))
+                yield Element("a", Attributes(tag[2]))
+                start = tag.end()
+    yield from dict.fromkeys(_REFERENCES.findall(markup, start, end))
+
+
+def _tags(markup: bytes, start: int, end: int, rels: str) -> Iterator[Element | bytes]:
+    """As elements, of a run in which an `<a>` may be written otherwise."""
+    rel = rels.encode()
+    for tag, text in dict.fromkeys(_ANY_TAGS.findall(markup, start, end)):
+        plain = _REFERENCE_IN.match(text) if tag == b"a" and not (rel and rel in text.lower()) else None
+        yield Element(tag.decode("ascii").lower(), Attributes(text)) if plain is None else plain[1]
+
+
+@lru_cache(maxsize=4)
+def _in_any_case(word: str) -> re2._Regexp[bytes]:
+    return _automaton(f"(?i){re2.escape(word)}")
+
+
+def _behind_template(markup: bytes, at: int) -> int:
+    """The end of a template that began before `at`: what is in it is no part of the page."""
+    depth = 1
+    for tag in _TEMPLATE.finditer(markup, at):
+        depth += -1 if tag[1] else 1
+        if not depth:
+            return tag.start()
+    return len(markup)
