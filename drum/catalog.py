@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import xxhash
@@ -144,7 +145,8 @@ class Catalog:
         self.files.close(self._handle)
         self._handle, self.generation = handle, self.generation + 1
         self.bytes = self._snapshot_bytes = len(line)
-        self.files.unlink(old, missing_ok=True)
+        with suppress(OSError):  # the new one counts; who opens the catalogue next deletes the old one
+            self.files.unlink(old, missing_ok=True)
 
     def _give_up(self, path: str) -> None:
         """A new log could not be made durable. If it has its name already, it would count after all (the highest
@@ -167,7 +169,8 @@ class Catalog:
     def collect(self, keep: Iterable[str] = (), written: Iterable[str] = ()) -> list[str]:
         """Delete the files that lost their last name since the catalogue was opened, except `keep`; call after a
         commit, or one that failed. written: files finished for that commit, deleted too if it named nothing in them.
-        Returns what was deleted: nothing when it is not known what the disk has of a commit that failed."""
+        Returns what was deleted: nothing when it is not known what the disk has of a commit that failed. What cannot be
+        deleted is tried again with the next call: the commit stands, and a file without a name harms nobody."""
         if self._broken:
             return []
         self._lost.update(name for name in written if not self.names(name))
@@ -193,9 +196,13 @@ class Catalog:
         self.close()
 
     def _delete(self, names: Iterable[str]) -> list[str]:
-        gone = sorted(names)
-        for name in gone:
-            self.files.unlink(os.path.join(self.root, name), missing_ok=True)
+        gone = []
+        for name in sorted(names):
+            try:
+                self.files.unlink(os.path.join(self.root, name), missing_ok=True)
+                gone.append(name)
+            except OSError:
+                self._lost.add(name)
         return gone
 
     def _apply(self, put: dict[str, Any], drop: Iterable[str]) -> None:

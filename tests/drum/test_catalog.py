@@ -257,3 +257,53 @@ def test_a_new_log_given_up_after_its_rename_hid_the_commits_that_followed(tmp_p
             committed(catalog, a=2)
     catalog.close()
     assert Catalog.open(tmp_path).get("a") == (2 if times == 1 else 1)
+
+
+class Undeletable(Files):
+    """A disk that deletes nothing while it is `stuck`."""
+
+    stuck = True
+
+    def unlink(self, path: str | os.PathLike[str], missing_ok: bool = False) -> None:
+        if self.stuck:
+            raise OSError(errno.EIO, "cannot delete")
+        super().unlink(path, missing_ok)
+
+
+def test_a_file_that_cannot_be_deleted_after_its_commit_is_tried_again(tmp_path: Path) -> None:
+    """The commit stood, and the crawl ended with an OSError."""
+    files = Undeletable()
+    files.stuck = False
+    catalog = Catalog.open(tmp_path, files)
+    for name in ("one.seg", "two.seg"):
+        (tmp_path / name).touch()
+    committed(catalog, a={"file": "one.seg"})
+    files.stuck = True
+    committed(catalog, a={"file": "two.seg"})
+    assert catalog.collect() == [] and (tmp_path / "one.seg").exists()
+    files.stuck = False
+    assert catalog.collect() == ["one.seg"] and not (tmp_path / "one.seg").exists()
+    (tmp_path / "nobody.seg").touch()
+    files.stuck = True
+    assert catalog.sweep() == []
+    files.stuck = False
+    assert catalog.collect() == ["nobody.seg"]
+
+
+def test_an_old_log_that_cannot_be_deleted_does_not_count(tmp_path: Path) -> None:
+    files = Undeletable()
+    files.stuck = False
+    catalog = Catalog.open(tmp_path, files)
+    committed(catalog, a=1)
+    old = log_of(tmp_path)
+
+    def unlink_new_only(path: str | os.PathLike[str], missing_ok: bool = False) -> None:
+        if os.fspath(path) == os.fspath(old):
+            raise OSError(errno.EIO, "cannot delete")
+        Files.unlink(files, path, missing_ok)
+
+    files.unlink = unlink_new_only  # type: ignore[method-assign]
+    catalog.compact()
+    committed(catalog, a=2)
+    catalog.close()
+    assert old.exists() and Catalog.open(tmp_path).get("a") == 2 and not old.exists()
