@@ -21,7 +21,8 @@ from irlcrawl.fetch.decode import decode
 from irlcrawl.fetch.response import ResponseReader
 from irlcrawl.harvest import HarvestBuilder, Yield
 from irlcrawl.page import charset, links
-from irlcrawl.page.process import Context, process
+from irlcrawl.page.context import Context
+from irlcrawl.page.process import process
 from irlcrawl.rows import url_key
 from irlcrawl.scope import Scope
 from irlcrawl.url import Base

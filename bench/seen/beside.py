@@ -41,7 +41,7 @@ from irlcrawl.config import Config
 from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.harvest import RETRY
 from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.page.process import Context
+from irlcrawl.page.context import Context
 from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
 from irlcrawl.scope import Scope
 from tools.docsweb import oracle, serve

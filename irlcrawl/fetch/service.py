@@ -27,7 +27,8 @@ from irlcrawl.fetch.robots import Rules, RulesCache, product_token
 from irlcrawl.fetch.visit import Lease, Slot, Visit
 from irlcrawl.harvest import HarvestBuilder, Pointer, RulesLog
 from irlcrawl.memory import Trim
-from irlcrawl.page.process import Context, process, rules_text
+from irlcrawl.page.context import Context
+from irlcrawl.page.process import process, rules_text
 from irlcrawl.scope import Scope
 from irlcrawl.wire import AnchoredClock, Message, Wire, WireError, open_wire
 

@@ -33,6 +33,9 @@ from irlcrawl.wire import Message
 NAME_GONE_S = 3600.0
 """How long a name that does not exist is believed not to."""
 
+EXCHANGE_S = 0.001
+"""At least what a request takes: what a host without a gap has no room for need not come back in the next turn."""
+
 VISIT_WEIGHT = 1 / 64
 """Of one visit in the running mean of their durations."""
 
@@ -162,6 +165,7 @@ class Dispatcher:
         address = record.address_at(now) if host is None else host.address
         together = max(rows, self.address_rows.get(address, 0)) if address else rows
         due = now if active is None else max(now, self.politeness.due(active))
+        gap = max(gap, EXCHANGE_S)
         return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
 
     def _gap_unknown(self, record: HostRecord) -> float:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from drum import Batch
-from irlcrawl.archive import redo
 from irlcrawl.archive.crawllog import parse
 from irlcrawl.config import Config
 from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, state_batch
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.harvest import HarvestBuilder, harvest_name
-from irlcrawl.page.process import Context, process
+from irlcrawl.page.context import Context
 from irlcrawl.rows import FACT, Class, Reason, Robots, name_key, origin_of
 from irlcrawl.url import host_of
 
@@ -46,6 +45,9 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
         number += 1
     if stream == SEEDS_STREAM:
         return found
+    from irlcrawl.archive import redo  # a crawl that begins reads no archive, and no page: loading both takes its time
+    from irlcrawl.page.process import process
+
     warcs = str(state.job.warcs)
     found.bytes_cut = redo.recover(state.files, warcs, stream, position)
     builder = HarvestBuilder(

@@ -104,14 +104,28 @@ def _judge(
         fate[part][fate[part] == 0] = Reason.ROBOTS_UNREACHABLE if given_up else -1
         due[part] = record.robots_until
         return
-    if state is Robots.RULES:
-        open_rows = np.flatnonzero(fate[part] == 0) + start
-        verdicts = policy.allowed(record, [links["url"][i] for i in open_rows.tolist()])
-        fate[open_rows[~np.array(verdicts, np.bool_)]] = Reason.ROBOTS
     load = policy.load(key, record)
-    surplus = (np.flatnonzero(fate[part] == 0) + start)[max(load.room, 0) :]
+    going = np.flatnonzero(fate[part] == 0) + start
+    surplus = going[max(load.room, 0) :]
+    if state is Robots.RULES:
+        surplus = _apply_rules(links, fate, going, max(load.room, 0), record, policy)
     fate[surplus] = -1
     due[surplus] = load.free_at + load.gap * np.arange(1, len(surplus) + 1)
+
+
+def _apply_rules(
+    links: Batch, fate: NDArray[np.int16], rows: NDArray[np.int64], room: int, record: HostRecord, policy: Policy
+) -> NDArray[np.int64]:
+    """Hold rows to the rules until `room` of them may go; returns those nobody looked at: they come back, and matching
+    a URL with the rules costs more than all else that happens to it here."""
+    at = gone = 0
+    while gone < room and at < len(rows):
+        asked = rows[at : at + room - gone]
+        allowed = np.array(policy.allowed(record, links["url"].take(asked).tolist()), np.bool_)
+        fate[asked[~allowed]] = Reason.ROBOTS
+        gone += int(np.count_nonzero(allowed))
+        at += len(asked)
+    return rows[at:]
 
 
 def _collect(

@@ -11,7 +11,7 @@ from drum import Batch, Ragged, SegmentWriter
 from irlcrawl.config import Config
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.harvest import RETRY, harvest_name
-from irlcrawl.page.process import Context
+from irlcrawl.page.context import Context
 from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of, url_key
 from irlcrawl.seeds import Seed
 

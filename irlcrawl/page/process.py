@@ -14,45 +14,16 @@ from irlcrawl.archive import crawllog
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.config import Config
 from irlcrawl.fetch.decode import decode
-from irlcrawl.fetch.robots import product_token
 from irlcrawl.harvest import Fact, Yield
+from irlcrawl.page.context import Context
 from irlcrawl.page.fingerprint import fingerprint
 from irlcrawl.page.links import extract, refresh_target, robots_header
-from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, name_key, origin_of, pair_key, priority_of, url_key
-from irlcrawl.scope import Scope
-from irlcrawl.url import SiteOf, canonical, host_of
+from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, pair_key, priority_of, url_key
+from irlcrawl.url import canonical
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
-NAMES_MAX = 65_536
 
 _log = logging.getLogger(__name__)
-
-
-class Context:
-    """What all pages of a crawl share. `scope` may grow while it is used. `again`: the units are read again, from the
-    archive."""
-
-    def __init__(self, config: Config, seed: int, scope: Scope, again: bool = False) -> None:
-        self.again = again
-        self.config = config
-        self.seed = seed
-        self.scope = scope
-        self.everywhere = Scope(config.scope, config.site, [b"any"])
-        """What limits and patterns let through, wherever it is."""
-        self.product_token = product_token(config.crawl.user_agent)
-        self.site_of = SiteOf(config.scope.private_suffixes)
-        self._names: dict[bytes, tuple[int, int]] = {}
-
-    def names(self, url: bytes) -> tuple[int, int]:
-        """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
-        origin = origin_of(url)
-        found = self._names.get(origin)
-        if found is None:
-            if len(self._names) >= NAMES_MAX:
-                self._names.clear()
-            site = self.site_of(host_of(origin + b"/"))
-            found = self._names[origin] = (name_key(site.encode("ascii")), name_key(origin))
-        return found
 
 
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> Yield:

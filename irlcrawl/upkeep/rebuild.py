@@ -11,7 +11,7 @@ import numpy as np
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.harvest import RETRY, Rows, harvest_name
-from irlcrawl.page.process import Context
+from irlcrawl.page.context import Context
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
 from irlcrawl.upkeep.spill import Spill
 

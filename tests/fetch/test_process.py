@@ -21,7 +21,8 @@ from irlcrawl.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.clock import SystemClock, VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.harvest import HarvestBuilder, Yield
-from irlcrawl.page.process import Context, process
+from irlcrawl.page.context import Context
+from irlcrawl.page.process import process
 from irlcrawl.rows import LINK, NO_SEGMENT, Class, Reason, Robots, Source, name_key, pair_key, priority_of, url_key
 from irlcrawl.scope import Scope
 from tests.fetch.driver import UNKNOWN, Driver, crawl_config

@@ -26,7 +26,8 @@ from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Turn
 from irlcrawl.harvest import HarvestBuilder, RulesLog
 from irlcrawl.job import JobDir
-from irlcrawl.page.process import Context, process
+from irlcrawl.page.context import Context
+from irlcrawl.page.process import process
 from irlcrawl.rows import NO_SEGMENT, Class, Reason, Robots, Source, name_key, url_key
 from tests.frontier.test_turn import Player, reachable, web_of
 

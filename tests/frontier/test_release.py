@@ -107,7 +107,7 @@ def expected(
             left[number] = Reason.ROBOTS_UNREACHABLE
         elif fresh == Robots.DENY:
             later[number] = known.robots_until
-        elif fresh == Robots.RULES and str(number).endswith("3"):
+        elif fresh == Robots.RULES and len(runs[host]) < room and str(number).endswith("3"):
             left[number] = Reason.ROBOTS
         elif len(runs[host]) < room:
             runs[host].append(number)

@@ -23,7 +23,7 @@ from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Task, Turn
 from irlcrawl.harvest import HarvestBuilder, Yield
 from irlcrawl.job import JobDir
-from irlcrawl.page.process import Context
+from irlcrawl.page.context import Context
 from irlcrawl.rows import Class, Reason, Source, origin_of, pair_key, priority_of, url_key
 from irlcrawl.seeds import Seed
 

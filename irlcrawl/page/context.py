@@ -1,0 +1,39 @@
+"""What all pages of a crawl share, and what names a URL's site and host. Apart from process.py, because those who only
+name URLs need not load what reads pages."""
+
+from __future__ import annotations
+
+from irlcrawl.config import Config
+from irlcrawl.fetch.robots import product_token
+from irlcrawl.rows import name_key, origin_of
+from irlcrawl.scope import Scope
+from irlcrawl.url import SiteOf, host_of
+
+NAMES_MAX = 65_536
+
+
+class Context:
+    """What all pages of a crawl share. `scope` may grow while it is used. `again`: the units are read again, from the
+    archive."""
+
+    def __init__(self, config: Config, seed: int, scope: Scope, again: bool = False) -> None:
+        self.again = again
+        self.config = config
+        self.seed = seed
+        self.scope = scope
+        self.everywhere = Scope(config.scope, config.site, [b"any"])
+        """What limits and patterns let through, wherever it is."""
+        self.product_token = product_token(config.crawl.user_agent)
+        self.site_of = SiteOf(config.scope.private_suffixes)
+        self._names: dict[bytes, tuple[int, int]] = {}
+
+    def names(self, url: bytes) -> tuple[int, int]:
+        """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
+        origin = origin_of(url)
+        found = self._names.get(origin)
+        if found is None:
+            if len(self._names) >= NAMES_MAX:
+                self._names.clear()
+            site = self.site_of(host_of(origin + b"/"))
+            found = self._names[origin] = (name_key(site.encode("ascii")), name_key(origin))
+        return found
