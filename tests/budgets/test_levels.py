@@ -1,0 +1,87 @@
+"""Levels within a site: URLs nearer to a seed go first, by a biased choice, and the last level still moves on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from budgets import BudgetParams, Sites
+from budgets.beast import LEVEL_SHIFT, LEVELS
+from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
+
+BUDGET = 10
+
+
+class OneSite:
+    """URLs with a priority of one site, merged and drained; a URL's key is its number."""
+
+    def __init__(self, root: Path) -> None:
+        self.files, self.root, self.turns, self.level = Files(), root, 0, list[int]()
+        self.catalog = Catalog.open(root, self.files)
+        self.pool = SegmentPool(self.files, root)
+        self.sites = Sites(
+            catalog=self.catalog, pool=self.pool, params=BudgetParams(base=BUDGET), ram_bytes=4 << 20, ordered=True
+        )
+
+    def turn(self, levels: list[int], rows: int) -> list[int]:
+        """URLs of these levels arrive; about `rows` URLs leave: their numbers."""
+        self.turns += 1
+        edits, out = Edits(), list[int]()
+        numbers = np.arange(len(self.level), len(self.level) + len(levels), dtype="u8")
+        self.level += levels
+        if levels:
+            self.sites.pend_urls(Batch({
+                "key": numbers, "site": np.full(len(levels), 7, "u8"), "source": np.full(len(levels), 2, "u1"),
+                "priority": np.array([level << LEVEL_SHIFT for level in levels], "u1"),
+                "url": Ragged.from_list(b"u%d" % n for n in numbers.tolist()),
+            }))  # fmt: skip
+        with SegmentWriter(self.files, self.root / f"turn-{self.turns}.seg") as writer:
+            self.sites.merge(writer, edits, lambda batch: None)
+            self.sites.rotate(writer, edits, rows, lambda batch: out.extend(batch["key"].tolist()), lambda batch: None)
+            self.sites.spill(writer, edits)
+        self.catalog.commit(edits)
+        self.pool.forget(self.catalog.collect())
+        return out
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, LEVELS - 1), min_size=1, max_size=300))
+def test_levels_share_places_by_halves_and_keep_their_order(
+    tmp_path_factory: pytest.TempPathFactory, levels: list[int]
+) -> None:
+    """Of any number of places: a URL of a level that has k before it in its level goes no later than after
+    (k + 1) * 2**level of each level above, and so of all after at most a number that does not depend on how much waits."""
+    site = OneSite(tmp_path_factory.mktemp("site"))
+    order = site.turn(levels, len(levels))
+    order += site.turn([], len(levels)) if len(order) < len(levels) else []
+    while len(order) < len(levels):
+        order += site.turn([], len(levels))
+    assert sorted(order) == list(range(len(levels)))
+    for level in range(LEVELS):
+        mine = [url for url in order if levels[url] == level]
+        assert mine == sorted(mine), "in a level first come, first served"
+        for before, url in enumerate(mine):
+            bound = sum(-(-(before + 1) << level >> other) for other in range(LEVELS))
+            assert order.index(url) < bound + LEVELS, "bounded waiting, however many of the other levels there are"
+    front = [levels[url] for url in order[: len(order) // 2]]
+    back = [levels[url] for url in order[len(order) // 2 :]]
+    if all(levels.count(level) >= 20 for level in range(LEVELS)):
+        assert np.mean(front) < np.mean(back), "best first"
+
+
+def test_the_last_level_is_not_starved_by_ever_new_ones_of_the_first(tmp_path: Path) -> None:
+    """Each turn brings as many URLs of level 0 as leave; what waits in level 3 goes on all the same, and all of it
+    leaves within a number of turns that does not grow with what still comes."""
+    site = OneSite(tmp_path)
+    site.turn([LEVELS - 1] * 50 + [0] * 50, 0)
+    left = set(range(50))
+    for turn in range(60):
+        left -= set(site.turn([0] * BUDGET, BUDGET))
+        if not left:
+            break
+    assert not left
+    assert 5 <= turn < 60, "behind the first level, but not for ever"
