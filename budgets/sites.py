@@ -111,7 +111,7 @@ class Sites:
         self._links_max = max(ram_bytes // 64, 65_536)
         self._pairs = Repository("pairs", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes // 2)
         self._sites = Repository("sites", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes // 2)
-        self._queues = Fifo("queues", catalog, pool, label="queue")
+        self._queues = Fifo("queues", catalog, pool, label="queue", cluster="site")
         self._deferred = Deferred(catalog, pool)
         self._histogram = Histogram.from_json(catalog.get(HISTOGRAM, Histogram().to_json()))
         state: dict[str, int] = catalog.get(STATE, {})
@@ -385,7 +385,9 @@ class _Outlet:
         placed = _by_key(batch.filter(~(late | out)))
         if placed.rows:
             if self.queue is None:
-                self.queue = self._writer.section(f"queue.{len(self._writer.sections)}", placed.schema)
+                self.queue = self._writer.section(
+                    f"queue.{len(self._writer.sections)}", placed.schema, cluster="site"
+                )
             self.queue.append(placed, labels=placed["queue"])
 
     def _defer(self, cycle_end: int, batch: Batch) -> None:

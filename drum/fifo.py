@@ -49,10 +49,15 @@ class Fifo:
     label: the column (unsigned, any width) whose value is a row's label. Rows come out section by section in the order
     of their appending, within a section by label, then arrival. Appending a label that was already taken is fine: the
     row is there for the next take.
+
+    cluster: a column by which the rows of a block are put together, so that they compress; the order of arrival is then
+    kept only among rows with one value of it.
     """
 
-    def __init__(self, name: str, catalog: Catalog, pool: SegmentPool, label: str = "label") -> None:
-        self.name, self.pool, self.label = name, pool, label
+    def __init__(
+        self, name: str, catalog: Catalog, pool: SegmentPool, label: str = "label", cluster: str | None = None
+    ) -> None:
+        self.name, self.pool, self.label, self.cluster = name, pool, label, cluster
         self.prefix = f"fifo/{name}/"
         self._lock = threading.Lock()
         self._parts = [
@@ -106,7 +111,7 @@ class Fifo:
         """Write a batch as a section of `writer` and append that."""
         if batch.rows:
             name = f"fifo.{self.name}.{len(writer.sections)}"
-            writer.section(name, batch.schema).append(batch, labels=batch[self.label])
+            writer.section(name, batch.schema, cluster=self.cluster).append(batch, labels=batch[self.label])
             self.append(edits, writer, name)
 
     def append(self, edits: Edits, where: SegmentWriter | str, section: str) -> None:
@@ -176,7 +181,7 @@ class Fifo:
         out = None
         for part in old:
             for batch in self._read([(part, part.taken)], None):
-                out = out or writer.section(name, batch.schema)
+                out = out or writer.section(name, batch.schema, cluster=self.cluster)
                 out.append(batch, labels=batch[self.label])
         assert out is not None  # parts without rows are not kept
         made = self._load(old[0].serial, writer.name, name, -1)
@@ -211,7 +216,7 @@ class Fifo:
                     drop(batch.filter(late))
                     dropped += int(late.sum())
                 if not late.all():
-                    out = out or writer.section(name, batch.schema)
+                    out = out or writer.section(name, batch.schema, cluster=self.cluster)
                     kept = batch.filter(~late)
                     out.append(kept, labels=kept[self.label])
             if out is None:
@@ -248,10 +253,13 @@ class Fifo:
                 mask = labels >= taken + 1
                 if label is not None:
                     mask &= labels <= label
-                if mask.all():
-                    yield batch
-                elif mask.any():
-                    yield batch.filter(mask)
+                if not mask.any():
+                    continue
+                if not mask.all():
+                    batch, labels = batch.filter(mask), labels[mask]
+                if np.any(labels[1:] < labels[:-1]):  # put together by another column
+                    batch = batch.take(np.argsort(labels, kind="stable"))
+                yield batch
 
     def _key(self, part: _Part) -> str:
         return f"{self.prefix}{part.serial:012d}"

@@ -67,13 +67,15 @@ class SegmentWriter:
         *,
         sorted_by: str | None = None,
         block_rows: int = BLOCK_ROWS,
+        cluster: str | None = None,
     ) -> SectionWriter:
         """A new section. With `sorted_by`, rows arrive ascending by that unsigned column over the whole section, and
         blocks record its first and last value as their label range. `block_rows`: smaller blocks, for a section that
-        is read a few rows at a time."""
+        is read a few rows at a time. `cluster`: the rows of each block are sorted (stably) by that column, so that what
+        they have in common compresses; readers sort them by label again."""
         if name in self.sections:
             raise ValueError(f"{self.path}: section {name!r} twice")
-        self.sections[name] = made = SectionWriter(self, name, schema, meta, sorted_by, block_rows)
+        self.sections[name] = made = SectionWriter(self, name, schema, meta, sorted_by, block_rows, cluster)
         return made
 
     def copy(self, section: Section, name: str) -> SectionWriter:
@@ -142,6 +144,7 @@ class SectionWriter:
         meta: dict[str, Any] | None,
         sorted_by: str | None,
         block_rows: int = BLOCK_ROWS,
+        cluster: str | None = None,
     ) -> None:
         self.writer = writer
         self.name = name
@@ -149,6 +152,7 @@ class SectionWriter:
         self.meta: dict[str, Any] = meta or {}
         self.sorted_by = sorted_by
         self.block_rows = block_rows
+        self.cluster = cluster
         self.rows = 0
         self.ended: Section | None = None
         self._blocks: list[tuple[int, int, int]] = []
@@ -238,7 +242,10 @@ class SectionWriter:
                 self._counts[label] = self._counts.get(label, 0) + rows
         for start, stop in self._cuts(batch):
             lo, hi = (0, 0) if labels is None else (int(labels[start]), int(labels[stop - 1]))
-            self._block(batch.slice(start, stop), lo, hi)
+            rows = batch.slice(start, stop)
+            if self.cluster is not None:
+                rows = rows.take(np.argsort(rows[self.cluster], kind="stable"))
+            self._block(rows, lo, hi)
 
     def _labels(self) -> Array | None:
         if self.sorted_by:
