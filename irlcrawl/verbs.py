@@ -219,7 +219,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     import re
 
     from drum import Files
-    from irlcrawl.archive import crawllog
+    from irlcrawl.archive import logfiles
     from irlcrawl.rows import Reason
 
     wanted = args.status
@@ -232,7 +232,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     if args.reason is not None and args.reason not in reasons:
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
-    for entry in crawllog.read(Files(), os.fspath(job.crawl_log), status=code, host=args.host, reason=args.reason):
+    for entry in logfiles.read(Files(), os.fspath(job.crawl_log), status=code, host=args.host, reason=args.reason):
         # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
         if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
             yield str(entry.status), entry.reason, entry.url.decode()

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.crawl import tree
 from drum.files import Files
-from irlcrawl.archive.crawllog import read
+from irlcrawl.archive.logfiles import read
 from irlcrawl.config_keys import section_keys
 from irlcrawl.job import ExitCode, JobDir
 from tools.docsweb import audit, oracle, serve

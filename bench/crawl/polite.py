@@ -29,7 +29,7 @@ from typing import Any
 from bench.crawl import achievable, cores, handshake, ours, tree
 from bench.crawl.achievable import Gaps
 from drum.files import Files
-from irlcrawl.archive.crawllog import read
+from irlcrawl.archive.logfiles import read
 from irlcrawl.config import Config
 from irlcrawl.job import ExitCode, JobDir
 from tools.docsweb import oracle, serve

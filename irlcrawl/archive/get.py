@@ -11,7 +11,7 @@ from typing import Literal
 from isal import isal_zlib
 
 from drum.files import Damaged, Files
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.archive.reader import Record, record_at
 from irlcrawl.archive.record import split_response, uri, wire_header
@@ -55,7 +55,7 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
 def _entry(files: Files, log: str, url: bytes, what: What) -> LogEntry:
     """The log entry whose record answers the question."""
     try:
-        last, responded = crawllog.find(files, log, url)
+        last, responded = logfiles.find(files, log, url)
     except FileNotFoundError:
         last = responded = None
     if last is None:

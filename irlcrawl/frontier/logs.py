@@ -10,7 +10,7 @@ from typing import Any
 from isal import isal_zlib
 
 from drum import Batch, Catalog, Damaged, Edits, Files, Place, Ragged, SegmentPool, SegmentWriter
-from irlcrawl.archive.crawllog import COMPRESSED, Plain, rolled_parts
+from irlcrawl.archive.logfiles import COMPRESSED, Plain, rolled_parts
 from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.rows import SCOPE_ENTRY
 from irlcrawl.scope import Scope

@@ -18,8 +18,9 @@ from typing import Any
 from budgets import Ledger, LedgerError
 from drum import Catalog, Damaged, Files, UnknownVersion
 from drum.segment import Segment
-from irlcrawl.archive import crawllog
-from irlcrawl.archive.crawllog import COMPRESSED, BadLine, open_part, parse, rolled_parts
+from irlcrawl.archive import logfiles
+from irlcrawl.archive.crawllog import BadLine, parse
+from irlcrawl.archive.logfiles import COMPRESSED, open_part, rolled_parts
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
@@ -271,7 +272,7 @@ class Fsck:
         """One file, up to `until` bytes; with a `crc` those bytes must have it."""
         whole, at, found = True, 0, 0
         try:
-            for chunk in crawllog.chunks(open_part(self.files, path)):
+            for chunk in logfiles.chunks(open_part(self.files, path)):
                 chunk = chunk if until is None else chunk[: max(until - at, 0)]
                 self.bar.read(len(chunk))
                 found = zlib.crc32(chunk, found)

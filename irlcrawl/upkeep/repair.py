@@ -29,8 +29,9 @@ from budgets import Histogram
 from budgets.sites import HISTOGRAM
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
 from irlcrawl.archive import redo
-from irlcrawl.archive.crawllog import COMPRESSED, LogEntry
+from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.archive.crawllog import line as line_of
+from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import OPEN, warc_files
 from irlcrawl.clock import Clock
 from irlcrawl.config import load

@@ -16,8 +16,9 @@ from typing import Any
 from drum import Batch, Catalog, Damaged, Files
 from drum.catalog import files_of, parse_line
 from drum.segment import Section, Segment
-from irlcrawl.archive import crawllog
-from irlcrawl.archive.crawllog import BadLine, LogEntry, log_files, open_part, parse
+from irlcrawl.archive import logfiles
+from irlcrawl.archive.crawllog import BadLine, LogEntry, parse
+from irlcrawl.archive.logfiles import log_files, open_part
 from irlcrawl.archive.reader import Record, records
 from irlcrawl.archive.redo import read_unit
 from irlcrawl.archive.unit import Exchange, Location, Unit
@@ -118,7 +119,7 @@ def log_lines(files: Files, path: str) -> Iterator[tuple[str, bytes, LogEntry]]:
     """(file, line, entry) of every line of the crawl log that can be read, in order."""
     for part in log_files(files, path) if os.path.isdir(os.path.dirname(path)) else ():
         try:
-            for chunk in crawllog.chunks(open_part(files, part)):
+            for chunk in logfiles.chunks(open_part(files, part)):
                 for text in chunk.splitlines():
                     try:
                         yield part, text, parse(text)

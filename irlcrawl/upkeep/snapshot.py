@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from drum import Catalog, Edits, Files
-from irlcrawl.archive.crawllog import COMPRESSED
+from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.harvest import rules_log_name

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drum import Catalog, Files
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.config import load
 from irlcrawl.job import JobDir
@@ -152,7 +152,7 @@ def _requests(job: JobDir) -> Iterator[LogEntry]:
     """Log entries behind which stands a request: not what was decided without one."""
     if not job.logs.is_dir():
         return
-    for entry in crawllog.read(Files(), os.fspath(job.crawl_log)):
+    for entry in logfiles.read(Files(), os.fspath(job.crawl_log)):
         asked = entry.start_ms is not None and entry.outcome != "excluded"
         if asked and (entry.status > 0 or entry.duration_ms > 0 or entry.reason in _ENDS_BADLY):
             yield entry

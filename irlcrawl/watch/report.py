@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from drum import Batch
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import logfiles
 from irlcrawl.job import JobDir
 from irlcrawl.rows import name_key
 from irlcrawl.url import SiteOf, host_of
@@ -131,7 +131,7 @@ def _read_log(job: JobDir, site_of: SiteOf, sites: Sites) -> None:
 
     if not job.logs.is_dir():
         return
-    for entry in crawllog.read(Files(), os.fspath(job.crawl_log)):
+    for entry in logfiles.read(Files(), os.fspath(job.crawl_log)):
         if entry.outcome == "none":  # robots.txt
             continue
         name = site_of(host_of(entry.url))

@@ -17,7 +17,7 @@ import numpy as np
 
 from budgets.beast import SLOTS
 from drum import Batch
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.config import ConfigError
 from irlcrawl.fetch.robots import product_token, verdict
 from irlcrawl.frontier.columns import NONE
@@ -66,7 +66,7 @@ class _Question:
         self._log = os.fspath(reading.job.crawl_log)
 
     def url(self) -> Answer:
-        history = list(crawllog.entries_of(self._reading.files, self._log, self._url)) if self._has_log() else []
+        history = list(logfiles.entries_of(self._reading.files, self._log, self._url)) if self._has_log() else []
         record = self._record(origin_of(self._url))
         stands = self._stands(history[-1] if history else None)
         return {
@@ -125,7 +125,7 @@ class _Question:
     # -- pieces --------------------------------------------------------------------------------------------------------
 
     def _has_log(self) -> bool:
-        return bool(crawllog.log_files(self._reading.files, self._log)) if self._reading.job.logs.is_dir() else False
+        return bool(logfiles.log_files(self._reading.files, self._log)) if self._reading.job.logs.is_dir() else False
 
     def _stands(self, last: crawllog.LogEntry | None) -> Answer:
         """Seen or not, done or where it waits, and what that means."""
@@ -247,7 +247,7 @@ class _Question:
         last: list[crawllog.LogEntry] = []
         if not self._has_log():
             return {}, last
-        for entry in crawllog.read(self._reading.files, self._log, host=host, within=within):
+        for entry in logfiles.read(self._reading.files, self._log, host=host, within=within):
             counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1
             last.append(entry)
             del last[:-HISTORY_MAX]

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drum.files import Files, Handle
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.archive.crawllog import BadLine, LogEntry
 from irlcrawl.archive.unit import Location
 from irlcrawl.rows import NO_SEGMENT, Class, Reason, Source
@@ -141,22 +141,22 @@ def test_entries_are_chosen_by_status_host_and_reason(
     tmp_path: Path, filters: dict[str, str], chosen: list[int]
 ) -> None:
     path = write_log(tmp_path / "crawl.log", LOG)
-    assert list(crawllog.read(FILES, path, **filters)) == [LOG[i] for i in chosen]
+    assert list(logfiles.read(FILES, path, **filters)) == [LOG[i] for i in chosen]
 
 
 def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:
     path = write_log(tmp_path / "crawl.log", LOG)
     for status in ("", "4.*", "ok"):
         with pytest.raises(ValueError, match="a status is"):
-            list(crawllog.read(FILES, path, status=status))
+            list(logfiles.read(FILES, path, status=status))
 
 
 def test_a_torn_last_line_is_no_line_and_any_other_is_an_error(tmp_path: Path) -> None:
     torn = crawllog.format_entry(LOG[0])[:-5]
-    assert list(crawllog.read(FILES, write_log(tmp_path / "torn.log", LOG, torn))) == LOG
-    assert list(crawllog.read(FILES, write_log(tmp_path / "empty.log", []))) == []
+    assert list(logfiles.read(FILES, write_log(tmp_path / "torn.log", LOG, torn))) == LOG
+    assert list(logfiles.read(FILES, write_log(tmp_path / "empty.log", []))) == []
     with pytest.raises(BadLine):
-        list(crawllog.read(FILES, write_log(tmp_path / "bad.log", LOG, b"what is this\n")))
+        list(logfiles.read(FILES, write_log(tmp_path / "bad.log", LOG, b"what is this\n")))
 
 
 def test_rolled_parts_are_read_before_the_log_they_left(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_rolled_parts_are_read_before_the_log_they_left(tmp_path: Path) -> None:
     write_log(tmp_path / "crawl.log.10", LOG[4:6])
     write_log(tmp_path / "crawl.log.1", LOG[:2])
     write_log(tmp_path / "crawl.log.old", LOG)
-    assert list(crawllog.read(FILES, path)) == LOG
+    assert list(logfiles.read(FILES, path)) == LOG
 
 
 class SmallReads(Files):
@@ -181,8 +181,8 @@ class SmallReads(Files):
 @pytest.mark.parametrize("most", [1, 7, 100, 4096])
 def test_lines_are_whole_wherever_a_read_ends(tmp_path: Path, most: int) -> None:
     path = write_log(tmp_path / "crawl.log", LOG, b"2023-11")
-    assert list(crawllog.read(SmallReads(most), path)) == LOG
-    assert crawllog.find(SmallReads(most), path, b"http://a.test?q")[0] == LOG[6]
+    assert list(logfiles.read(SmallReads(most), path)) == LOG
+    assert logfiles.find(SmallReads(most), path, b"http://a.test?q")[0] == LOG[6]
 
 
 def test_a_file_without_lines_is_not_read_into_memory(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_file_without_lines_is_not_read_into_memory(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 34)  # sparse
     with pytest.raises(BadLine, match="no line ends"):
-        list(crawllog.read(FILES, os.fspath(path)))
+        list(logfiles.read(FILES, os.fspath(path)))
 
 
 def test_find_gives_the_last_entry_and_the_last_response(tmp_path: Path) -> None:
@@ -204,11 +204,11 @@ def test_find_gives_the_last_entry_and_the_last_response(tmp_path: Path) -> None
         entry_of("http://b.test/" + url, 200, "ok", 6, warc=True),
     ]
     path = write_log(tmp_path / "crawl.log", log)
-    assert crawllog.find(FILES, path, url.encode()) == (log[4], log[2])
-    assert crawllog.find(FILES, path, b"http://a.test/") == (None, None)
+    assert logfiles.find(FILES, path, url.encode()) == (log[4], log[2])
+    assert logfiles.find(FILES, path, b"http://a.test/") == (None, None)
     write_log(tmp_path / "crawl.log", [])
     write_log(tmp_path / "crawl.log.1", log[:2])
-    assert crawllog.find(FILES, path, url.encode()) == (log[0], log[0])
+    assert logfiles.find(FILES, path, url.encode()) == (log[0], log[0])
 
 
 def test_robots_txt_is_outside_the_ledger_and_says_so() -> None:

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from drum.files import Damaged, Files
-from irlcrawl.archive import crawllog, get
+from irlcrawl.archive import crawllog, get, logfiles
 from irlcrawl.archive.get import Unavailable
 from irlcrawl.archive.warc import Exchange, Unit, WarcWriter
 from irlcrawl.rows import Class, Reason, Source
@@ -158,7 +158,7 @@ def test_an_archive_that_is_not_what_the_log_says_is_damage(job: Job) -> None:
     job.add_page(b"http://a.test/one")
     job.add_page(b"http://a.test/two")
     job.writer.close()
-    one, two = crawllog.read(Files(), os.fspath(job.log))
+    one, two = logfiles.read(Files(), os.fspath(job.log))
     assert one.warc and two.warc
     job.log.write_bytes(job.log.read_bytes().replace(b"http://a.test/two", b"http://a.test/six"))
     with pytest.raises(Damaged, match=f"at offset {two.warc[1]}: the crawl log says"):

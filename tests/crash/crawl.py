@@ -23,7 +23,7 @@ import pytest
 from budgets import Ledger
 from drum import Catalog, Segment
 from irlcrawl.archive import record, redo, warc
-from irlcrawl.archive.crawllog import read
+from irlcrawl.archive.logfiles import read
 from irlcrawl.archive.unit import Unit
 from irlcrawl.fetch import service
 from irlcrawl.fetch.http import Fetched, Request

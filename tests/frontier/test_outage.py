@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drum import Files
-from irlcrawl.archive.crawllog import read
+from irlcrawl.archive.logfiles import read
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.job import ExitCode, JobDir

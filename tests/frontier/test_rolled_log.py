@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import Damaged, Files
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.frontier.logs import CrawlLog
 from irlcrawl.job import JobDir
 from tests.frontier.test_deaths import crawl_on, started
@@ -18,7 +18,7 @@ LINE = b"2026-01-02T03:04:05.678Z 200 1 http://a.test/%d - - - - - - - outcome=f
 
 
 def told(path: str) -> list[int]:
-    return [int(entry.url.rsplit(b"/", 1)[1]) for entry in crawllog.read(Files(), path)]
+    return [int(entry.url.rsplit(b"/", 1)[1]) for entry in logfiles.read(Files(), path)]
 
 
 @settings(deadline=None)
@@ -72,7 +72,7 @@ def test_a_log_rolled_while_it_is_read_is_read_once(tmp_path: Path) -> None:
     path = str(tmp_path / "crawl.log")
     log = CrawlLog(Files(), path, {}, 1000)
     log.append([LINE % n for n in range(20)])
-    reading = crawllog.read(Files(), path)
+    reading = logfiles.read(Files(), path)
     found = [next(reading)]
     for n in range(20, 80):
         log.append([LINE % n])  # rolled, and compressed, several times
@@ -88,4 +88,4 @@ def test_a_killed_crawl_that_rolls_its_log_tells_every_outcome_once(
     crawl.config.archive.log_roll_bytes = 2000
     crawl_on(crawl, [20, 45], [])
     assert set(crawl.outcomes()) == set(crawl.web.answers)
-    assert len(crawllog.log_files(Files(), str(JobDir(crawl.path).crawl_log))) > 3
+    assert len(logfiles.log_files(Files(), str(JobDir(crawl.path).crawl_log))) > 3

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from drum import Edits, Files
-from irlcrawl.archive.crawllog import read
+from irlcrawl.archive.logfiles import read
 from irlcrawl.archive.unit import Exchange, Unit
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config

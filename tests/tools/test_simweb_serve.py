@@ -14,7 +14,8 @@ import pytest
 
 from drum.files import Files
 from drum.ragged import Ragged
-from irlcrawl.archive.crawllog import LogEntry, read
+from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.archive.logfiles import read
 from irlcrawl.job import JobDir
 from tools.docsweb import audit
 from tools.simweb.__main__ import main

@@ -12,7 +12,7 @@ import pytest
 
 from drum import Catalog, Edits, Files
 from irlcrawl import cli
-from irlcrawl.archive import crawllog
+from irlcrawl.archive import logfiles
 from irlcrawl.harvest import RulesLog, rules_log_name
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.upkeep.findings import Finding, Lines, Silent, TerminalBar
@@ -216,7 +216,7 @@ def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_log_is_read_in_parts(copy: Copy) -> None:
     job = copy("done")
-    assert len(crawllog.log_files(Files(), str(job.crawl_log))) > 2
+    assert len(logfiles.log_files(Files(), str(job.crawl_log))) > 2
 
 
 @pytest.mark.parametrize("tail", [bytes(30), bytes(5000), b"\x05\0\0\0" + bytes(40), b"\xff\xff"])

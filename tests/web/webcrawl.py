@@ -19,7 +19,8 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator
 
 from drum.files import Files
-from irlcrawl.archive.crawllog import LogEntry, read
+from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.archive.logfiles import read
 from irlcrawl.job import JobDir
 from tools.sampleweb.server import Ask, Reply
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drum.files import Files
-from irlcrawl.archive.crawllog import LogEntry, read
+from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.archive.logfiles import read
 from irlcrawl.job import JobDir
 from tools.docsweb import audit
 from tools.sampleweb.behaviour import HOSTS, HTTPS_HOSTS, UNSERVED, SampleWeb
