@@ -97,6 +97,7 @@ class Frontier:
         self._stop_code: ExitCode | None = None
         self._ended = False
         self._aborting = False
+        self._gone = False  # the crawl is over, or failed: workers that end now are nobody's loss
         self._leased = False
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
@@ -169,6 +170,12 @@ class Frontier:
 
     async def run(self) -> ExitCode:
         """Until nothing is left to do, a limit is reached or a stop is asked for and has been answered."""
+        try:
+            return await self._work()
+        finally:
+            self._gone = True
+
+    async def _work(self) -> ExitCode:
         while True:
             now = self.clock.now()
             self._check_limits(now)
@@ -368,7 +375,7 @@ class Frontier:
                 link.send({"t": "harvest"})
 
     def _on_lost(self, link: Link) -> None:
-        if not link.said_bye:
+        if not link.said_bye and not self._gone:
             task = asyncio.get_running_loop().create_task(self._mourn(link))
             self._mourning.add(task)
             task.add_done_callback(self._mourned)
