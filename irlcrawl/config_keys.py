@@ -49,6 +49,11 @@ class Scope:
     depth_max: int = key(64, "Links away from a seed.", low=0, high=65_535)
     hops_max: int = key(5, "Redirects in a row.", low=0, high=50)
     url_bytes_max: int = key(2048, "Longer URLs are out of scope.", low=64, high=65_535)
+    path_segments_max: int = key(20, "URLs with more directories in their path are out of scope.", low=1)
+    path_repeats_max: int = key(
+        3, "URLs in whose path a directory, or several together, come more often than this in a row are out of scope.",
+        low=1,
+    )  # fmt: skip
     private_suffixes: bool = key(
         False, "Count names under private suffixes (blogspot.com, github.io) as sites of their own.", fixed=True
     )
@@ -133,6 +138,10 @@ class Page:
     scripts: bool = key(False, "Also take link-like strings out of scripts.")
     nofollow: bool = key(True, "Honour rel=nofollow and meta robots nofollow.")
     links_max: int = key(10_000, "Links taken from one page.", low=1)
+    near_duplicates_max: int = key(
+        0, "After so many pages of a directory in a row whose content (digits apart) was met before, links of further "
+        "ones are not followed until a page with new content comes; 0: never. 10 ends most traps.", low=0
+    )  # fmt: skip
 
 
 @dataclass

@@ -15,8 +15,9 @@ and on `outcomes` the meta
 where `warc` is the end of the last unit it covers. Numbers of a stream count up from 0 without a gap; a harvest covers
 the units between its predecessor's `warc` and its own. COUNTERS: `pages` (responses, robots.txt not counted), `bytes`
 (received, robots.txt counted), `links` (in scope, those in `links` and those dropped), `duplicates` (in scope, dropped:
-an earlier link of this stream has the key), `out_of_scope`, `unparsed` (pages that broke a parser), and the ledger's
-done classes `fetched`, `failed`, `excluded` {reason: n}, `retries`.
+an earlier link of this stream has the key), `out_of_scope`, `trapped` (links left out by page/repetition.py),
+`unparsed` (pages that broke a parser), and the ledger's done classes `fetched`, `failed`, `excluded` {reason: n},
+`retries`.
 
 The robots log `robots-SSSS.log` is append-only: a header (`irlROBO`, newline, u32 version 2, u32 zero; version 1 had
 none), then u32 length, u64 xxh3 of the text, the text. Facts, leases and host
@@ -40,6 +41,7 @@ from numpy.typing import NDArray
 from drum import Batch, Damaged, Files, Ragged, SegmentWriter, UnknownVersion
 from drum.codec import KEY_FUNCTION
 from irlcrawl.clock import Clock
+from irlcrawl.page.repetition import Repetition
 from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
 
 Pointer = tuple[int, int, int]
@@ -87,6 +89,7 @@ class Yield:
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
     site: int = 0  # of a URL that is done: whose yield it is; 0 for others
+    directory: int = 0  # of a successful page: page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
     out_of_scope: int = 0
     unparsed: bool = False  # the page broke its parser
@@ -264,6 +267,7 @@ class Counters:
     links: int = 0
     duplicates: int = 0
     out_of_scope: int = 0
+    trapped: int = 0
     fetched: int = 0
     failed: int = 0
     retries: int = 0
@@ -328,10 +332,12 @@ class HarvestBuilder:
 
     def __init__(
         self, files: Files, state_dir: str, stream: int, clock: Clock, first_number: int = 0,
-        duplicates_last: bool = False,
+        duplicates_last: bool = False, near_duplicates_max: int = 0,
     ) -> None:  # fmt: skip
-        """duplicates_last: links of a page whose content is known go last, and it supports no other site."""
+        """duplicates_last: links of a page whose content is known go last, and it supports no other site.
+        near_duplicates_max: after so many of a directory in a row they are left out."""
         self._duplicates_last = duplicates_last
+        self._repetition = Repetition(near_duplicates_max)
         self._files = files
         self._state_dir = state_dir
         self._clock = clock
@@ -380,6 +386,9 @@ class HarvestBuilder:
         if found.site:
             novel = self._novel(found.content)
             self._yields.fresh.append((found.site, novel))
+            if found.content and self._repetition.trapped(found.directory, novel):
+                self.counters.trapped += len(found.links)
+                found.links, found.pairs = [], []
             if self._duplicates_last and found.content and not novel:
                 found.pairs = []
                 found.links = [(*link[:PRIORITY_AT], PRIORITY_LAST, *link[PRIORITY_AT + 1 :]) for link in found.links]

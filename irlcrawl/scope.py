@@ -80,6 +80,7 @@ class Scope:
         self._keys = KeySet()
         self._text = bytearray()
         self._any = params.kind == "any"
+        self._guarded_from = min(params.path_segments_max, params.path_repeats_max)
         self._slashes = 0  # in the longest prefix entry
         self._opened = lru_cache(maxsize=65_536)(self._host_opened)
         self._depth_of = lru_cache(maxsize=65_536)(self._host_depth)
@@ -135,7 +136,10 @@ class Scope:
         if hop > params.hops_max:
             return "scope.hops_max"
         start = url.index(b"//") + 2
-        authority = url[start : url.index(b"/", start)]
+        slash = url.index(b"/", start)
+        authority = url[start:slash]
+        if url.count(b"/", slash) > self._guarded_from and (guard := self._path_guard(url, slash)):
+            return guard
         if depth > (self._depth_of(authority) if self._depths else params.depth_max):
             return "scope.depth_max"
         if not (self._any or self._opened(url[:start] + authority) or (self._slashes and self._under_prefix(url))):
@@ -144,6 +148,19 @@ class Scope:
             return "scope.include"
         if self._exclude is not None and self._exclude.search(url):
             return "scope.exclude"
+        return None
+
+    def _path_guard(self, url: bytes, slash: int) -> str | None:
+        """Why a path is one that only a trap has: too many directories, or the same ones again and again, as where a
+        page links to itself relatively."""
+        params = self._params
+        query = url.find(b"?", slash)
+        segments = url[slash + 1 : len(url) if query < 0 else query].split(b"/")[:-1]
+        if len(segments) > params.path_segments_max:
+            return "scope.path_segments_max"
+        most = params.path_repeats_max
+        if len(segments) >= len(set(segments)) + most and repeats(segments) > most:
+            return "scope.path_repeats_max"
         return None
 
     def _host_opened(self, origin: bytes) -> bool:
@@ -171,6 +188,17 @@ class Scope:
                 return self._depths[name]
             name = "" if ":" in name else name.partition(".")[2]
         return self._params.depth_max
+
+
+def repeats(segments: list[bytes]) -> int:
+    """How often a group of segments comes in a row at most: 1 where none does. Quadratic in their number."""
+    most = 1
+    for size in range(1, len(segments) // 2 + 1):
+        same = 0  # segments in a row that are as the one `size` before
+        for before, segment in zip(segments, segments[size:], strict=False):
+            same = same + 1 if segment == before else 0
+            most = max(most, same // size + 1)
+    return most
 
 
 def _authority_path(url: bytes) -> tuple[bytes, bytes]:

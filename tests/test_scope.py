@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl import config
-from irlcrawl.scope import RECENT_MAX, KeySet, Scope
+from irlcrawl.scope import RECENT_MAX, KeySet, Scope, repeats
 from irlcrawl.url import SiteOf, host_of, split
 
 
@@ -185,3 +185,44 @@ def test_key_set_sorts_what_is_recent() -> None:
     keys.add(range(0, 4 * RECENT_MAX, 2))
     assert all((key in keys) == (key % 2 == 0) for key in range(100))
     assert len(keys) == 2 * RECENT_MAX
+
+
+TRAPS = [
+    b"http://a.com/de/de/de/de/index.html",  # a relative link to its own directory
+    b"http://a.com/shop/cart/shop/cart/shop/cart/shop/cart/",
+    b"http://a.com/x/www.a.com/www.a.com/www.a.com/www.a.com/y?z=/1/2/",
+    b"http://a.com/" + b"/".join(b"%d" % n for n in range(25)),
+    b"http://a.com" + b"//" * 5,
+]
+INNOCENT = [
+    b"http://a.com/2024/11/11/",
+    b"http://tiles.a.com/0/0/0.png",
+    b"http://a.com/1/1/1/1.html",
+    b"http://a.com/de/a/de/b/de/c/de/d/",
+    b"http://a.com/login?next=/a/a/a/a/a/a/a/",
+    b"http://a.com/pool/main/l/linux/linux-6.1/Documentation/admin-guide/hw-vuln/index.html",
+    b"https://web.archive.org/web/2020/https://a.com/b/c/d/e/f/g",
+    b"http://a.com//x//y",
+]
+
+
+def test_paths_of_traps_are_out_of_scope_and_innocent_ones_in() -> None:
+    made = scope(b"http://x/", kind="any")
+    guards = {"scope.path_segments_max", "scope.path_repeats_max"}
+    assert {made.why_not(url) for url in TRAPS} == guards
+    assert [made.why_not(url) for url in INNOCENT] == [None] * len(INNOCENT)
+    free = scope(b"http://x/", kind="any", path_segments_max=10_000, path_repeats_max=10_000)
+    assert all(free.contains(url) for url in TRAPS)
+    assert not scope(b"http://x/", kind="any", path_segments_max=1).contains(b"http://a.com/b/c/d")
+
+
+@given(st.lists(st.sampled_from([b"a", b"b"]), max_size=14))
+def test_repeats_is_what_reading_every_stretch_finds(segments: list[bytes]) -> None:
+    most = 1
+    for start in range(len(segments)):
+        for size in range(1, len(segments)):
+            group, times = segments[start : start + size], 1
+            while segments[start + times * size : start + (times + 1) * size] == group and len(group) == size:
+                times += 1
+            most = max(most, times)
+    assert repeats(segments) == most

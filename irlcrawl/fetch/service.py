@@ -67,8 +67,9 @@ class Worker:
         )  # fmt: skip
         self._synced_at = self.clock.now()
         self._harvest = HarvestBuilder(
-            files, self._state_dir, stream, self.clock, duplicates_last=self.config.budgets.duplicates_last
-        )
+            files, self._state_dir, stream, self.clock, duplicates_last=self.config.budgets.duplicates_last,
+            near_duplicates_max=self.config.page.near_duplicates_max,
+        )  # fmt: skip
         self._harvest_lock = asyncio.Lock()
         self._full = False  # the harvest is over harvest_bytes and about to be handed over
         self._room = asyncio.Event()

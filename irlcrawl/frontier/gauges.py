@@ -56,6 +56,7 @@ class Gauges:
             "leased_urls": hosts.urls_out,
             "duplicate_urls": counters.get("duplicates", 0),
             "out_of_scope_urls": counters.get("out_of_scope", 0),
+            "trapped_urls": counters.get("trapped", 0),
             "queued_hosts": len(hosts.hosts),
             "fetch_failures": _without_response(counters),
             "retry_count": counters.get("retries", 0),

@@ -156,7 +156,7 @@ class State:
         stream = meta["stream"]
         self.streams[stream] = {"next": meta["number"] + 1, "warc": meta["warc"]}
         edits.set(f"streams/{stream}", self.streams[stream])
-        for name in ("pages", "bytes", "links", "duplicates", "out_of_scope", "retries"):
+        for name in ("pages", "bytes", "links", "duplicates", "out_of_scope", "trapped", "retries"):
             self.count(name, meta["counters"].get(name, 0))
 
     def count(self, name: str, more: int) -> None:

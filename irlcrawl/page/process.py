@@ -18,6 +18,7 @@ from irlcrawl.harvest import Fact, Yield
 from irlcrawl.page.context import Context
 from irlcrawl.page.fingerprint import fingerprint
 from irlcrawl.page.links import extract, refresh_target, robots_header
+from irlcrawl.page.repetition import directory_key
 from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, pair_key, priority_of, url_key
 from irlcrawl.url import canonical
 
@@ -121,7 +122,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     content_type = values.get(b"content-type", b"").decode("latin-1")
     encoding = values.get(b"content-encoding", b"").decode("latin-1")
     body, _ = decode(exchange.body, encoding, context.config.fetch.decoded_bytes_max)
-    found.content = fingerprint(body)
+    found.content, found.directory = fingerprint(body), directory_key(unit.url)
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]

@@ -33,6 +33,7 @@ FIELDS: dict[str, str] = {
     "leased_urls": "of these, with a worker now",
     "duplicate_urls": "links to URLs already known",
     "out_of_scope_urls": "links that lead out of scope",
+    "trapped_urls": "links of near-duplicates in a row (page.near_duplicates_max), not followed",
     "queued_hosts": "hosts with URLs ready or waiting for a clock",
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
@@ -168,4 +169,6 @@ def _frontier(values: Mapping[str, Any]) -> str:
 def _links(values: Mapping[str, Any]) -> str:
     found = words.plural(values["discovered_urls"] or 0, "URL")
     repeated = words.count(values["duplicate_urls"] or 0)
-    return f"{found} found; {repeated} more led to these, {words.count(values['out_of_scope_urls'] or 0)} out of scope"
+    trapped = f", {words.count(values['trapped_urls'])} in traps" if values["trapped_urls"] else ""
+    outside = words.count(values["out_of_scope_urls"] or 0)
+    return f"{found} found; {repeated} more led to these, {outside} out of scope{trapped}"

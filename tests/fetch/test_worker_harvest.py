@@ -83,8 +83,8 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
     assert Segment.open(Files(), path).sections["outcomes"].meta == {
         "stream": 7, "number": 5, "warc": [2, 345],
         "counters": {
-            "pages": 2, "bytes": 25, "links": 3, "duplicates": 1, "out_of_scope": 4, "fetched": 1, "failed": 1,
-            "retries": 1, "unparsed": 0, "excluded": {"robots": 1},
+            "pages": 2, "bytes": 25, "links": 3, "duplicates": 1, "out_of_scope": 4, "trapped": 0, "fetched": 1,
+            "failed": 1, "retries": 1, "unparsed": 0, "excluded": {"robots": 1},
         },
     }  # fmt: skip
     assert made.empty and made.write((2, 345)) is None
