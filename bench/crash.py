@@ -70,10 +70,10 @@ def main(argv: list[str]) -> int:
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = _jobs.parser("crash", __doc__)
     parser.add_argument("--kills", type=int, default=100, help="default %(default)s")
-    parser.add_argument("--every", type=float, default=4.0, help="seconds between kills, on average (%(default)s)")
+    parser.add_argument("--every", type=float, default=3.0, help="seconds between kills, on average (%(default)s)")
     parser.add_argument("--mirrors", type=int, default=8, help="of each docsweb set (default %(default)s)")
     parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
-    parser.add_argument("--addresses", type=int, default=64, help="of all hosts together (default %(default)s)")
+    parser.add_argument("--addresses", type=int, default=20, help="of all hosts together (default %(default)s)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args(argv)
