@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from budgets.beast import SLOTS
+from budgets.beast import RECORD, SLOTS
 from drum import Batch
 from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.config import ConfigError
@@ -276,7 +276,11 @@ def _date(at: float) -> str:
 def lines(answer: Answer) -> Iterator[str]:
     """The answer in a person's words: a fact a line, times as dates, history last."""
     history = answer.get("history", [])
-    yield from _facts({name: value for name, value in answer.items() if name not in ("asked", "history")}, "")
+    facts = {name: value for name, value in answer.items() if name not in ("asked", "history")}
+    if "known" in facts:  # the question was for a site
+        yield from _site_lines(facts)
+        facts = {name: value for name, value in facts.items() if name not in _SITE}
+    yield from _facts(facts, "")
     if history:
         yield "history"
         for told in history:
@@ -286,10 +290,34 @@ def lines(answer: Answer) -> Iterator[str]:
             yield words.printable(f"{text}  {more}" if more else text)
 
 
+_SITE = {"site", "name", "known", "current", "budget", "tried", *RECORD}
+
+
+def _site_lines(site: Answer) -> Iterator[str]:
+    """The site's budget, with what it comes from and what became of it."""
+    yield "site"
+    yield words.printable(f"  name           {site['name']}")
+    if not site["known"]:
+        yield "  budget         of a site nobody links to, once a URL of it is found"
+        return
+    seeds = "; it has a seed" if site["seeds"] else ""
+    linked = words.plural(site["in_degree"], "other site")
+    verb = "links" if site["in_degree"] == 1 else "link"
+    yield f"  budget         {words.plural(site['budget'], 'URL')} a queue: {linked} {verb} to it{seeds}"
+    last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
+    yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
+    yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"
+    yield f"  yield          {words.plural(site['novel'], 'new page')} of {words.plural(site['tried'], 'URL')} tried"
+
+
 def _facts(values: Answer, indent: str) -> Iterator[str]:
     for name, value in values.items():
         label = name.replace("_", " ")
-        if isinstance(value, dict):
+        if name == "site" and isinstance(value, dict):
+            yield from (f"{indent}{text}" for text in _site_lines(value))
+        elif name == "next_allowed" and value is None:
+            yield f"{indent}{label:<14} now"
+        elif isinstance(value, dict):
             if value:
                 yield f"{indent}{label}"
                 yield from _facts(value, indent + "  ")

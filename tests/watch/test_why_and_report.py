@@ -201,3 +201,21 @@ def test_fewer_than_no_sites_are_refused(tmp_path: Path, capsys: pytest.CaptureF
         job.write_config("")
     assert cli.main(["report", str(job.path), "--top", "-1"]) == ExitCode.CONFIG
     assert "--top -1" in capsys.readouterr().err
+
+
+def test_why_says_in_words_where_a_budget_comes_from_and_when_a_host_may_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The columns of the site's record came out as they are stored: tail, count, known."""
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    for asked in ("one.test", next(iter(crawl.outcomes()))):
+        answer = why.why(crawl.job(), asked, crawl.clock.now() + 1e6)
+        told = list(why.lines(answer))
+        record = answer if "known" in answer else answer["site"]
+        budget = next(line for line in told if line.startswith("  budget"))
+        assert f"{record['budget']:,} URL" in budget and f"{record['in_degree']:,} other site" in budget
+        assert any(line.startswith("  yield") and f"of {record['tried']:,} URL" in line for line in told)
+        assert not any(line.split()[0] in ("tail", "count", "known", "seeds") for line in told)
+    assert "  next allowed   now" in told
+    unknown = list(why.lines(why.why(crawl.job(), "http://nobody.test/x", crawl.clock.now())))
+    assert any("once a URL of it is found" in line for line in unknown)
