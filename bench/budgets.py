@@ -18,17 +18,22 @@ from typing import Any
 
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
+from bench._sim.quick import Quick
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 
 FETCHES, RATE = 500_000, 100.0
 
 
-def measure(policy: str, params: Params, fetches: int, rate: float, where: str | None, progress: bool) -> Run:
+def measure(
+    policy: str, params: Params, fetches: int, rate: float, where: str | None, progress: bool, quick: bool
+) -> Run:
     """One policy on one web."""
     path = tempfile.mkdtemp(prefix="budgets-", dir=where)
     chosen = {**policies(), **variants()}[policy]
     try:
+        if quick:
+            return Quick(Path(path) / "job", Web(params), chosen, fetches, rate).run()
         return Crawl(Path(path) / "job", Web(params), chosen, fetches, rate, progress).run()
     finally:
         shutil.rmtree(path)
@@ -68,6 +73,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the web")
     parser.add_argument("--dir", help="where the crawls' state is put meanwhile")
     parser.add_argument("--plots", metavar="DIR", help="draw the curves of the last web there (extra 'bench')")
+    parser.add_argument("--quick", action="store_true", help="the budgets alone, without hosts: for many webs")
     parser.add_argument("--progress", action="store_true", help="a line per turn")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
@@ -81,7 +87,7 @@ def main(argv: list[str]) -> int:
         params = Params(seed=seed).overridden(options.set)
         runs = []
         for policy in sorted(chosen, key=lambda name: name != "oracle"):  # first, for the others are measured by it
-            task = (policy, params, options.fetches, options.rate, options.dir, options.progress)
+            task = (policy, params, options.fetches, options.rate, options.dir, options.progress, options.quick)
             with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
                 runs.append(process.submit(measure, *task).result())
             oracle = runs[0] if runs[0].policy == "oracle" else None

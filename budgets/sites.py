@@ -64,7 +64,8 @@ KEEP_MAX = 0.5
 """What a shed keeps of what it reads of QF: with more, the bound on re-reads would not hold."""
 
 SUPPORTERS_MIN = 1_000
-"""From so many sites with an in-degree of 2 on, only those support others; before, one link is enough."""
+"""From so many sites with an in-degree of 2 on, only sites with Worth.supporters support others; before, one link is
+enough."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ class Sites:
         if self.worth.hops == 1 or not self._pairs.pending_has("from"):
             return CheckUpdate()
         enough = int(self._histogram.counts[2:].sum()) >= SUPPORTERS_MIN
-        return _Supported(lambda sites: self._supports(sites, 2 if enough else 1))
+        return _Supported(lambda sites: self._supports(sites, self.worth.supporters if enough else 1))
 
     def _supports(self, sites: npt.NDArray[np.uint64], in_degree_min: int) -> npt.NDArray[np.bool_]:
         found, values = self._sites.lookup(sites)

@@ -24,8 +24,8 @@ class Worth:
 
     weight: of the prior, in fetches; 0: yield is not looked at. unsupported: the budget of a site without in-degree, 0:
     the curve's; with one other site that links to it, it has the base whatever the curve says. hops: 2: only links from
-    sites that are supported themselves count. seed_floor: the least budget of a site with a seed; floors: of single
-    sites, by key.
+    sites that are supported themselves count, by `supporters` others once enough sites are. seed_floor: the least
+    budget of a site with a seed; floors: of single sites, by key.
     """
 
     prior: float = 0.8
@@ -33,6 +33,7 @@ class Worth:
     unsupported: int = 0
     seed_floor: int = 0
     hops: int = 1
+    supporters: int = 3
     floors: dict[int, int] = field(default_factory=dict)
 
     def budgets(self, star: Star, sites: npt.NDArray[np.uint64], known: dict[str, npt.NDArray[Any]]) -> Ints:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgets import Sites
 from budgets.star import Star
 from budgets.worth import Worth
 from irlcrawl.config import Config
-from irlcrawl.frontier.state import State
 from tools.simweb.truth import Truth
 from tools.simweb.web import Web
 
@@ -21,11 +21,15 @@ CAP = 100
 """URLs of a host, or of a site, under the policies with a fixed cap."""
 
 
+class HasSites(Protocol):
+    sites: Sites
+
+
 @dataclass
 class Policy:
     name: str
     configure: Callable[[Config], None]
-    attach: Callable[[State, Web], None] = lambda state, web: None
+    attach: Callable[[HasSites, Web], None] = lambda state, web: None
     admit: NDArray[np.bool_] | None = None
 
 
@@ -51,16 +55,25 @@ def _paper(config: Config) -> None:
 def _ours(config: Config) -> None:
     """What this crawler offers beyond the paper, turned on."""
     budgets = config.budgets
-    budgets.base, budgets.unsupported, budgets.yield_weight, budgets.hops = 2, 1, 1.0, 2
-    budgets.duplicates_last = True
+    budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 1_000_000, 1_000_000
+    budgets.base, budgets.unsupported, budgets.seed_floor = 100, 1, 1_000
+    budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 2, True
 
 
-def _in_degree_alone(state: State, web: Web) -> None:
+def _all_knowing(config: Config) -> None:
+    config.budgets.base, config.budgets.top_budget = 2, 10_000
+
+
+def _supporters(state: HasSites, web: Web) -> None:
+    state.sites.worth = replace(state.sites.worth, supporters=2)
+
+
+def _in_degree_alone(state: HasSites, web: Web) -> None:
     """Nothing beyond the paper."""
     state.sites.worth = Worth()
 
 
-def _told(state: State, web: Web) -> None:
+def _told(state: HasSites, web: Web) -> None:
     state.sites.worth = _Importance(web=web)
 
 
@@ -73,29 +86,38 @@ def policies() -> dict[str, Policy]:
         "cap-site": Policy("cap-site", _cap_site, _in_degree_alone),
         "paper": Policy("paper", _paper, _in_degree_alone),
         "ours": Policy("ours", _ours),
-        "oracle": Policy("oracle", _ours, _told, admit=good),
+        "oracle": Policy("oracle", _all_knowing, _told, admit=good),
     }
 
 
 def variants() -> dict[str, Policy]:
-    """`ours` with one thing changed: what each of its parts is worth."""
+    """`ours` with one thing changed, to see what each of its parts is worth; and what its parts could be worth at most:
+    `ours-told` lets no enemy in, `oracle-untold` knows what sites are worth and lets everybody in."""
+    good = policies()["oracle"].admit
     return {
-        name: Policy(name, partial(_changed, key=key, value=value))
-        for name, key, value in (
-            ("ours-linear", "curve", "linear"),
-            ("ours-rank", "curve", "rank"),
-            ("ours-no-yield", "yield_weight", 0.0),
-            ("ours-one-hop", "hops", 1),
-            ("ours-unsupported-base", "unsupported", 0),
-            ("ours-base-10", "base", 10),
-            ("ours-credulous", "duplicates_last", False),
-        )
+        **{name: Policy(name, partial(_changed, values=values)) for name, values in _VARIANTS.items()},
+        "ours-supporters-2": Policy("ours-supporters-2", _ours, _supporters),
+        "ours-told": Policy("ours-told", _ours, admit=good),
+        "oracle-untold": Policy("oracle-untold", _all_knowing, _told),
     }
 
 
-def _changed(config: Config, key: str, value: object) -> None:
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "ours-log": {"curve": "log"},
+    "ours-rank": {"curve": "rank", "top_sites": 10_000},
+    "ours-no-yield": {"yield_weight": 0.0},
+    "ours-one-hop": {"hops": 1},
+    "ours-unsupported-base": {"unsupported": 0},
+    "ours-credulous": {"duplicates_last": False},
+    "ours-seed-floor-100": {"seed_floor": 100},
+    "ours-base-10": {"base": 10},
+}
+
+
+def _changed(config: Config, values: dict[str, Any]) -> None:
     _ours(config)
-    setattr(config.budgets, key, value)
+    for key, value in values.items():
+        setattr(config.budgets, key, value)
 
 
 @dataclass(frozen=True)

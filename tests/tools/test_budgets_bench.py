@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench._sim.crawl import Crawl, Run
-from bench._sim.policies import policies
+from bench._sim.policies import policies, variants
+from bench._sim.quick import KeySet, Quick
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 
@@ -34,3 +38,27 @@ def test_a_run_is_the_same_each_time(tmp_path: Path) -> None:
     runs = [crawl(tmp_path / name, "ours", 2_000) for name in ("one", "two")]
     points = [[{k: v for k, v in asdict(p).items() if k not in measured} for p in run.points] for run in runs]
     assert points[0] == points[1]
+
+
+def test_the_quick_run_meets_enemies_and_its_oracle_hardly_does(tmp_path: Path) -> None:
+    runs = {
+        name: Quick(tmp_path / name, Web(SMALL), policies()[name], 4_000, 200.0).run() for name in ("ours", "oracle")
+    }
+    assert all(run.spent.fetches >= 4_000 and run.lookups_per_url <= 3 for run in runs.values())
+    assert runs["oracle"].spent.enemy < runs["ours"].spent.enemy
+    again = Quick(tmp_path / "again", Web(SMALL), policies()["ours"], 4_000, 200.0).run()
+    assert again.spent == runs["ours"].spent
+
+
+def test_every_variant_opens_a_crawl(tmp_path: Path) -> None:
+    for name, policy in variants().items():
+        Quick(tmp_path / name, Web(SMALL), policy, 200, 200.0).run()
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=20), max_size=8))
+def test_a_key_set_knows_every_key_it_was_given(batches: list[list[int]]) -> None:
+    keys, known = KeySet(), set[int]()
+    for batch in batches:
+        fresh = keys.fresh(np.unique(np.array(batch, np.uint64)))
+        assert fresh.tolist() == sorted(set(batch) - known)
+        known |= set(batch)
