@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,59 +66,66 @@ def release(rows: Batch, policy: Policy) -> Verdicts:
     rows = rows.take(order)
     host = rows["host"]
     starts = np.flatnonzero(np.concatenate(([True], host[1:] != host[:-1]))) if rows.rows else np.empty(0, np.int64)
-    ends = np.append(starts[1:], rows.rows)[: len(starts)]
-    states = rows.select([*STATE]).take(starts)
+    hosts = _Hosts(starts, np.append(starts[1:], rows.rows)[: len(starts)], rows.select([*STATE]).take(starts))
     links = rows.select([*LINK])
-    fate = np.zeros(rows.rows, np.int16)  # 0: to a run; > 0: leaves for that reason; -1: calendar
-    due = np.zeros(rows.rows, np.float64)
-    keys = host[starts].tolist()
-    # A Python loop per host: each host that gets a run becomes an object in memory anyway.
-    for start, end, key, record in zip(starts.tolist(), ends.tolist(), keys, records_of(states), strict=True):
-        _judge(links, fate, due, start, end, key, record, rows["ordinal"], policy)
-    return _collect(links, fate, due, starts, ends, states)
+    origins = [origin_of(url) for url in links["url"].take(starts).tolist()]
+    fate, due = _judge(links, rows["ordinal"], hosts, origins, policy)
+    return _collect(links, fate, due, hosts, origins)
+
+
+@dataclass
+class _Hosts:
+    """The hosts of a release: rows [starts, ends) are the host's, `states` has a row each."""
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    states: Batch
+
+    def spread(self, column: NDArray[Any]) -> NDArray[Any]:
+        """A value for each host as one for each row."""
+        return np.repeat(column, self.ends - self.starts)
 
 
 def _judge(
-    links: Batch,
-    fate: NDArray[np.int16],
-    due: NDArray[np.float64],
-    start: int,
-    end: int,
-    key: int,
-    record: HostRecord,
-    ordinal: NDArray[np.uint64],
-    policy: Policy,
-) -> None:
-    """Decide rows [start, end), all of one host, in place."""
-    now, part = policy.now, slice(start, end)
-    state = record.robots_at(now)
-    if policy.blocked(origin_of(links["url"][start])):
-        fate[part] = Reason.BLOCKED
-        return
-    if record.dead and record.dead_until > now:
-        fate[part] = record.dead
-        return
+    links: Batch, ordinal: NDArray[np.uint64], hosts: _Hosts, origins: list[bytes], policy: Policy
+) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
+    """(fate, due) of every row. Fate 0: to a run; > 0: leaves for that reason; -1: into the calendar."""
+    states, now = hosts.states, policy.now
+    whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
+    whole[[policy.blocked(origin) for origin in origins]] = Reason.BLOCKED
+    robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
+    fate = hosts.spread(whole)
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
-        fate[part][ordinal[part] >= policy.quota_host] = Reason.QUOTA_HOST
-    if state is Robots.DENY:
-        given_up = record.denials > policy.denials_max
-        fate[part][fate[part] == 0] = Reason.ROBOTS_UNREACHABLE if given_up else -1
-        due[part] = record.robots_until
-        return
-    load = policy.load(key, record)
-    going = np.flatnonzero(fate[part] == 0) + start
-    surplus = going[max(load.room, 0) :]
-    if state is Robots.RULES:
-        surplus = _apply_rules(links, fate, going, max(load.room, 0), record, policy)
-    fate[surplus] = -1
-    due[surplus] = load.free_at + load.gap * np.arange(1, len(surplus) + 1)
+        fate[(fate == 0) & (ordinal >= policy.quota_host)] = Reason.QUOTA_HOST
+    denied = robots == Robots.DENY
+    closed = hosts.spread(denied) & (fate == 0)
+    refused = np.where(states["denials"] > policy.denials_max, Reason.ROBOTS_UNREACHABLE, -1).astype(np.int16)
+    fate[closed] = hosts.spread(refused)[closed]
+    due = np.where(closed, hosts.spread(states["robots_until"]), 0.0)
+    open_ = np.flatnonzero((whole == 0) & ~denied)
+    room, gap, free_at = np.zeros((3, len(whole)))
+    keys = links["host"][hosts.starts[open_]].tolist()
+    # A Python loop per host: each host that gets a run becomes an object in memory anyway.
+    for at, key, record in zip(open_.tolist(), keys, records_of(states.take(open_)), strict=True):
+        load = policy.load(key, record)
+        room[at], gap[at], free_at[at] = max(load.room, 0), load.gap, load.free_at
+        if robots[at] == Robots.RULES:
+            part = slice(hosts.starts[at], hosts.ends[at])
+            _apply_rules(links, fate, np.flatnonzero(fate[part] == 0) + part.start, max(load.room, 0), record, policy)
+    going = fate == 0
+    before = np.cumsum(going) - going  # rows that may go, of hosts before and of this one
+    surplus = before - hosts.spread(before[hosts.starts]) - hosts.spread(room)
+    late = going & (surplus >= 0)
+    fate[late] = -1
+    due[late] = (hosts.spread(free_at) + hosts.spread(gap) * (surplus + 1))[late]
+    return fate, due
 
 
 def _apply_rules(
     links: Batch, fate: NDArray[np.int16], rows: NDArray[np.int64], room: int, record: HostRecord, policy: Policy
-) -> NDArray[np.int64]:
-    """Hold rows to the rules until `room` of them may go; returns those nobody looked at: they come back, and matching
-    a URL with the rules costs more than all else that happens to it here."""
+) -> None:
+    """Hold rows of a host to its rules until `room` of them may go. Nobody looks at the others: they come back, and
+    matching a URL with the rules costs more than all else that happens to it here."""
     at = gone = 0
     while gone < room and at < len(rows):
         asked = rows[at : at + room - gone]
@@ -125,32 +133,25 @@ def _apply_rules(
         fate[asked[~allowed]] = Reason.ROBOTS
         gone += int(np.count_nonzero(allowed))
         at += len(asked)
-    return rows[at:]
 
 
 def _collect(
-    links: Batch,
-    fate: NDArray[np.int16],
-    due: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    states: Batch,
+    links: Batch, fate: NDArray[np.int16], due: NDArray[np.float64], hosts: _Hosts, origins: list[bytes]
 ) -> Verdicts:
     go, later, left = fate == 0, fate < 0, fate > 0
     before = np.concatenate(([0], np.cumsum(go)))
-    run_start, run_rows = before[starts], before[ends] - before[starts]
+    run_start, run_rows = before[hosts.starts], before[hosts.ends] - before[hosts.starts]
     runs = np.flatnonzero(run_rows)
-    urls = links.filter(go)
-    first = starts[runs]
+    first = hosts.starts[runs]
     index = Batch(
         {
             "key": links["host"][first],
             "site": links["site"][first],
             "start": run_start[runs].astype(np.uint32),
             "rows": run_rows[runs].astype(np.uint32),
-            "origin": Ragged.from_list([origin_of(links["url"][i]) for i in first.tolist()]),
-            **{name: states[name][runs] for name in STATE},
+            "origin": Ragged.from_list([origins[i] for i in runs.tolist()]),
+            **{name: hosts.states[name][runs] for name in STATE},
         }
     )
     reasons = [Reason(value) for value in fate[left].tolist()]
-    return Verdicts(urls, index, links.filter(later), due[later], links.filter(left), reasons)
+    return Verdicts(links.filter(go), index, links.filter(later), due[later], links.filter(left), reasons)
