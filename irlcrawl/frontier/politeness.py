@@ -127,8 +127,9 @@ class Politeness:
             ended = now if ended is None else ended
         elif not requests:
             ended = None
+        gates = self._gates(entry)
         if ended is not None:
-            for gate in self._gates(entry):
+            for gate in gates:
                 self._gaps.move(self.clocks, gate, entry, ended, fetch_s, outcome, retry_after)
                 self.clocks.moved(gate)
         self._out.discard(entry)
@@ -137,7 +138,6 @@ class Politeness:
             self.release(errand, ended=now, again=False)
         elif errand is not None:
             self.deactivate(errand)
-        gates = self._gates(entry)
         for gate in gates:
             self.clocks.held[gate] -= 1
         due = self.due(entry)
@@ -220,13 +220,18 @@ class Politeness:
 
     def gap_for(self, entry: HostEntry) -> float:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
-        gap = max(self._gaps.floor(entry), entry.crawl_delay)
-        return max([gap, *map(self.clocks.longest_gap, self._gates(entry))])
+        gap, clocks = max(self._gaps.floor(entry), entry.crawl_delay), self.clocks
+        for gate in self._gates(entry):  # asked several times a visit: no lists, no calls
+            if clocks.gap[gate] > gap:
+                gap = clocks.gap[gate]
+            if clocks.backoff[gate] > gap:
+                gap = clocks.backoff[gate]
+        return gap
 
     def _wanted_gaps(self, entry: HostEntry) -> list[float]:
         """The gaps of its clocks that other active hosts use: its address's, and its site's where sites have a gap."""
-        shared = [gate for gate in self._gates(entry)[1:] if self.clocks.users[gate] > 1]
-        return list(map(self.clocks.longest_gap, shared))
+        users = self.clocks.users
+        return [self.clocks.longest_gap(gate) for gate in self._gates(entry)[1:] if users[gate] > 1]
 
     def shared(self, entry: HostEntry) -> bool:
         """Whether another active host uses its address, or its site where sites have a gap."""
@@ -235,12 +240,13 @@ class Politeness:
     def visit_size(self, entry: HostEntry) -> int:
         """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
         would wait for a gap that is not theirs."""
-        if any(self._wanted_gaps(entry)):
+        wanted = self._wanted_gaps(entry)
+        if any(wanted):
             return 1
         gap = self.gap_for(entry)
         if gap <= 0:
             return self._params.visit_urls_max
-        return min(1 + int(self.patience(entry) / gap), self._params.visit_urls_max)
+        return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
 
     def patience(self, entry: HostEntry) -> float:
         """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A
