@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 from drum import Edits
@@ -32,6 +33,7 @@ from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.pressure import Pressure
 from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.room import Room
+from irlcrawl.frontier.runs import ReadyHost
 from irlcrawl.frontier.schedule import Schedule
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.steps import log_step
@@ -45,6 +47,7 @@ from irlcrawl.watch.status import ENDED
 from irlcrawl.wire import Message, clock_anchor
 
 TICK_S = 0.5
+BROUGHT_AT_ONCE = 4096
 DEATHS_MAX = 8
 """So many workers that die one after another do not die of what they fetch: another one would die as well."""
 RULES_CACHE_BYTES = 16 << 20
@@ -99,6 +102,7 @@ class Frontier:
         self._aborting = False
         self._gone = False  # the crawl is over, or failed: workers that end now are nobody's loss
         self._leased = False
+        self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
         self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
@@ -137,11 +141,20 @@ class Frontier:
         self._received = state.counters.get("bytes", 0)
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
-        ready = list(state.runs.hosts())
-        records = recovery.known_records(state, [one.key for one in ready])
+        self._coming = state.runs.hosts()
+        self._bring_more()
+        log_step(f"{len(self.hosts.hosts)} hosts at hand")
+
+    def _bring_more(self) -> None:
+        """The next hosts with URLs in runs: the first of a hundred thousand need not wait for the last."""
+        if self._coming is None:
+            return
+        ready = list(islice(self._coming, BROUGHT_AT_ONCE))
+        records = recovery.known_records(self.state, [one.key for one in ready])
         for one in ready:
             self.hosts.bring(one, records[one.key])
-        log_step(f"{len(ready)} runs of {len(self.hosts.hosts)} hosts at hand")
+        if len(ready) < BROUGHT_AT_ONCE:
+            self._coming = None
 
     @property
     def ending(self) -> ExitCode | None:
@@ -178,6 +191,7 @@ class Frontier:
     async def _work(self) -> ExitCode:
         while True:
             now = self.clock.now()
+            self._bring_more()
             self._check_limits(now)
             if news := self.clocks.news(now):
                 self.hosts.leases.append(news)
@@ -187,7 +201,7 @@ class Frontier:
                     self._dispatch()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
-            if self._turn is None and self._should_turn(now):
+            if self._turn is None and self._coming is None and self._should_turn(now):
                 self._begin_turn(now)
             if self._turn is None and self._over():
                 return await self._end()
@@ -207,6 +221,9 @@ class Frontier:
         self._wakeup.set()
 
     async def _sleep(self, now: float) -> None:
+        if self._coming is not None:
+            await asyncio.sleep(0)
+            return
         dues = [now + TICK_S]
         if self._stop_code is None:
             due = self.politeness.next_due()
@@ -453,7 +470,7 @@ class Frontier:
         self._wakeup.set()
 
     def _over(self) -> bool:
-        if self._handed_in or self._mourning:
+        if self._handed_in or self._mourning or self._coming is not None:
             return False
         if self._stop_code is not None:
             return not self.fleet.links

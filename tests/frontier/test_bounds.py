@@ -14,6 +14,7 @@ import pytest
 from drum import Batch, Edits, Ragged, SegmentWriter
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
+from irlcrawl.frontier import frontier as frontier_module
 from irlcrawl.frontier import turn as turn_module
 from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.frontier.state import State
@@ -116,8 +117,12 @@ def test_i4_two_hundred_thousand_urls_of_twenty_thousand_hosts(state: State, mon
     assert peak < RAM_BYTES + ROWS_MAX * 500, f"{peak >> 20} MiB"
 
 
-def test_opening_merges_nothing_while_urls_are_at_hand(state: State) -> None:
-    """A killed crawl of a hundred million keys merged what it had found last with them before its first request."""
+def test_opening_merges_nothing_and_brings_few_hosts_while_urls_are_at_hand(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed crawl of a hundred million keys merged what it had found last with them, and brought a hundred thousand
+    hosts into memory, before its first request."""
+    monkeypatch.setattr(frontier_module, "BROUGHT_AT_ONCE", 7)
     write(state, 1000, 100)
 
     async def play() -> None:
@@ -128,6 +133,9 @@ def test_opening_merges_nothing_while_urls_are_at_hand(state: State) -> None:
         write(state, 500, 50)
         frontier = await opened(state)
         assert state.ledger.discovered == found and state.seen.pending_rows == 500
+        assert len(frontier.hosts.hosts) == 7 and not frontier._over()
+        while frontier._coming is not None:
+            frontier._bring_more()
         assert sum(host.rows for host in frontier.hosts.hosts.values()) == known
         turn(frontier)
         assert state.ledger.discovered > found and state.seen.pending_rows == 0
