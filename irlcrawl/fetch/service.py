@@ -25,10 +25,11 @@ from irlcrawl.config import Config, from_dict
 from irlcrawl.fetch.http import open_fetcher
 from irlcrawl.fetch.robots import Rules, RulesCache, product_token
 from irlcrawl.fetch.visit import Lease, Slot, Visit
-from irlcrawl.harvest import HarvestBuilder, Pointer, RulesLog
+from irlcrawl.harvest import HarvestBuilder
 from irlcrawl.memory import Trim
 from irlcrawl.page.context import Context
 from irlcrawl.page.process import process, rules_text
+from irlcrawl.ruleslog import Pointer, RulesLog
 from irlcrawl.scope import Scope
 from irlcrawl.wire import AnchoredClock, Message, Wire, WireError, open_wire
 

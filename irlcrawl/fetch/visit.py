@@ -18,9 +18,9 @@ from irlcrawl.config import Config
 from irlcrawl.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.fetch.robots import Rules, outcome
 from irlcrawl.fetch.verdict import THROTTLES, judge
-from irlcrawl.harvest import Pointer
 from irlcrawl.page.process import REDIRECTS, received
 from irlcrawl.rows import CRAWL_LOG_STATUS, NO_SEGMENT, Class, Reason, Robots, Source
+from irlcrawl.ruleslog import Pointer
 from irlcrawl.url import PORTS, canonical, split
 from irlcrawl.wire import Message
 

@@ -38,9 +38,9 @@ from irlcrawl.frontier.schedule import Schedule
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.steps import log_step
 from irlcrawl.frontier.turn import Result, Task, Turn
-from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode
 from irlcrawl.memory import Trim
+from irlcrawl.ruleslog import RulesLog
 from irlcrawl.upkeep.closed import ClosedWarcs
 from irlcrawl.url import host_of
 from irlcrawl.watch.status import ENDED

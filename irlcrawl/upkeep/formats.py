@@ -1,7 +1,7 @@
 """Which formats of JOB this program opens, and what becomes of older ones.
 
 Every file says what it is: segments and the catalogue carry magic, version and key function (drum/FORMAT.md), the logs
-beside them theirs (irlcrawl/harvest.py, frontier/leases.py); the catalogue entry `crawl` has the version of JOB as a
+beside them theirs (irlcrawl/ruleslog.py, frontier/leases.py); the catalogue entry `crawl` has the version of JOB as a
 whole and how its keys are made. Older versions open and become the present one by being opened; later ones are refused.
 
   1   the first

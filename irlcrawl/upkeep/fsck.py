@@ -24,8 +24,9 @@ from irlcrawl.archive.logfiles import COMPRESSED, open_part, rolled_parts
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.harvest import RULES_MAGIC, RulesLog, TornText, harvest_name, rules_log_name
+from irlcrawl.harvest import harvest_name
 from irlcrawl.job import JobDir
+from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
 from irlcrawl.upkeep.verify import Found, check_file

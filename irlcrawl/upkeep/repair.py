@@ -38,11 +38,11 @@ from irlcrawl.config import load
 from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.frontier.hosts import RECORD as HOST
 from irlcrawl.frontier.state import SEEDS_STREAM, State
-from irlcrawl.harvest import rules_log_name
 from irlcrawl.job import REPAIRED, JobDir
 from irlcrawl.page.context import Context
 from irlcrawl.page.process import process
 from irlcrawl.rows import Class, Reason, Source, name_key
+from irlcrawl.ruleslog import rules_log_name
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats, salvage
 from irlcrawl.upkeep.census import archive_path

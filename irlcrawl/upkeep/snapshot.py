@@ -29,8 +29,8 @@ from drum import Catalog, Edits, Files
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.frontier.state import SEEDS_STREAM
-from irlcrawl.harvest import rules_log_name
 from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
+from irlcrawl.ruleslog import rules_log_name
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

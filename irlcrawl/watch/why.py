@@ -23,9 +23,9 @@ from irlcrawl.fetch.robots import product_token, verdict
 from irlcrawl.frontier.columns import NONE
 from irlcrawl.frontier.gates import Kind
 from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
-from irlcrawl.harvest import RulesLog
 from irlcrawl.job import JobDir
 from irlcrawl.rows import Reason, Robots, name_key, origin_of, url_key
+from irlcrawl.ruleslog import RulesLog
 from irlcrawl.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.watch import words
 from irlcrawl.watch.reading import Reading

@@ -12,8 +12,8 @@ import pytest
 
 from drum import Files
 from irlcrawl.archive import crawllog, redo
-from irlcrawl.harvest import RulesLog
 from irlcrawl.rows import NO_SEGMENT, Class, Reason, Robots, Source, name_key, url_key
+from irlcrawl.ruleslog import RulesLog
 from irlcrawl.wire import Message
 from tests.fetch.driver import SEED, UNKNOWN, Driver, Harvested, crawl_config
 from tests.fetch.loopback import Asked, Loopback, response, say

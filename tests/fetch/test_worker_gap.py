@@ -17,8 +17,8 @@ from irlcrawl.config import Config
 from irlcrawl.fetch.http import Fetched, Request
 from irlcrawl.fetch.robots import Rules
 from irlcrawl.fetch.visit import Lease, Slot, Visit
-from irlcrawl.harvest import Pointer
 from irlcrawl.rows import NO_SEGMENT, Class, Reason, Robots
+from irlcrawl.ruleslog import Pointer
 from irlcrawl.wire import Message
 
 START = 1000.0  # small, so that the nanosecond an event loop adds to its time is more than rounding

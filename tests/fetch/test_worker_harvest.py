@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 
 from drum import Batch, Damaged, Files, Segment
 from irlcrawl.clock import VirtualClock
-from irlcrawl.harvest import (
-    LABEL_ROWS,
-    Fact,
-    HarvestBuilder,
-    RecentKeys,
-    RulesLog,
-    Yield,
-)
+from irlcrawl.harvest import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, Yield
 from irlcrawl.rows import Class, Reason
+from irlcrawl.ruleslog import RulesLog
 
 
 def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200, size: int = 10) -> tuple[Any, ...]:

@@ -24,11 +24,12 @@ from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, state_batc
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Turn
-from irlcrawl.harvest import HarvestBuilder, RulesLog
+from irlcrawl.harvest import HarvestBuilder
 from irlcrawl.job import JobDir
 from irlcrawl.page.context import Context
 from irlcrawl.page.process import process
 from irlcrawl.rows import NO_SEGMENT, Class, Reason, Robots, Source, name_key, url_key
+from irlcrawl.ruleslog import RulesLog
 from tests.frontier.test_turn import Player, reachable, web_of
 
 STREAM = 1

@@ -35,9 +35,9 @@ from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.frontier.room import no_room
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import State
-from irlcrawl.harvest import Pointer
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.rows import Class, Reason
+from irlcrawl.ruleslog import Pointer
 from irlcrawl.seeds import Seed
 from irlcrawl.wire import Message
 

@@ -13,8 +13,8 @@ import pytest
 from drum import Catalog, Edits, Files
 from irlcrawl import cli
 from irlcrawl.archive import logfiles
-from irlcrawl.harvest import RulesLog, rules_log_name
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.ruleslog import RulesLog, rules_log_name
 from irlcrawl.upkeep.findings import Finding, Lines, Silent, TerminalBar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.frontier.virtual_crawl import START

@@ -16,8 +16,8 @@ from irlcrawl.archive.reader import records
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config, load
 from irlcrawl.frontier.state import State
-from irlcrawl.harvest import RulesLog
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.ruleslog import RulesLog
 from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck

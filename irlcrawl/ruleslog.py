@@ -1,0 +1,165 @@
+"""The texts of robots.txt that a worker met: one append-only log per stream, which leases and host records point into.
+
+`robots-SSSS.log` in JOB/state: a header (`irlROBO`, newline, u32 version 3, u32 key function; version 2 had zero there,
+version 1 no header), then u32 length, u64 xxh3 of the text, the text. Facts, leases and host records point to a text by
+[log, offset, length]. It is on the disk before a harvest names it; any process may read it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+
+import xxhash
+
+from drum import Damaged, Files, UnknownVersion
+from drum.codec import KEY_FUNCTION
+
+Pointer = tuple[int, int, int]
+"""(log, offset, length) of a text in a robots log."""
+
+_RECORD = struct.Struct("<IQ")
+RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 3
+RULES_ALIKE = 12  # so many bytes like those of the header are a header
+RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
+RULES_HEADERS = (RULES_HEADER, RULES_MAGIC + struct.pack("<II", 2, 0))
+
+
+class TornText(Damaged):
+    """A robots.txt text with zeros where it should have something: blocks that power went before. It was not synced
+    then, so no harvest names it or what follows it."""
+
+
+class RulesLog:
+    """The robots log of one stream, for its writer; `read` serves every log to anyone."""
+
+    def __init__(self, files: Files, state_dir: str, stream: int) -> None:
+        self._files = files
+        self._stream = stream
+        self._path = os.path.join(state_dir, rules_log_name(stream))
+        self._handle: int | None = None
+        self._offset = 0
+        self._synced = True
+
+    def append(self, text: bytes) -> Pointer:
+        """Write a text; readable at once, on the disk after sync()."""
+        if self._handle is None:
+            self._handle = self._files.append(self._path)
+            self._offset = self._begin(self._handle)
+        pointer = (self._stream, self._offset, len(text))
+        self._files.write(self._handle, _RECORD.pack(len(text), xxhash.xxh3_64_intdigest(text)) + text)
+        self._offset += _RECORD.size + len(text)
+        self._synced = False
+        return pointer
+
+    def _begin(self, handle: int) -> int:
+        """Where the next text goes: behind the header, or (in recovery) behind the last whole text of a dead writer."""
+        size, whole = self._files.size(handle), 0
+        try:
+            for _, end in self.texts(self._files, self._path) if size else ():
+                whole = end
+        except TornText:
+            pass
+        if not whole:
+            self._files.truncate(handle, 0)
+            self._files.write(handle, RULES_HEADER)
+            return len(RULES_HEADER)
+        if whole < size:
+            self._files.truncate(handle, whole)
+        return whole
+
+    def recover(self) -> None:
+        """Cut what a dead writer left behind its last whole text, if it had a log."""
+        if self._files.exists(self._path):
+            self._handle = self._files.append(self._path)
+            size = self._files.size(self._handle)
+            self._offset = self._begin(self._handle)
+            if self._files.size(self._handle) != size:
+                self._files.fsync(self._handle)
+
+    def sync(self) -> None:
+        """Nothing when nothing was written since the last one."""
+        if self._handle is not None and not self._synced:
+            self._synced = True
+            self._files.fsync(self._handle)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._files.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    @staticmethod
+    def read(files: Files, state_dir: str, pointer: Sequence[int]) -> bytes:
+        """The text a pointer names. Damaged when it is not there as it was written; OSError."""
+        log, offset, length = pointer
+        path = os.path.join(state_dir, rules_log_name(log))
+        handle = files.open(path)
+        try:
+            record = files.pread(handle, _RECORD.size + length, offset)
+        finally:
+            files.close(handle)
+        text = record[_RECORD.size :]
+        if len(text) != length or _RECORD.unpack_from(record) != (length, xxhash.xxh3_64_intdigest(text)):
+            raise Damaged(path, offset, f"no robots.txt text of {length} bytes here")
+        return text
+
+    @staticmethod
+    def texts(files: Files, path: str) -> Iterator[tuple[bytes, int]]:
+        """(text, where its record ends) of a log, in order; one that a crash cut short is none. UnknownVersion;
+        Damaged, TornText; OSError."""
+        handle = files.open(path)
+        try:
+            size = files.size(handle)
+            at = _rules_begin(files.pread(handle, len(RULES_HEADER), 0), path)
+            while at + _RECORD.size <= size:
+                head = files.pread(handle, _RECORD.size, at)
+                length, checksum = _RECORD.unpack(head)
+                if at + _RECORD.size + length > size:
+                    return
+                text = files.pread(handle, length, at + _RECORD.size)
+                if xxhash.xxh3_64_intdigest(text) != checksum:
+                    torn = 0 in text or head[0] == 0 or 0 in head[4:]  # a length has zeros of its own
+                    raise (TornText if torn else Damaged)(path, at, "a robots.txt text with a wrong checksum")
+                at += _RECORD.size + length
+                yield text, at
+        finally:
+            files.close(handle)
+
+    @staticmethod
+    def end_of(offset: int, length: int) -> int:
+        """Where the record of a pointer ends in its log."""
+        return offset + _RECORD.size + length
+
+    @staticmethod
+    def drop_old(files: Files, state_dir: str, before: float) -> list[str]:
+        """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired."""
+        old = [
+            name
+            for name in files.listdir(state_dir)
+            if name.startswith("robots-") and name.endswith(".log") and files.modified(f"{state_dir}/{name}") < before
+        ]
+        for name in old:
+            files.unlink(f"{state_dir}/{name}")
+        return old
+
+
+def _rules_begin(head: bytes, path: str) -> int:
+    """Where the first text of a robots log begins. Version 1 had no header: what it has there is nothing like one."""
+    alike = sum(byte == ours for byte, ours in zip(head, RULES_HEADER))
+    if alike < min(len(head), RULES_ALIKE):
+        return 0
+    if all(head != header[: len(head)] for header in RULES_HEADERS):
+        version = int.from_bytes(head[8:12], "little")
+        if head.startswith(RULES_MAGIC) and RULES_VERSION < version < 1 << 16 and head.endswith(RULES_HEADER[-4:]):
+            raise UnknownVersion(path, version, f"1 to {RULES_VERSION}")
+        wrong = next(at for at, (byte, ours) in enumerate(zip(head, RULES_HEADER)) if byte != ours)
+        raise Damaged(path, wrong, "not the header of a robots log")
+    return len(RULES_HEADER)
+
+
+def rules_log_name(stream: int) -> str:
+    return f"robots-{stream:04d}.log"
