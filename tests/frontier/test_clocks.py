@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drum.codec import KEY_FUNCTION
+from drum.errors import UnknownVersion
 from drum.files import Files
 from drum.ragged import Batch
 from irlcrawl.clock import SystemClock, VirtualClock
@@ -249,3 +253,23 @@ def test_a_reboot_a_missing_log_and_damage_inside_are_told(tmp_path: object, mon
     assert found.rebooted and found.promises == [Promise(0, 1, 1.0)]
     monkeypatch.setattr(leases, "boot_id", lambda files: "")
     assert LeaseLog.read(files, path).rebooted
+
+
+def test_the_log_names_its_key_function_and_the_first_version_without_one_is_read(tmp_path: object) -> None:
+    files, path = Files(), f"{tmp_path}/leases.log"
+    log = LeaseLog(files, path)
+    log.roll([Promise(0, 1, 1.0)])
+    log.close()
+    data = files.read(path)
+    assert data[:8] == b"irlLEAS2" and struct.unpack_from("<I", data, 44) == (KEY_FUNCTION,)
+
+    def write(header: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(header + struct.pack("<I", xxhash.xxh32_intdigest(header)) + data[52:])
+
+    write(b"irlLEAS1" + data[8:44])
+    found = LeaseLog.read(files, path)
+    assert found.promises == [Promise(0, 1, 1.0)] and not found.rebooted and LeaseLog.check(files, path) is None
+    write(data[:44] + struct.pack("<I", KEY_FUNCTION + 1))
+    with pytest.raises(UnknownVersion, match="keys by"):
+        LeaseLog.read(files, path)
