@@ -4,7 +4,8 @@ The URL it is given names the address itself, so there is nothing to resolve. A 
 `fetch.header_bytes_max`: a line of it while it arrives, at most HEADER_LINES_MAX of them; all of it when it is
 complete. aiohttp cannot close an idle connection to make room for another, so past IDLE_MAX of them requests carry
 `Connection: close`. It resumes no TLS sessions, and the header it gives is put together anew: line ends and the space
-after a colon are ours.
+after a colon are ours. What frames a body (1xx responses, chunk extensions, trailers) has no bound of its own
+here: a server may go on with it until the exchange is overdue (`fetch.total_seconds`).
 """
 
 from __future__ import annotations
