@@ -19,6 +19,7 @@ from bench.seen.counting import CountingFiles
 from bench.seen.stream import splitmix64
 from drum import Batch, Drum, Ragged, cost
 from drum.cost import Paper, Seen, Traffic
+from drum.drum import KEYS_EIGHTHS
 
 PAGES = (800e6, 8e9, 80e9, 800e9)
 LINKS_PER_PAGE = 59
@@ -70,7 +71,7 @@ def predicted(links: float, ram_bytes: int, surviving: float, aux_bytes: float) 
     """This library from an empty store: one link in nine is new, `surviving` of them pass the cache."""
     paper = Paper(R=ram_bytes, U=0)
     row_bytes = cost.KEY_BYTES + aux_bytes
-    ram_rows = int(ram_bytes // 4 / row_bytes) if aux_bytes else ram_bytes // 2 // cost.KEY_BYTES
+    ram_rows = int(ram_bytes // 4 / row_bytes) if aux_bytes else ram_bytes // 8 * KEYS_EIGHTHS // cost.KEY_BYTES
     bucket, buckets, total, stored, done = Seen([], aux_bytes), 1, Traffic(), 0.0, 0.0
     while done < links * surviving:
         rows = cost.merge_rows(int(stored), ram_rows, row_bytes)

@@ -8,17 +8,18 @@ buckets can change without moving a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from drum.kernels import Index, Keys
-from drum.keyset import compact
+from drum.kernels import Index, Keys, Mask
+from drum.keyset import compact, distinct
 from drum.ragged import Batch
 from drum.segment import Section
 from drum.writer import SegmentWriter
 
 PART_SHIFT = 56  # partition of a key: its top 8 bits
-_CHUNK = 16_384  # keys looked up at once: repeats within a chunk are not noticed, a smaller one costs more calls
+_CHUNK = 32_768  # keys looked up at once: their arrays stay in the processor's cache
 
 
 class RamBuckets:
@@ -52,47 +53,24 @@ def write_parts(writer: SegmentWriter, name: str, batches: Sequence[Batch]) -> S
     return out.end()
 
 
-class KeyBuffer:
-    """Keys waiting in RAM with nothing beside them: one array, filled in order of arrival and sorted when it leaves."""
-
-    def __init__(self, ram_bytes: int) -> None:
-        self._keys = np.empty(max(ram_bytes // 8, 1), dtype=np.uint64)  # touched, and so resident, only as it fills
-        self.rows = 0
-
-    @property
-    def capacity(self) -> int:
-        return len(self._keys)
-
-    @property
-    def room(self) -> int:
-        return len(self._keys) - self.rows
-
-    def add(self, keys: Keys) -> None:
-        """At most `room` keys."""
-        self._keys[self.rows : self.rows + len(keys)] = keys
-        self.rows += len(keys)
-
-    def ordered(self) -> Keys:
-        """What waits, ascending and without repeats; a view, good until the next add."""
-        self.rows = compact(self._keys[: self.rows])
-        return self._keys[: self.rows]
-
-    def clear(self) -> None:
-        self.rows = 0
-
-
 class RecentKeys:
     """An exact direct-mapped cache: a slot holds the last key that fell on it, so a hit is certain to be a repeat.
 
-    It only ever holds keys that went on, and must not live longer than they do: make a new one after a crash.
+    It only ever holds keys that went on, and must not live longer than they do: make a new one after a crash. A key's
+    slot is its leading bits, so ascending keys sweep through the slots from the first to the last: a third of the cost
+    of random ones.
     """
 
     def __init__(self, ram_bytes: int) -> None:
-        slots = 1 << max((ram_bytes // 8).bit_length() - 1, 1)
-        self._mask = np.uint64(slots - 1)
-        self._slots = np.arange(slots, dtype=np.uint64) ^ np.uint64(1)  # a key that belongs elsewhere: an empty slot
+        bits = max((ram_bytes // 8).bit_length() - 1, 1)
+        self._shift = np.uint64(64 - bits)
+        slots = np.arange(1 << bits, dtype=np.uint64)
+        slots ^= np.uint64(1)
+        slots <<= self._shift  # a key that belongs elsewhere: an empty slot
+        self._slots = slots
         self._homes = np.empty(_CHUNK, dtype=np.uint64)
         self._held = np.empty(_CHUNK, dtype=np.uint64)
+        self._other = np.empty(_CHUNK, dtype=bool)
         self.asked = 0
         self.hits = 0
 
@@ -105,14 +83,104 @@ class RecentKeys:
         parts: list[Index] = []
         for start in range(0, len(keys), _CHUNK):  # not per key: by chunks of _CHUNK
             part = keys[start : start + _CHUNK]
-            homes = np.bitwise_and(part, self._mask, out=self._homes[: len(part)]).view(np.int64)
-            held = self._held[: len(part)]
-            self._slots.take(homes, out=held, mode="clip")  # "clip" spares a check and a copy; no index is out of range
-            fresh = np.flatnonzero(held != part)
-            self._slots[homes.take(fresh)] = part.take(fresh)
+            fresh = np.flatnonzero(self._others(part))
+            self._remember(part.take(fresh))
             fresh += start
             parts.append(fresh)
         found = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
         self.asked += len(keys)
         self.hits += len(keys) - len(found)
         return found
+
+    def sweep(self, keys: Keys) -> int:
+        """Move those of ascending keys that are not known to have come before to the front, each once, and remember
+        them; how many those are."""
+        kept = 0
+        for start in range(0, len(keys), _CHUNK):  # not per key: by chunks of _CHUNK
+            part = keys[start : start + _CHUNK]
+            fresh = part[self._others(part)]
+            if len(fresh):
+                once = np.empty(len(fresh), dtype=bool)
+                once[0] = not kept or keys[kept - 1] != fresh[0]
+                np.not_equal(fresh[1:], fresh[:-1], out=once[1:])
+                fresh = fresh[once]
+                self._remember(fresh)
+                keys[kept : kept + len(fresh)] = fresh
+                kept += len(fresh)
+        self.asked += len(keys)
+        self.hits += len(keys) - kept
+        return kept
+
+    def _others(self, keys: Keys) -> Mask:
+        """Which keys are not in their slots; good until the next call."""
+        homes = np.right_shift(keys, self._shift, out=self._homes[: len(keys)]).view(np.int64)
+        held = self._held[: len(keys)]
+        self._slots.take(homes, out=held, mode="clip")  # "clip" spares a check and a copy; no index is out of range
+        return np.not_equal(held, keys, out=self._other[: len(keys)])
+
+    def _remember(self, keys: Keys) -> None:
+        self._slots[np.right_shift(keys, self._shift).view(np.int64)] = keys
+
+
+class KeyBuffer:
+    """Keys waiting in RAM with nothing beside them, in one array: ascending runs without repeats, and behind them a
+    tail in order of arrival. A tail that is long enough is sorted and swept through the cache of recent keys, and what
+    that lets pass is the next run: a sort costs 4 ns a key and a sweep as much, a look at a random slot 20."""
+
+    def __init__(self, ram_bytes: int) -> None:
+        self._keys = np.empty(max(ram_bytes // 8, 1), dtype=np.uint64)  # touched, and so resident, only as it fills
+        self._ends = [0]  # of the runs
+        self.rows = 0
+
+    @property
+    def capacity(self) -> int:
+        """Rows at which it is full: what room is left would make short tails."""
+        return max(len(self._keys) * 15 // 16, 1)
+
+    @property
+    def room(self) -> int:
+        """Keys that `add` takes now."""
+        return min(len(self._keys) - self.rows, self._tail_max - (self.rows - self._ends[-1]))
+
+    @property
+    def runs(self) -> list[Keys]:
+        """What waits, as ascending arrays without repeats, once it was swept; views, good until the next add."""
+        return [self._keys[start:end] for start, end in pairwise(self._ends)]
+
+    def add(self, keys: Keys) -> None:
+        """At most `room` keys."""
+        self._keys[self.rows : self.rows + len(keys)] = keys
+        self.rows += len(keys)
+
+    def sweep(self, recent: RecentKeys | None) -> None:
+        """Make the tail a run, without the keys that the cache knows."""
+        start = self._ends[-1]
+        tail = self._keys[start : self.rows]
+        if len(tail):
+            tail.sort()
+            self._end(start + (recent.sweep(tail) if recent is not None else distinct(tail)))
+
+    def join(self) -> None:
+        """Make one run of all of them, when nothing is behind them."""
+        self.rows = compact(self._keys[: self.rows])
+        self._ends = [0, self.rows] if self.rows else [0]
+
+    def clear(self) -> None:
+        self.rows = 0
+        self._ends = [0]
+
+    @property
+    def _tail_max(self) -> int:
+        return -(-len(self._keys) // 4)
+
+    def _end(self, end: int) -> None:
+        """A run ends here. Short ones are joined, so that there are never many."""
+        start = self._ends[-1]
+        if end > start:
+            short = len(self._keys) // 32
+            if len(self._ends) > 1 and end - start <= short and start - self._ends[-2] <= short:
+                self._ends.pop()
+                start = self._ends[-1]
+                end = start + compact(self._keys[start:end])
+            self._ends.append(end)
+        self.rows = end

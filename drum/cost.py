@@ -150,7 +150,7 @@ def merge_rows(stored: int, ram_rows: int, row_bytes: float, disk_bytes: float =
     as make the pass over the store cost four times what the rows cost themselves (written once, their keys and then all
     of them read), as far as they fit on the disk beside the store and its rewriting.
     """
-    in_ram = min(max(stored // 4, MERGE_ROWS_LEAST), ram_rows)
+    in_ram = min(max(stored // 4, ram_rows // 4, MERGE_ROWS_LEAST), ram_rows)
     store = store_bytes(stored) if stored else 0.0
     spilled = min(store / (PASS_SHARE * (2 * row_bytes + KEY_BYTES)), (disk_bytes - 2 * store) / row_bytes)
     return max(in_ram, int(max(spilled, 0.0)))

@@ -32,6 +32,7 @@ from drum.segment import SegmentPool
 from drum.writer import SegmentWriter
 
 CACHE_BYTES_MAX = 32 << 20
+KEYS_EIGHTHS = 5  # of the RAM setting, for waiting rows that are only keys
 COMMIT_BYTES = 256 << 20  # a long merge commits when it has written so much, so that what it replaced can go
 _OPTIONS = "options"
 
@@ -64,8 +65,8 @@ class Drum:
     values: fixed-size columns stored beside keys, for kernels that have some; the same whenever it is opened.
     key_bits: 64, or 128 where a lost row in a billion² / 2⁶⁵ is too many; the same whenever it is opened. Keys are then
     u8[n, 2], high half first; rows come back with the columns `key` and `low`. Slower: no cache, no packing of `low`.
-    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, four for waiting rows that are
-    only keys (else two), the rest for a merge.
+    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, five for waiting rows that are
+    only keys (else two), and a bucket of a merge is split when it would take four.
     disk_bytes: for everything; 0: no bound. It makes merges more frequent when waiting rows would not fit; a disk that
     is too small all the same is an OSError.
     merge_rows: merge when so many rows wait; 0: as many as drum/cost.py finds worth it.
@@ -107,7 +108,7 @@ class Drum:
             type(self.kernel) is CheckUpdate and self.kernel.ignores_repeats and not self.values and key_bits == 64
         )
         self._schemas: dict[int, dict[str, str]] = {}  # of the rows added, by op
-        self._keys = KeyBuffer(ram_bytes // 2 if self._set else 0)
+        self._keys = KeyBuffer(ram_bytes // 8 * KEYS_EIGHTHS if self._set else 0)
         self._ram = RamBuckets(ram_bytes // 4)
         self.recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES_MAX)) if self._set else None
         self._asked = 0
@@ -158,12 +159,12 @@ class Drum:
         self._check_idle()
         batch = self._checked(keys, op, aux)
         self._asked += batch.rows
-        if self.recent is not None:
-            fresh = self.recent.unseen(batch["key"])
-            batch = batch if len(fresh) == batch.rows else batch.take(fresh)
         if self._set and len(batch.columns) == 1:
             self._add_keys(batch["key"])
         else:
+            if self.recent is not None:
+                fresh = self.recent.unseen(batch["key"])
+                batch = batch if len(fresh) == batch.rows else batch.take(fresh)
             self._ram.add(batch, op)
             if self.waiting_rows >= self._merge_at():
                 self.merge()
@@ -173,8 +174,10 @@ class Drum:
     def spill(self) -> None:
         """Make every row added so far durable, without a verdict yet."""
         self._check_idle()
+        self._keys.sweep(self.recent)
         if self._keys.rows or self._ram.rows:
             with _Commit(self) as commit:
+                self._keys.join()
                 self._pend()
                 self._repository.spill(commit.writer, commit.edits)
 
@@ -182,6 +185,7 @@ class Drum:
         """Give every row added so far its verdict, or as many as come before an interruption (`left` > 0)."""
         self._check_idle()
         self._stop.clear()
+        self._keys.sweep(self.recent)
         total = MergeStats()
         if not self.waiting_rows:
             return total
@@ -235,12 +239,16 @@ class Drum:
                 room = min(self._keys.room, len(keys))
                 self._keys.add(keys[:room])
                 keys = keys[room:]
-                if self.waiting_rows >= self._merge_at():
+                at = self._merge_at()
+                if self._keys.room and self.waiting_rows < at:
+                    continue
+                self._keys.sweep(self.recent)
+                if self.waiting_rows >= at:
                     self.merge()
-                elif not self._keys.room:
+                elif self._keys.rows >= self._keys.capacity:
                     self.spill()
         except BaseException:
-            self._ram.add(Batch({"key": keys.copy()}))  # the cache takes them for seen from now on
+            self._ram.add(Batch({"key": keys.copy()}))  # those that the buffer has no room for
             raise
 
     def _merge_at(self) -> int:
@@ -254,8 +262,9 @@ class Drum:
 
     def _pend(self) -> None:
         """Hand the repository what waits here."""
-        if self._keys.rows:
-            self._repository.pend_batch(Batch({"key": self._keys.ordered()}), ordered=True)
+        self._keys.sweep(self.recent)
+        for run in self._keys.runs:
+            self._repository.pend_batch(Batch({"key": run}), ordered=True)
         for batch, op in self._ram.batches:
             self._repository.pend_batch(batch, op)
 

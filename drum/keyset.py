@@ -1,8 +1,9 @@
 """Sets of keys that are nothing but keys: which of these are not stored, and the union with what is.
 
 When a merge only has to find new keys, neither order nor groups nor values matter, and everything is a sorted array
-without repeats. numpy's sort uses SIMD on plain keys, and its stable sort gallops over sorted runs: both take a few
-nanoseconds a key, less than a binary search or an argsort. All work is on pieces that stay in the processor's cache.
+without repeats. numpy's sort uses SIMD on plain keys, its stable sort gallops over sorted runs, and an index of equal
+cells finds hashed keys in one or two looks: a few nanoseconds a key, where a binary search or an argsort takes tens.
+All work is on pieces that stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drum.kernels import Keys, Mask
+from drum.kernels import Index, Keys, Mask
 from drum.segment import Section
 
 _PIECE_ROWS = 32_768
+_STEPS_MAX = 16  # from the last key of a cell back to the one looked for, before a binary search
 SEARCH_RATIO = 24  # arrays that differ more in length are matched by binary search of the shorter one (measured)
 
 
 def compact(keys: Keys) -> int:
     """Sort `keys` in place and move what is left without repeats to its front; how many those are."""
     keys.sort()
+    return distinct(keys)
+
+
+def distinct(keys: Keys) -> int:
+    """Move ascending `keys` without repeats to the front; how many those are."""
     kept = min(len(keys), 1)
     for start in range(1, len(keys), _PIECE_ROWS):  # in pieces that stay in the cache, and without a second array
         piece = keys[start : start + _PIECE_ROWS]
@@ -58,23 +65,55 @@ def minus(keys: Keys, stored: Keys) -> Keys:
         kept = np.ones(len(keys), dtype=bool)
         kept[at[keys[at] == stored]] = False
         return keys[kept]
-    both = np.concatenate((keys, stored))
-    both.sort(kind="stable")
-    both = both[1:][both[1:] == both[:-1]]
-    if not len(both):
-        return keys
-    both = np.concatenate((keys, both))  # what is there once is in `keys` alone
-    both.sort(kind="stable")
-    return both[_alone(both)]
+    if len(keys) <= len(stored):
+        found, _ = _places(keys, stored)
+        return keys[~found]
+    found, at = _places(stored, keys)
+    kept = np.ones(len(keys), dtype=bool)
+    kept[at[found]] = False
+    return keys[kept]
 
 
-def _alone(ordered: Keys) -> Mask:
-    """Which of these have no equal neighbour."""
-    alone = np.empty(len(ordered), dtype=bool)
-    alone[-1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=alone[:-1])
-    alone[1:] &= alone[:-1].copy()
-    return alone
+def _places(some: Keys, keys: Keys) -> tuple[Mask, Index]:
+    """Which of `some` are among the keys, and where those are. Both ascending, without repeats.
+
+    The keys' range is cut into as many cells as there are keys, an index says which is the last key up to the end of
+    each cell that has one, and who is looked for is there or a few places before: about one of each by hashed keys.
+    Building the index takes 1 ns a key, a look 10, where merging two sorted arrays takes 1 and 30.
+    """
+    least, last = int(keys[0]), int(keys[-1])
+    start, stop = np.searchsorted(some, np.array([least, last], np.uint64)).tolist()
+    stop += stop < len(some) and int(some[stop]) == last
+    inside = some[start:stop]
+    shift = max((last - least).bit_length() - len(keys).bit_length(), 0)
+    index = np.zeros(((last - least) >> shift) + 1, dtype=np.uint32)
+    index[_cells(keys, least, shift)] = np.arange(len(keys), dtype=np.uint32)
+    at = index.take(_cells(inside, least, shift))
+    held = keys.take(at)
+    hit = held == inside
+    beyond = np.flatnonzero(held > inside)
+    for _ in range(_STEPS_MAX):
+        if not len(beyond):
+            break
+        at[beyond] -= np.uint32(1)  # the first key is beyond none of them
+        held, wanted = keys.take(at[beyond]), inside.take(beyond)
+        hit[beyond] = held == wanted
+        beyond = beyond[held > wanted]
+    else:  # keys that crowd in few cells
+        found = np.searchsorted(keys, inside.take(beyond))
+        at[beyond] = found
+        hit[beyond] = keys.take(found) == inside.take(beyond)
+    found_at = np.zeros(len(some), dtype=np.int64)
+    found_at[start:stop] = at
+    found_in = np.zeros(len(some), dtype=bool)
+    found_in[start:stop] = hit
+    return found_in, found_at
+
+
+def _cells(keys: Keys, least: int, shift: int) -> Index:
+    cells = keys - np.uint64(least)
+    cells >>= np.uint64(shift)
+    return cells.view(np.int64)
 
 
 def absent(section: Section, keys: Keys, once: bool = False) -> Keys:

@@ -298,7 +298,7 @@ class Repository:
         name = f"{self.name}.pend.{len(writer.sections)}"
         if all(part.ordered for part in group):
             out = writer.section(name, batches[0].schema, sorted_by="key", block_rows=_SORTED_BLOCK_ROWS)
-            write_slice(out, pieces(batches[0] if len(batches) == 1 else _joined(batches)))
+            write_slice(out, pieces(batches[0]) if len(batches) == 1 else _joined(batches))
         elif rows > BLOCK_ROWS:
             write_parts(writer, name, batches)
         else:
@@ -310,8 +310,15 @@ class Repository:
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
 
 
-def _joined(batches: list[Batch]) -> Batch:
-    """Batches of nothing but ascending keys as one; every row stays."""
-    keys: Keys = np.concatenate([batch["key"] for batch in batches])
-    keys.sort(kind="stable")
-    return Batch({"key": keys})
+def _joined(batches: list[Batch]) -> Iterator[Batch]:
+    """Batches of nothing but ascending keys as one stream; every row stays."""
+    runs = [batch["key"] for batch in batches]
+    longest = max(runs, key=len)
+    edges = longest[BLOCK_ROWS::BLOCK_ROWS]
+    cuts = [[*np.searchsorted(run, edges).tolist(), len(run)] for run in runs]
+    starts = [0] * len(runs)
+    for number in range(len(edges) + 1):
+        keys: Keys = np.concatenate([run[start : cut[number]] for run, start, cut in zip(runs, starts, cuts)])
+        starts = [cut[number] for cut in cuts]
+        keys.sort()
+        yield Batch({"key": keys})

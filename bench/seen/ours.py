@@ -13,10 +13,10 @@ from bench.seen.counting import CountingFiles
 from bench.seen.stream import BATCH, Keys, Links, known
 from bench.seen.systems import Batched, Deliver, Refused, System, ascending, distinct
 from drum import Batch, Drum
-from drum.bucket import RecentKeys
+from drum.bucket import KeyBuffer, RecentKeys
+from drum.drum import CACHE_BYTES_MAX, KEYS_EIGHTHS
 
 BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the processor's cache
-CACHE_BYTES = 32 << 20
 
 
 class DrumSystem(System):
@@ -124,12 +124,8 @@ class MercatorB(System):
     def _buffer_bytes(self) -> int:
         return self.ram_bytes // 2
 
-    def _passing(self, keys: Keys) -> Keys:
-        """Those that have to be looked up."""
-        return keys
-
     def add(self, links: Links) -> None:
-        keys = self._passing(links.keys)
+        keys = links.keys
         while len(keys):
             taken = keys[: len(self._buffer) - self._filled]
             self._buffer[self._filled : self._filled + len(taken)] = taken
@@ -142,9 +138,14 @@ class MercatorB(System):
         if self._filled:
             self._merge()
 
-    def _merge(self) -> None:
-        wanted = distinct(self._buffer[: self._filled])
+    def _wanted(self) -> Keys:
+        """What waits, ascending and without repeats."""
+        keys = self._buffer[: self._filled]
         self._filled = 0
+        return distinct(keys)
+
+    def _merge(self) -> None:
+        wanted = self._wanted()
         old, new = self._file(self._number), self._file(self._number + 1)
         with open(new, "xb", buffering=0) as out:
             at = 0
@@ -206,16 +207,36 @@ class MercatorB(System):
 
 
 class CachedMercatorB(MercatorB):
-    """The same behind the cache of recent keys that drum has; the buffer is smaller by the cache."""
+    """The same behind the buffer and the cache of recent keys that drum has, of the same sizes."""
 
     name, seeded_as = "mercator-b+cache", "mercator-b"
 
     def __init__(self, path: Path, ram_bytes: int, deliver: Deliver) -> None:
         super().__init__(path, ram_bytes, deliver)
-        self._recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES))
+        self._recent = RecentKeys(min(ram_bytes // 8, CACHE_BYTES_MAX))
+        self._keys = KeyBuffer(ram_bytes // 8 * KEYS_EIGHTHS)
 
     def _buffer_bytes(self) -> int:
-        return (self.ram_bytes - min(self.ram_bytes // 8, CACHE_BYTES)) // 2
+        return 0
 
-    def _passing(self, keys: Keys) -> Keys:
-        return keys[self._recent.unseen(keys)]
+    def add(self, links: Links) -> None:
+        keys = links.keys
+        while len(keys):
+            room = self._keys.room
+            self._keys.add(keys[:room])
+            keys = keys[room:]
+            if not self._keys.room:
+                self._keys.sweep(self._recent)
+                if self._keys.rows >= self._keys.capacity:
+                    self._merge()
+
+    def finish(self) -> None:
+        if self._keys.rows:
+            self._merge()
+
+    def _wanted(self) -> Keys:
+        self._keys.sweep(self._recent)
+        self._keys.join()
+        (wanted,) = self._keys.runs
+        self._keys.clear()
+        return wanted

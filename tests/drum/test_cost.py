@@ -107,7 +107,8 @@ def test_the_quoted_3075_times_is_that_of_ten_megabytes() -> None:
 
 
 def test_merges_are_sized_by_store_ram_and_disk() -> None:
-    assert merge_rows(0, 16 << 20, 8) == merge_rows(10**6, 16 << 20, 8) == 1 << 20
+    assert merge_rows(0, 1 << 20, 8) == merge_rows(10**6, 2 << 20, 8) == 1 << 20
+    assert merge_rows(0, 16 << 20, 8) == 4 << 20, "a quarter of RAM"
     assert merge_rows(40 * 10**6, 16 << 20, 8) == 10**7, "a quarter of the store"
     assert merge_rows(10**8, 16 << 20, 8) == 16 << 20, "what RAM holds"
     large = merge_rows(10**9, 16 << 20, 8)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import drum as drum_package
 from drum import Batch, CheckUpdate, Drum, Files, Ragged, Update, keys_of
-from drum.bucket import RecentKeys
+from drum.bucket import KeyBuffer, RecentKeys
 
 
 class Seen(Drum):
@@ -220,3 +220,41 @@ def test_the_cache_drops_only_repeats(calls: list[list[int]]) -> None:
         passed |= {key for key, new in zip(keys, fresh) if new}
         assert passed >= set(keys)
     assert recent.asked == sum(map(len, calls))
+
+
+@settings(max_examples=200)
+@given(
+    calls=st.lists(st.lists(st.one_of(st.integers(0, 40), st.integers(2**64 - 4, 2**64 - 1)), max_size=40), max_size=8),
+    slots=st.sampled_from([2, 16, 64]), places=st.sampled_from([1, 2, 7, 40, 400]), cached=st.booleans(),
+)  # fmt: skip
+def test_waiting_keys_are_ascending_runs_that_lose_only_repeats(
+    calls: list[list[int]], slots: int, places: int, cached: bool
+) -> None:
+    buffer, recent = KeyBuffer(8 * places), RecentKeys(8 * slots) if cached else None
+    passed: set[int] = set()
+
+    def leave() -> None:
+        for run in buffer.runs:
+            assert run.tolist() == sorted(set(run.tolist())), "a run ascends without repeats"
+            passed.update(run.tolist())
+        buffer.clear()
+
+    given_keys: set[int] = set()
+    for keys in calls:
+        given_keys |= set(keys)
+        rest = np.array([key << 58 & 2**64 - 1 | key for key in keys], np.uint64)
+        while len(rest):
+            room = buffer.room
+            buffer.add(rest[:room])
+            rest = rest[room:]
+            if not buffer.room:
+                buffer.sweep(recent)
+                if buffer.rows >= buffer.capacity:
+                    leave()
+        assert len(buffer.runs) <= 33
+    buffer.sweep(recent)
+    if len(calls) % 2:
+        buffer.join()
+        assert len(buffer.runs) <= 1
+    leave()
+    assert passed == {key << 58 & 2**64 - 1 | key for key in given_keys}

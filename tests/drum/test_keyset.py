@@ -34,6 +34,19 @@ def test_arithmetic_is_that_of_sets(a: set[int], b: set[int], c: list[int], thin
     assert keys[: compact(keys)].tolist() == sorted(set(c))
 
 
+@pytest.mark.parametrize("crowded", [False, True])
+@pytest.mark.parametrize("rows", [300, 5000, 40_000])
+def test_hashed_and_crowded_keys_are_told_from_those_stored(rows: int, crowded: bool) -> None:
+    rng = np.random.default_rng(rows)
+    stored = np.unique(rng.integers(0, 2**64 - 1, 10_000, dtype=np.uint64))
+    if crowded:  # nearly all of them in one cell
+        stored = np.unique(np.concatenate((stored[:1], stored[:1] + rng.integers(0, 10**6, 10_000, dtype=np.uint64),
+                                           stored[-1:])))  # fmt: skip
+    near = rng.choice(stored, rows) + rng.integers(0, 2, rows, dtype=np.uint64)
+    keys = np.unique(np.concatenate((near, rng.integers(0, 2**64 - 1, rows, dtype=np.uint64))))
+    assert np.array_equal(minus(keys, stored), np.setdiff1d(keys, stored))
+
+
 def test_many_keys_are_compacted_piece_by_piece() -> None:
     rng = np.random.default_rng(1)
     for spread in (1000, 50_000, 10**6, 2**64 - 1):
