@@ -225,6 +225,12 @@ class Sites:
         return by_op.get(PLACE, 0) + by_op.get(REREAD, 0)
 
     @property
+    def index_bytes(self) -> int:
+        """Held in memory to find parts of queues: at most 16 bytes a URL queued, and far less where many sites share
+        them."""
+        return self._queues.index_bytes
+
+    @property
     def ram_rows(self) -> int:
         """Rows that only memory holds: `merge` or `spill` before a commit."""
         return self._sites.ram_rows

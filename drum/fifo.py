@@ -83,6 +83,12 @@ class Fifo:
         return len(self._parts)
 
     @property
+    def index_bytes(self) -> int:
+        """Held in memory: 16 bytes for each label of each section."""
+        with self._lock:
+            return sum(part.labels.nbytes + part.counts.nbytes for part in self._parts)
+
+    @property
     def first(self) -> int | None:
         """The smallest label of a row not taken; None when the queue is empty. Cheap."""
         with self._lock:

@@ -511,7 +511,8 @@ class Frontier:
             _log.warning("no room even to say so: %s", error)
 
     def held(self) -> dict[str, int]:
-        """How much of what grows for a while, and must stop growing, is in memory (I4)."""
+        """How much of what grows for a while is in memory (I4). All of it stops growing, but the index of the queues
+        where few sites have many URLs queued."""
         state = self.state
         return {
             "hosts": len(self.hosts.hosts),
@@ -520,6 +521,7 @@ class Frontier:
             "rules_bytes": self._rules.nbytes,
             "block_bytes": state.runs.cached_bytes,
             "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
+            "queue_index_bytes": state.sites.index_bytes,
             "files_open": state.pool.files_open,
             "catalog_entries": len(state.catalog.items()),
         }

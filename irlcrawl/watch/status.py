@@ -48,7 +48,7 @@ FIELDS: dict[str, str] = {
     "rereads_per_url": "... of these, times it came back from QF: at most 2",
     "workers": "fetch worker processes alive",
     "memory_bytes": "resident, all processes",
-    "held": "what the frontier holds in memory, all of it bounded: kind -> how many, or bytes",
+    "held": "what the frontier holds in memory: kind -> how many, or bytes",
     "warc_bytes": "written to archives",
     "disk_free_bytes": "on JOB's file system",
 }
