@@ -119,6 +119,9 @@ _OTHER = _compiled(
 _TAG = _compiled(rf"[^<]*+<([a-zA-Z]++)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:(>)|\Z)")
 _RAW_TEXT_END = {name: _compiled(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE) for name in _RAW_TEXT}
 _FOREIGN_END = {name: _compiled(rf"</{name}[ \t\n\r\f/>]", re.IGNORECASE) for name in ("svg", "math")}
+_NESTED_FOREIGN = _compiled(
+    rf"(?:[^<]*+<(?:{_any_of(('svg', 'math'))})(?=[ \t\n\r\f/>]){_ATTRIBUTES}[ \t\n\r\f/]*+>{_OR_NOT})++"
+)
 _TEMPLATE = _compiled(r"<(/?)template(?=[ \t\n\r\f/>])", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9]*+(?:;|(?!=)))")
 
@@ -203,6 +206,8 @@ def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
             if at > foreign_end:
                 closing = _FOREIGN_END[name].search(markup, at)
                 foreign_end = len(markup) if closing is None else closing.start()
+            if nested := _NESTED_FOREIGN.match(markup, at, foreign_end):
+                at = nested.end()
         else:
             end = _RAW_TEXT_END.get(name)
             if end is None or name == "iframe":

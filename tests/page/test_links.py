@@ -277,6 +277,7 @@ HOSTILE = {
     "div behind a table": "<div><table><td></div>",
     "lists": "<ul><li>",
     "svg": "<svg><a>",
+    "svg in svg": "<svg>",
     "templates": "<template>",
     "options": "<select><option selected><selectedcontent>",
     "self closed": "<path/>",
