@@ -55,7 +55,7 @@ class Pressure:
         if limits.when_full != "stop" or not self.frontier_full:
             return None
         return (
-            f"the URLs that wait take {self.frontier_bytes / 1e6:,.1f} MB, frontier.bytes_max allows "
-            f"{limits.bytes_max / 1e6:,.1f}; with a larger one, or with frontier.when_full = delay or drop, the same "
+            f"the URLs that wait take {self.frontier_bytes:,} bytes on the disk, frontier.bytes_max allows "
+            f"{limits.bytes_max:,}; with a larger one, or with frontier.when_full = delay or drop, the same "
             "command goes on"
         )

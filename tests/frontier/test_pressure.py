@@ -142,7 +142,7 @@ def test_stop_says_what_to_do_and_goes_on_with_room(
     """Exit code 14 and a sentence that names the keys; the same crawl with another value fetches the rest, once."""
     crawl = crawl_of(tmp_path / "job", monkeypatch, "stop")
     assert crawl.run() == ExitCode.SIZE_LIMIT
-    assert "frontier.bytes_max allows 0.0" in caplog.text
+    assert "frontier.bytes_max allows 4,000" in caplog.text
     assert "frontier.when_full = delay or drop" in caplog.text
     first = crawl.outcomes()
     assert 3 <= len(first) < 100
