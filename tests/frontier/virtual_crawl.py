@@ -307,7 +307,7 @@ class Crawl:
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
             frontier._resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
-            self.links, self.leased = [], {}
+            self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)
             frontier.replace = self._replace
             seeds = [Seed(url.encode(), {}) for url in self.seeds]
@@ -348,9 +348,11 @@ class Crawl:
         await frontier.fleet.connect(link, ours, frontier.hello(stream))
 
     def _ended(self, stream: int, serving: asyncio.Task[None]) -> None:
-        """A process that ends by an error closes its end of the pipe."""
-        if not serving.cancelled() and serving.exception() is not None and stream in self.socks:
-            self.socks.pop(stream).shutdown(socket.SHUT_RDWR)
+        """A process that ends by an error closes its end of the pipe; one that ended is killed by nobody."""
+        self.running.pop(stream, None)
+        sock = self.socks.pop(stream, None)
+        if sock is not None and not serving.cancelled() and serving.exception() is not None:
+            sock.shutdown(socket.SHUT_RDWR)
 
     def kill_worker(self, stream: int) -> None:
         """What it has on the disk stays; what it would have said is never heard."""
