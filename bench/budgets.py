@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
 from bench._sim.quick import Quick
@@ -74,9 +75,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--dir", help="where the crawls' state is put meanwhile")
     parser.add_argument("--plots", metavar="DIR", help="draw the curves of the last web there (extra 'bench')")
     parser.add_argument("--quick", action="store_true", help="the budgets alone, without hosts: for many webs")
+    parser.add_argument("--arrivals", type=int, metavar="URLS", help="only this: so many URLs of one site at once")
     parser.add_argument("--progress", action="store_true", help="a line per turn")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
+    if options.arrivals:
+        with tempfile.TemporaryDirectory(prefix="arrivals-", dir=options.dir) as path:
+            print(json.dumps(one_site(Path(path), options.arrivals)))
+        return 0
     chosen = options.policies.split(",")
     if unknown := set(chosen) - {*names, *variants()}:
         parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join([*names, *variants()])}")

@@ -34,14 +34,13 @@ BINS = EXACT + (32 - EXACT.bit_length() + 1) * STEPS
 @dataclass(frozen=True)
 class BudgetParams:
     """How reputation turns into budgets. `curve`: how budgets fall between the first of the top sites and the base:
-    with the logarithm of in-degree (in-degrees follow a power law, so `linear` feeds a handful of sites), with
-    in-degree itself, or with its rank (what the paper used of the last two is not settled); `none`: no budgets, breadth
-    first."""
+    with the rank of in-degree, with in-degree itself (what the paper used of these two is not settled), or with its
+    logarithm; `none`: no budgets, breadth first. The rank did best in simulation (bench/budgets.py)."""
 
     base: int = 10
     top_sites: int = 10_000
     top_budget: int = 10_000
-    curve: str = "log"
+    curve: str = "rank"
 
     def __post_init__(self) -> None:
         if self.base < 1 or self.top_sites < 1 or self.top_budget < 1:

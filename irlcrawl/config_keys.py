@@ -159,7 +159,7 @@ class Budgets:
     top_sites: int = key(10_000, "Sites with the highest in-degree, which get more.", low=1)
     top_budget: int = key(10_000, "The budget of the first of them.", low=1)
     curve: str = key(
-        "log", "How budgets between fall with in-degree; none: no budgets, breadth first.",
+        "rank", "How budgets between fall with in-degree; none: no budgets, breadth first.",
         choices=("log", "linear", "rank", "none"),
     )
 

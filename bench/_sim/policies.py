@@ -55,8 +55,8 @@ def _paper(config: Config) -> None:
 def _ours(config: Config) -> None:
     """What this crawler offers beyond the paper, turned on."""
     budgets = config.budgets
-    budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 1_000_000, 1_000_000
-    budgets.base, budgets.unsupported, budgets.seed_floor = 100, 1, 1_000
+    budgets.curve, budgets.top_sites, budgets.top_budget = "rank", 10_000, 100_000
+    budgets.base, budgets.unsupported, budgets.seed_floor = 10, 1, 1_000
     budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 2, True
 
 
@@ -104,13 +104,13 @@ def variants() -> dict[str, Policy]:
 
 _VARIANTS: dict[str, dict[str, Any]] = {
     "ours-log": {"curve": "log"},
-    "ours-rank": {"curve": "rank", "top_sites": 10_000},
+    "ours-linear": {"curve": "linear"},
     "ours-no-yield": {"yield_weight": 0.0},
     "ours-one-hop": {"hops": 1},
     "ours-unsupported-base": {"unsupported": 0},
     "ours-credulous": {"duplicates_last": False},
-    "ours-seed-floor-100": {"seed_floor": 100},
-    "ours-base-10": {"base": 10},
+    "ours-seed-floor-10": {"seed_floor": 10},
+    "ours-scale-1": {"base": 2, "top_budget": 10_000, "seed_floor": 100},
 }
 
 

@@ -109,7 +109,7 @@ class Quick:
         writer = SegmentWriter(self._files, self._path / f"turn-{self._turns:06d}.seg")
         sites.merge(writer, edits, lambda rows: None)
         done = self.run_.spent.fetches
-        wanted = min(int(self.rate * TURN_S), SEEDS + done // 4, self.fetches - done)
+        wanted = min(int(self.rate * TURN_S), self.fetches - done)
         may = self._may(waiting)
         while int(may.sum()) < wanted and sites.queued_rows + sites.deferred_rows:
             drained = [waiting]

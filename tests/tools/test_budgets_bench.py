@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
 from bench._sim.quick import KeySet, Quick
@@ -62,3 +63,9 @@ def test_a_key_set_knows_every_key_it_was_given(batches: list[list[int]]) -> Non
         fresh = keys.fresh(np.unique(np.array(batch, np.uint64)))
         assert fresh.tolist() == sorted(set(batch) - known)
         known |= set(batch)
+
+
+def test_all_urls_of_a_site_at_once_stay_within_the_bound(tmp_path: Path) -> None:
+    found = one_site(tmp_path, 50_000)
+    assert found["lookups_per_url_max"] <= 3 and found["rereads_per_url_max"] <= 2
+    assert found["naive_lookups_per_url"] > 30
