@@ -146,13 +146,15 @@ def merge_rows(stored: int, ram_rows: int, row_bytes: float, disk_bytes: float =
     """How many rows should wait for a merge. More make each one cheaper and later.
 
     stored: keys in the store. ram_rows: waiting rows that RAM holds, beyond which they are spilled. row_bytes: stored
-    bytes of a waiting row. disk_bytes: for everything. A quarter of the store, as far as RAM goes; beyond it, as many
-    as make the pass over the store cost four times what the rows cost themselves (written once, their keys and then all
-    of them read), as far as they fit on the disk beside the store and its rewriting.
+    bytes of a waiting row. disk_bytes: for everything. A quarter of the store or of RAM, as far as RAM goes; beyond it,
+    as many as make the pass over the store cost four times what the rows cost themselves (written once, their keys and
+    then all of them read; keys alone are written packed and read once), as far as they fit on the disk beside the store
+    and its rewriting.
     """
     in_ram = min(max(stored // 4, ram_rows // 4, MERGE_ROWS_LEAST), ram_rows)
     store = store_bytes(stored) if stored else 0.0
-    spilled = min(store / (PASS_SHARE * (2 * row_bytes + KEY_BYTES)), (disk_bytes - 2 * store) / row_bytes)
+    own = 2 * row_bytes + KEY_BYTES if row_bytes > KEY_BYTES else 2 * packed_bytes(ram_rows)
+    spilled = min(store / (PASS_SHARE * own), (disk_bytes - 2 * store) / row_bytes)
     return max(in_ram, int(max(spilled, 0.0)))
 
 

@@ -32,7 +32,7 @@ from drum.segment import SegmentPool
 from drum.writer import SegmentWriter
 
 CACHE_BYTES_MAX = 32 << 20
-KEYS_EIGHTHS = 5  # of the RAM setting, for waiting rows that are only keys
+KEYS_EIGHTHS = 6  # of the RAM setting, for waiting rows that are only keys
 COMMIT_BYTES = 256 << 20  # a long merge commits when it has written so much, so that what it replaced can go
 _OPTIONS = "options"
 
@@ -65,8 +65,8 @@ class Drum:
     values: fixed-size columns stored beside keys, for kernels that have some; the same whenever it is opened.
     key_bits: 64, or 128 where a lost row in a billion² / 2⁶⁵ is too many; the same whenever it is opened. Keys are then
     u8[n, 2], high half first; rows come back with the columns `key` and `low`. Slower: no cache, no packing of `low`.
-    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, five for waiting rows that are
-    only keys (else two), and a bucket of a merge is split when it would take four.
+    ram_bytes: for everything: an eighth (at most 32 MiB) for the cache of recent keys, six for waiting rows that are
+    only keys (else two), and what a bucket of a merge takes: with keys alone less than two, else up to four.
     disk_bytes: for everything; 0: no bound. It makes merges more frequent when waiting rows would not fit; a disk that
     is too small all the same is an OSError.
     merge_rows: merge when so many rows wait; 0: as many as drum/cost.py finds worth it.

@@ -34,7 +34,7 @@ from drum.store import (
 from drum.writer import SegmentWriter
 
 _ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
-_KEY_BYTES = 32  # the same where rows are only keys
+_KEY_BYTES = 64  # where rows are only keys: they take half of it, and what waits has the rest of the RAM
 
 Emit: TypeAlias = Callable[[Bucket, Batch], None]
 
