@@ -35,7 +35,7 @@ BINS = EXACT + (32 - EXACT.bit_length() + 1) * STEPS
 class BudgetParams:
     """How reputation turns into budgets. `curve`: how budgets fall between the first of the top sites and the base:
     with the rank of in-degree, with in-degree itself (what the paper used of these two is not settled), or with its
-    logarithm; `none`: no budgets, breadth first. The rank did best in simulation (bench/budgets.py)."""
+    logarithm; `none`: no budgets, breadth first. docs/budgets.md says why the default is the rank."""
 
     base: int = 10
     top_sites: int = 10_000
