@@ -2,7 +2,8 @@
 
 The text is made first: lines of `--line-bytes`, URLs, a share of them repeats of an earlier one chosen evenly. Each
 program writes a file; both must have as many lines as there are different ones. dedupe keeps the order of the text,
-`sort -u` (in the C locale) gives the order of the bytes. Seconds are CPU time of the program and wall time.
+`sort -u` (in the C locale) gives the order of the bytes. Seconds are CPU time of the program and wall time; disk is the
+most that its temporary files took, looked at twenty times a second. `taskset -c 1` gives either one core.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -32,12 +34,42 @@ def make_text(path: Path, lines: int, duplicates: float, line_bytes: int) -> int
     return distinct
 
 
-def run(command: list[str], out: Path, distinct: int) -> dict[str, Any]:
-    """CPU and wall seconds and peak memory of a command that writes `out`. RuntimeError: it failed, or wrote a wrong
-    number of lines."""
+class Disk:
+    """The most that the files below a directory took, while `with` it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.bytes_max = directory, 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Disk:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.05):
+            files = (os.path.join(root, name) for root, _, names in os.walk(self.directory) for name in names)
+            self.bytes_max = max(self.bytes_max, sum(map(_taken, files)))
+
+
+def _taken(file: str) -> int:
+    try:
+        return os.stat(file).st_blocks * 512
+    except FileNotFoundError:  # deleted since it was listed
+        return 0
+
+
+def run(command: list[str], out: Path, tmp: Path, distinct: int) -> dict[str, Any]:
+    """What a command that writes `out` and works in `tmp` took. RuntimeError: it failed, or wrote a wrong number of
+    lines."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"})
-    _, status, usage = os.wait4(process.pid, 0)
+    with Disk(tmp) as disk:
+        process = subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"})
+        _, status, usage = os.wait4(process.pid, 0)
     wall_s = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -49,23 +81,24 @@ def run(command: list[str], out: Path, distinct: int) -> dict[str, Any]:
     out.unlink()
     return {
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1), "wall_s": round(wall_s, 1),
-        "peak_rss_bytes": usage.ru_maxrss * 1024,
+        "peak_rss_bytes": usage.ru_maxrss * 1024, "disk_bytes_max": disk.bytes_max,
     }  # fmt: skip
 
 
 def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    text, out = directory / "text", directory / "out"
+    text, out, tmp = directory / "text", directory / "out", directory / "tmp"
+    tmp.mkdir()
     lines = int(options.lines)
     distinct = make_text(text, lines, options.duplicates, options.line_bytes)
     commands = {
         "dedupe": [
             sys.executable, "-m", "tools.dedupe", str(text), "-o", str(out), "--ram-mib", str(options.ram_mib),
-            "--tmp", str(directory),
+            "--tmp", str(tmp),
         ],
-        "sort -u": ["sort", "-u", f"-S{options.ram_mib}M", f"-T{directory}", f"-o{out}", str(text)],
+        "sort -u": ["sort", "-u", f"-S{options.ram_mib}M", f"-T{tmp}", f"-o{out}", str(text)],
     }  # fmt: skip
     return [
-        {"bench": "dedupe", "program": name, "lines": lines, "distinct": distinct, **run(command, out, distinct)}
+        {"bench": "dedupe", "program": name, "lines": lines, "distinct": distinct, **run(command, out, tmp, distinct)}
         for name, command in commands.items()
     ]
 

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from types import TracebackType
 from typing import TypeAlias
 
@@ -396,6 +397,6 @@ class _Commit:
 def keys_of(rows: Sequence[bytes], seed: int = 0, key_bits: int = 64) -> Keys:
     """xxh3 keys of byte strings, u8[n], or u8[n, 2] of 128 bits; give a store of hostile strings a secret seed."""
     if key_bits == 128:
-        data = b"".join(xxhash.xxh3_128_digest(row, seed) for row in rows)
+        data = b"".join(map(xxhash.xxh3_128_digest, rows, repeat(seed)))
         return np.frombuffer(data, ">u8").astype(np.uint64).reshape(len(rows), 2)
-    return np.fromiter((xxhash.xxh3_64_intdigest(row, seed) for row in rows), dtype=np.uint64, count=len(rows))
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, rows, repeat(seed)), dtype=np.uint64, count=len(rows))

@@ -77,7 +77,7 @@ def test_the_benchmark_compares_it_with_sort(tmp_path: Path, capsys: pytest.Capt
     assert (ours["program"], sorts["program"]) == ("dedupe", "sort -u")
     assert ours["distinct"] == sorts["distinct"] == pytest.approx(15_000, rel=0.1)
     with pytest.raises(RuntimeError, match="wrote 0 lines, there are 5 different ones"):
-        bench.dedupe.run(["cp", "/dev/null", str(tmp_path / "out")], tmp_path / "out", 5)
+        bench.dedupe.run(["cp", "/dev/null", str(tmp_path / "out")], tmp_path / "out", tmp_path, 5)
 
 
 def test_a_pipe_by_its_name_has_no_length(tmp_path: Path) -> None:
