@@ -49,7 +49,7 @@ class Scope:
     depth_max: int = key(64, "Links away from a seed.", low=0, high=65_535)
     hops_max: int = key(5, "Redirects in a row.", low=0, high=50)
     url_bytes_max: int = key(2048, "Longer URLs are out of scope.", low=64, high=65_535)
-    path_segments_max: int = key(20, "URLs with more directories in their path are out of scope.", low=1)
+    path_segments_max: int = key(20, "URLs with more directories in their path are out of scope.", low=1, high=256)
     path_repeats_max: int = key(
         3, "URLs in whose path a directory, or several together, come more often than this in a row are out of scope.",
         low=1,
