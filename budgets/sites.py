@@ -60,6 +60,9 @@ Sink: TypeAlias = Callable[[Batch], None]
 STATE = "budgets/state"
 HISTOGRAM = "budgets/histogram"
 
+LABELS_MAX = 4_096
+"""Entries of labels for a section of queues: where few sites share a queue, nearly every URL has a label of its own."""
+
 KEEP_MAX = 0.5
 """What a shed keeps of what it reads of QF: with more, the bound on re-reads would not hold."""
 
@@ -112,7 +115,7 @@ class Sites:
         self._links_max = max(ram_bytes // 64, 65_536)
         self._pairs = Repository("pairs", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes // 2)
         self._sites = Repository("sites", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes // 2)
-        self._queues = Fifo("queues", catalog, pool, label="queue", cluster="site")
+        self._queues = Fifo("queues", catalog, pool, label="queue", cluster="site", labels_max=LABELS_MAX)
         self._deferred = Deferred(catalog, pool)
         self._histogram = Histogram.from_json(catalog.get(HISTOGRAM, Histogram().to_json()))
         state: dict[str, int] = catalog.get(STATE, {})
@@ -393,7 +396,7 @@ class _Outlet:
         if placed.rows:
             if self.queue is None:
                 self.queue = self._writer.section(
-                    f"queue.{len(self._writer.sections)}", placed.schema, cluster="site"
+                    f"queue.{len(self._writer.sections)}", placed.schema, cluster="site", labels_max=LABELS_MAX
                 )
             self.queue.append(placed, labels=placed["queue"])
 

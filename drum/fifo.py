@@ -20,7 +20,7 @@ from drum.ragged import Batch
 from drum.segment import SegmentPool
 from drum.store import TIER, to_rewrite
 from drum.vacuum import Place
-from drum.writer import SegmentWriter
+from drum.writer import SectionWriter, SegmentWriter
 
 
 @dataclass
@@ -30,8 +30,10 @@ class _Part:
     serial: int
     file: str
     section: str
-    labels: NDArray[np.uint64]  # of the rows left, ascending
+    labels: NDArray[np.uint64]  # of the rows left, ascending; of a coarse section the last of each group
     counts: NDArray[np.int64]
+    low: int  # no row left has a lower label
+    coarse: bool
     row_bytes: float  # stored bytes of a row, on average
     taken: int = -1
 
@@ -52,12 +54,16 @@ class Fifo:
 
     cluster: a column by which the rows of a block are put together, so that they compress; the order of arrival is then
     kept only among rows with one value of it.
+
+    labels_max: entries of labels a section may have, in memory and in its directory; where it has more labels it counts
+    groups of them, and what is taken within a group is counted in its blocks. None: one entry a label.
     """
 
     def __init__(
-        self, name: str, catalog: Catalog, pool: SegmentPool, label: str = "label", cluster: str | None = None
-    ) -> None:
-        self.name, self.pool, self.label, self.cluster = name, pool, label, cluster
+        self, name: str, catalog: Catalog, pool: SegmentPool, label: str = "label", cluster: str | None = None,
+        labels_max: int | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.pool, self.label, self.cluster, self.labels_max = name, pool, label, cluster, labels_max
         self.prefix = f"fifo/{name}/"
         self._lock = threading.Lock()
         self._parts = [
@@ -84,18 +90,19 @@ class Fifo:
 
     @property
     def index_bytes(self) -> int:
-        """Held in memory: 16 bytes for each label of each section."""
+        """Held in memory: 16 bytes for each entry of labels of each section."""
         with self._lock:
             return sum(part.labels.nbytes + part.counts.nbytes for part in self._parts)
 
     @property
     def first(self) -> int | None:
-        """The smallest label of a row not taken; None when the queue is empty. Cheap."""
+        """The smallest label of a row not taken; None when the queue is empty. Cheap. Of coarse sections no higher than
+        that."""
         with self._lock:
-            return min((int(part.labels[0]) for part in self._parts), default=None)
+            return min((part.low for part in self._parts), default=None)
 
     def counts(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """(labels ascending, rows not taken of each)."""
+        """(labels ascending, rows not taken of each). With `labels_max`, rows of a group stand at its last label."""
         with self._lock:
             parts = list(self._parts)
         if not parts:
@@ -106,8 +113,8 @@ class Fifo:
         return labels, sums
 
     def label_for(self, rows: int) -> int | None:
-        """The smallest label through which at least `rows` rows can be taken; the last label if all are fewer; None
-        when the queue is empty."""
+        """The smallest label of `counts` through which at least `rows` rows can be taken; the last label if all are
+        fewer; None when the queue is empty."""
         labels, counts = self.counts()
         if not len(labels):
             return None
@@ -117,7 +124,7 @@ class Fifo:
         """Write a batch as a section of `writer` and append that."""
         if batch.rows:
             name = f"fifo.{self.name}.{len(writer.sections)}"
-            writer.section(name, batch.schema, cluster=self.cluster).append(batch, labels=batch[self.label])
+            self._section(writer, name, batch).append(batch, labels=batch[self.label])
             self.append(edits, writer, name)
 
     def append(self, edits: Edits, where: SegmentWriter | str, section: str) -> None:
@@ -138,7 +145,7 @@ class Fifo:
         at once, even if the iterator is not run to its end; run it before the files that lost their last row are
         deleted."""
         with self._lock:
-            before = [(part, part.taken) for part in self._parts if len(part.labels) and part.labels[0] <= label]
+            before = [(part, part.taken) for part in self._parts if part.low <= label]
             for part, _ in before:
                 self._take(part, label)
             self._parts = [part for part in self._parts if part.rows]
@@ -187,7 +194,7 @@ class Fifo:
         out = None
         for part in old:
             for batch in self._read([(part, part.taken)], None):
-                out = out or writer.section(name, batch.schema, cluster=self.cluster)
+                out = out or self._section(writer, name, batch)
                 out.append(batch, labels=batch[self.label])
         assert out is not None  # parts without rows are not kept
         made = self._load(old[0].serial, writer.name, name, -1)
@@ -199,13 +206,14 @@ class Fifo:
         return made.rows
 
     def drop_last(self, writer: SegmentWriter, edits: Edits, rows: int, drop: Callable[[Batch], None]) -> int:
-        """Take the `rows` rows with the highest labels, and all with the lowest label of these: drop(batch) gets them.
-        Sections that had any are rewritten without them, so the disk has the room back. Returns how many it were."""
+        """Take the `rows` rows with the highest labels, whole entries of `counts`: drop(batch) gets them. Sections that
+        had any are rewritten without them, so the disk has the room back. Returns how many it were."""
         labels, counts = self.counts()
         if rows <= 0 or not len(labels):
             return 0
         before = int(np.searchsorted(np.cumsum(counts[::-1]), rows))
-        first = int(labels[max(len(labels) - 1 - before, 0)])
+        lowest = max(len(labels) - 1 - before, 0)
+        first = int(labels[lowest - 1]) + 1 if lowest else 0
         dropped = 0
         with self._lock:
             parts = list(self._parts)
@@ -222,7 +230,7 @@ class Fifo:
                     drop(batch.filter(late))
                     dropped += int(late.sum())
                 if not late.all():
-                    out = out or writer.section(name, batch.schema, cluster=self.cluster)
+                    out = out or self._section(writer, name, batch)
                     kept = batch.filter(~late)
                     out.append(kept, labels=kept[self.label])
             if out is None:
@@ -235,19 +243,38 @@ class Fifo:
             self._parts = left
         return dropped
 
+    def _section(self, writer: SegmentWriter, name: str, batch: Batch) -> SectionWriter:
+        return writer.section(name, batch.schema, cluster=self.cluster, labels_max=self.labels_max)
+
     def _load(self, serial: int, file: str, section: str, taken: int) -> _Part:
         found = self.pool.section(file, section)
         labels, counts = found.label_counts()
-        part = _Part(serial, file, section, labels, counts.astype(np.int64), found.nbytes / max(found.rows, 1))
+        low = int(found.blocks["label_lo"].min()) if found.rows else 0
+        row_bytes = found.nbytes / max(found.rows, 1)
+        part = _Part(serial, file, section, labels, counts.astype(np.int64), low, found.coarse, row_bytes)
         self._take(part, taken)
         return part
 
     def _take(self, part: _Part, label: int) -> None:
+        """Rows up to `label` are gone, those of a group that it cuts in two among them."""
         if label < 0:
             return
-        gone = int(np.searchsorted(part.labels, np.uint64(label), side="right"))
-        part.labels, part.counts = part.labels[gone:], part.counts[gone:]
         part.taken = max(part.taken, label)
+        if label < part.low:
+            return
+        gone = int(np.searchsorted(part.labels, np.uint64(label), side="right"))
+        whole = gone and part.labels[gone - 1] == label
+        part.labels, part.counts = part.labels[gone:], part.counts[gone:]
+        part.low = int(part.labels[0]) if len(part.labels) and not part.coarse else label + 1
+        if part.coarse and len(part.labels) and not whole:
+            left = self._rows_between(part, label + 1, int(part.labels[0]))
+            part.counts = np.concatenate(([left], part.counts[1:]))
+
+    def _rows_between(self, part: _Part, low: int, high: int) -> int:
+        """Rows with a label of low to high, taken or not."""
+        section = self.pool.section(part.file, part.section)
+        labels = (batch[self.label] for batch in section.between(low, high, [self.label]))
+        return sum(int(np.count_nonzero((some >= low) & (some <= high))) for some in labels)
 
     def _read(self, parts: list[tuple[_Part, int]], label: int | None) -> Iterator[Batch]:
         """Rows of sections with a label after what was taken of each and up to `label`."""

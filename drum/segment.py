@@ -54,18 +54,19 @@ class Section:
     """
 
     __slots__ = (
-        "_chunk_rows", "blocks", "chunks", "counts", "file", "labelled", "labels", "meta", "name", "path", "rows",
-        "schema", "sorted_by",
+        "_chunk_rows", "blocks", "chunks", "coarse", "counts", "file", "labelled", "labels", "meta", "name", "path",
+        "rows", "schema", "sorted_by",
     )  # fmt: skip
 
     def __init__(
         self, *, file: OpenFile, path: str, name: str, schema: dict[str, str], meta: dict[str, Any],
         sorted_by: str | None, rows: int, blocks: Array, chunks: Array, labels: Array, counts: Array, labelled: bool,
+        coarse: bool = False,
     ) -> None:  # fmt: skip
         self.file, self.path = file, path
         self.name, self.schema, self.meta, self.sorted_by = name, schema, meta, sorted_by
         self.rows, self.blocks, self.chunks = rows, blocks, chunks
-        self.labels, self.counts, self.labelled = labels, counts, labelled
+        self.labels, self.counts, self.labelled, self.coarse = labels, counts, labelled, coarse
         self._chunk_rows: list[list[ChunkRecord]] | None = None
 
     @property
@@ -74,7 +75,8 @@ class Section:
         return int(self.chunks["stored"].sum())
 
     def label_counts(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """(labels ascending, rows of each); empty for a section without labels."""
+        """(labels ascending, rows of each); empty for a section without labels. In a `coarse` section rows with a
+        label above the one before and up to this one."""
         return self.labels, self.counts
 
     def read(self, block: int, columns: Iterable[str] | None = None, once: bool = False) -> Batch:
@@ -164,7 +166,7 @@ class Section:
         head = {
             "name": self.name, "schema": list(self.schema.items()), "meta": self.meta, "rows": self.rows,
             "blocks": len(self.blocks), "labels": len(self.labels), "labelled": self.labelled,
-            "sorted_by": self.sorted_by,
+            "sorted_by": self.sorted_by, **({"coarse": True} if self.coarse else {}),
         }  # fmt: skip
         text = json.dumps(head, separators=(",", ":")).encode()
         parts = [part.tobytes() for part in (self.blocks, self.chunks, self.labels, self.counts)]
@@ -251,6 +253,7 @@ class Segment:
             file=self.file, path=self.path, name=head["name"], schema=dict(head["schema"]), meta=head["meta"],
             sorted_by=head["sorted_by"], rows=head["rows"], blocks=parts[0],
             chunks=parts[1].reshape(-1, max(columns, 1)), labels=parts[2], counts=parts[3], labelled=head["labelled"],
+            coarse=head.get("coarse", False),
         )  # fmt: skip
         return position
 

@@ -26,6 +26,7 @@ from drum.codec import (
     raw_bytes,
 )
 from drum.files import Files, OpenFile, Path
+from drum.labels import LabelCounts
 from drum.ragged import BYTES, Array, Batch, Column, Ragged, Schema
 from drum.segment import Section
 
@@ -68,14 +69,18 @@ class SegmentWriter:
         sorted_by: str | None = None,
         block_rows: int = BLOCK_ROWS,
         cluster: str | None = None,
+        labels_max: int | None = None,
     ) -> SectionWriter:
         """A new section. With `sorted_by`, rows arrive ascending by that unsigned column over the whole section, and
         blocks record its first and last value as their label range. `block_rows`: smaller blocks, for a section that
         is read a few rows at a time. `cluster`: the rows of each block are sorted (stably) by that column, so that what
-        they have in common compresses; readers sort them by label again."""
+        they have in common compresses; readers sort them by label again. `labels_max`: the directory has at most so
+        many entries of labels, each for a group of them where there are more (drum/labels.py)."""
         if name in self.sections:
             raise ValueError(f"{self.path}: section {name!r} twice")
-        self.sections[name] = made = SectionWriter(self, name, schema, meta, sorted_by, block_rows, cluster)
+        self.sections[name] = made = SectionWriter(
+            self, name, schema, meta, sorted_by, block_rows, cluster, labels_max
+        )  # fmt: skip
         return made
 
     def copy(self, section: Section, name: str) -> SectionWriter:
@@ -145,6 +150,7 @@ class SectionWriter:
         sorted_by: str | None,
         block_rows: int = BLOCK_ROWS,
         cluster: str | None = None,
+        labels_max: int | None = None,
     ) -> None:
         self.writer = writer
         self.name = name
@@ -157,7 +163,7 @@ class SectionWriter:
         self.ended: Section | None = None
         self._blocks: list[tuple[int, int, int]] = []
         self._chunks: list[ChunkRecord] = []
-        self._counts: dict[int, int] = {}
+        self._counts = LabelCounts(labels_max)
         self._labelled = False
         self._pending: list[tuple[Batch, Array | None]] = []
         self._pending_bytes = 0
@@ -197,8 +203,7 @@ class SectionWriter:
             first = chunks[0][0]
             self._blocks.append((rows, lo, hi))
             self._chunks += [(start + offset - first, *rest) for offset, *rest in chunks]  # type: ignore[misc]
-        for label, rows in zip(*(part.tolist() for part in section.label_counts()), strict=True):
-            self._counts[label] = self._counts.get(label, 0) + rows
+        self._counts.add(*section.label_counts(), coarse=section.coarse)
         self.rows += section.rows
 
     def end(self) -> Section:
@@ -206,13 +211,13 @@ class SectionWriter:
         if self.ended is None:
             self._flush()
             columns = max(len(self.schema), 1)
+            labels, counts = self._counts.entries()
             self.ended = Section(
                 file=self.writer.file, path=self.writer.path, name=self.name, schema=self.schema, meta=self.meta,
                 sorted_by=self.sorted_by, rows=self.rows, blocks=np.array(self._blocks, dtype=BLOCK),
                 chunks=np.array(self._chunks, dtype=CHUNK).reshape(-1, columns),
-                labels=np.array(sorted(self._counts), dtype="<u8"),
-                counts=np.array([self._counts[label] for label in sorted(self._counts)], dtype="<u8"),
-                labelled=self._labelled,
+                labels=labels.astype("<u8"), counts=counts.astype("<u8"), labelled=self._labelled,
+                coarse=self._counts.coarse,
             )  # fmt: skip
         return self.ended
 
@@ -237,9 +242,7 @@ class SectionWriter:
                 order = np.argsort(labels, kind="stable")
                 batch, labels = batch.take(order), labels[order]
             edges = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
-            sizes = np.diff(edges, append=len(labels))
-            for label, rows in zip(labels[edges].tolist(), sizes.tolist(), strict=True):
-                self._counts[label] = self._counts.get(label, 0) + rows
+            self._counts.add(labels[edges], np.diff(edges, append=len(labels)))
         for start, stop in self._cuts(batch):
             lo, hi = (0, 0) if labels is None else (int(labels[start]), int(labels[stop - 1]))
             rows = batch.slice(start, stop)
