@@ -23,12 +23,14 @@ _RECORD = struct.Struct("<IQ")
 RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 3
 RULES_ALIKE = 12  # so many bytes like those of the header are a header
 RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
+TEXT_MAX = 64 << 20  # far above any robots.bytes_max: how far a text is looked for whose length does not fit
+BLOCK = 512  # what a disk writes whole, at least
 RULES_HEADERS = (RULES_HEADER, RULES_MAGIC + struct.pack("<II", 2, 0))
 
 
 class TornText(Damaged):
-    """A robots.txt text with zeros where it should have something: blocks that power went before. It was not synced
-    then, so no harvest names it or what follows it."""
+    """A robots.txt text with zeros for its checksum or for a whole block: power went before they were written. It was
+    not synced then, so no harvest names it or what follows it."""
 
 
 class RulesLog:
@@ -118,11 +120,13 @@ class RulesLog:
             while at + _RECORD.size <= size:
                 head = files.pread(handle, _RECORD.size, at)
                 length, checksum = _RECORD.unpack(head)
-                if at + _RECORD.size + length > size:
+                text = files.pread(handle, min(length, size - at - _RECORD.size), at + _RECORD.size)
+                if len(text) < length:
+                    if _has_prefix(text[:TEXT_MAX], checksum):
+                        raise Damaged(path, at, "a robots.txt text with a wrong length")
                     return
-                text = files.pread(handle, length, at + _RECORD.size)
                 if xxhash.xxh3_64_intdigest(text) != checksum:
-                    torn = 0 in text or head[0] == 0 or 0 in head[4:]  # a length has zeros of its own
+                    torn = not checksum or _has_zero_block(head + text, at)
                     raise (TornText if torn else Damaged)(path, at, "a robots.txt text with a wrong checksum")
                 at += _RECORD.size + length
                 yield text, at
@@ -159,6 +163,22 @@ def _rules_begin(head: bytes, path: str) -> int:
         wrong = next(at for at, (byte, ours) in enumerate(zip(head, RULES_HEADER)) if byte != ours)
         raise Damaged(path, wrong, "not the header of a robots log")
     return len(RULES_HEADER)
+
+
+def _has_prefix(data: bytes, checksum: int) -> bool:
+    """Whether `data` begins with a text of that checksum: it is whole then, and no crash cut it short."""
+    found = xxhash.xxh3_64()
+    for at in range(len(data) + 1):  # once per torn end of a log: a loop over the bytes of one text
+        if found.intdigest() == checksum:
+            return True
+        found.update(data[at : at + 1])
+    return False
+
+
+def _has_zero_block(record: bytes, at: int) -> bool:
+    """Whether a block of the disk has nothing but zeros where it holds a part of the record at offset `at`."""
+    ends = [*range(BLOCK - at % BLOCK, len(record), BLOCK), len(record)]
+    return any(not record[begin:end].strip(b"\0") for begin, end in zip([0, *ends], ends))
 
 
 def rules_log_name(stream: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from drum import Batch, Damaged, Files, Segment
 from irlcrawl.clock import VirtualClock
 from irlcrawl.harvest import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, Yield
 from irlcrawl.rows import Class, Reason
-from irlcrawl.ruleslog import RulesLog
+from irlcrawl.ruleslog import RulesLog, TornText
 
 
 def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200, size: int = 10) -> tuple[Any, ...]:
@@ -131,6 +132,27 @@ def test_the_robots_log_goes_on_where_it_was_and_shows_damage(tmp_path: Path) ->
     os.truncate(path, 20)
     with pytest.raises(Damaged):
         RulesLog.read(Files(), str(tmp_path), pointers[2])
+
+
+def test_i5_a_flipped_length_of_a_robots_text_is_no_torn_end(tmp_path: Path) -> None:
+    """One that reached behind the end of the log passed for a text that a crash had cut short: fsck did not see it, and
+    recovery cut off the whole texts behind it. A checksum with a zero in it passed for a power loss."""
+    log = RulesLog(Files(), str(tmp_path), 3)
+    texts = [b"User-agent: *\nDisallow: /%d\n" % number for number in range(400)]
+    zero_within = next(text for text in texts if 0 in xxhash.xxh3_64_digest(text))
+    begins = [log.append(text)[1] for text in (texts[0], zero_within, b"", b"x")]
+    log.close()
+    path = tmp_path / "robots-0003.log"
+    kept = path.read_bytes()
+    for at in range(begins[0], len(kept)):
+        for bit in (0, 3, 7):
+            path.write_bytes(kept[:at] + bytes([kept[at] ^ 1 << bit]) + kept[at + 1 :])
+            with pytest.raises(Damaged, match=f"offset {max(b for b in begins if b <= at)}") as caught:
+                list(RulesLog.texts(Files(), str(path)))
+            assert not isinstance(caught.value, TornText)
+    for end in range(begins[0], len(kept) + 1):
+        path.write_bytes(kept[:end])
+        assert len(list(RulesLog.texts(Files(), str(path)))) == sum(b <= end for b in [*begins[1:], len(kept)])
 
 
 def test_the_robots_log_is_on_the_disk_before_a_harvest_names_it(tmp_path: Path) -> None:
