@@ -139,7 +139,7 @@ class Turn:
         fresh = np.zeros(outcomes.rows, np.bool_)
         fresh[leased] = state.runs.fold(outcomes["segment"][leased], outcomes["row"][leased])
         told = outcomes.filter(fresh | ~leased)
-        self._lines += told["line"].tolist()
+        self._tell(told["line"].tolist())
         done = outcomes.filter(fresh)
         state.count_done(done["cls"], done["reason"])
         self.result.folded += done.rows
@@ -169,12 +169,15 @@ class Turn:
         """Rows are done without a request: a log line and a class each."""
         if not rows.rows:
             return
-        self._lines += self.state.log_lines(rows, reasons, now)
-        if len(self._lines) > LINES_MAX:
-            self._log()
+        self._tell(self.state.log_lines(rows, reasons, now))
         numbers = np.array(reasons, np.uint8)
         classes = np.where(numbers >= Reason.ROBOTS, Class.EXCLUDED, Class.FAILED)
         self.state.count_done(classes.astype(np.uint8), numbers)
+
+    def _tell(self, lines: list[bytes]) -> None:
+        self._lines += lines
+        if len(self._lines) > LINES_MAX:
+            self._log()
 
     def _log(self) -> None:
         self.state.log.append(self._lines, more=self._logged)

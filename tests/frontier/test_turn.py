@@ -215,6 +215,43 @@ def test_i1_i2_a_crawl_whose_turns_pass_one_bucket_each(
     player.job.release()
 
 
+@pytest.mark.parametrize("steps", ["wwwwt", "wwtcwwwtcwwt"])
+def test_i4_lines_of_many_outcomes_are_written_before_the_end_of_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: str
+) -> None:
+    """All lines of all harvests that a turn took in were in memory at once. Each is in the log once, also where a
+    turn fails after it wrote some."""
+    monkeypatch.setattr(turn, "LINES_MAX", 3)
+    held: list[int] = []
+    tell = turn.Turn._tell
+
+    def told(self: turn.Turn, lines: list[bytes]) -> None:
+        tell(self, lines)
+        held.append(len(self._lines))
+
+    monkeypatch.setattr(turn.Turn, "_tell", told)
+    web = web_of(14, 100)
+    start = next(iter(web))
+    player = Player(tmp_path / "job", web)
+    player.play(start, steps)
+    assert max(held) <= 3
+    lines = player.job.crawl_log.read_bytes().split(b"\n")[:-1]
+    assert sorted(lines) == sorted(b"fetched " + url for url in reachable(web, start))
+    player.inbox.append(write_seeds(player.state, player.config, [Seed(b"http://new.test/", {})], 99))
+    player.web = {**web, b"http://new.test/": []}
+    player.turn()
+    player.work(1)
+    player.state.ledger.fetched += 1  # so that the turn fails at its end
+    monkeypatch.setattr(turn, "LINES_MAX", 0)
+    with pytest.raises(LedgerError):
+        player.turn()
+    assert player.job.crawl_log.read_bytes().endswith(b"fetched http://new.test/\n")
+    player.crash()
+    assert player.job.crawl_log.read_bytes().count(b"fetched http://new.test/\n") == 1
+    player.state.close()
+    player.job.release()
+
+
 def test_i1_a_lost_row_is_found_at_the_next_commit(tmp_path: Path) -> None:
     web = web_of(1, 60)
     player = Player(tmp_path / "job", web)
