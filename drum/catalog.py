@@ -77,13 +77,17 @@ class Catalog:
 
     @classmethod
     def open(cls, root: Path, files: Files | None = None, readonly: bool = False) -> Catalog:
-        """Replay the log; an absent one is made (readonly: FileNotFoundError). Damaged; OSError."""
+        """Replay the log; an absent one is made (readonly: FileNotFoundError). Damaged, also where segments are and no
+        log: nobody would ever name them again, and the next sweep would delete them. OSError."""
         catalog = cls(root, files or Files(), readonly)
         for attempt in range(10):
             names = catalog._logs()
             if not names:
                 if readonly:
                     raise FileNotFoundError(f"{catalog.root}: no catalogue")
+                orphans = sorted(name for name in catalog.files.listdir(catalog.root) if name.endswith(".seg"))
+                if orphans:
+                    raise Damaged(catalog.root, 0, f"no catalogue, and {len(orphans)} files of one ({orphans[0]}, …)")
                 catalog._start()
                 return catalog
             try:

@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
+from typing import Any
 
 import numpy as np
 
-from drum.kernels import Keys
+from drum.kernels import CheckUpdate, Kernel, Keys, Update
 from drum.ragged import BYTES, Column, Ragged, Schema
 from drum.wide import LOW
+
+RAM_BYTES_LEAST = 256
+
+
+def checked_calls(**functions: Callable[..., Any] | None) -> None:
+    """Functions by the names of their options; None is none. TypeError."""
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(f"{name} is a function, not {kind_of(function)}")
+
+
+def checked_sizes(**sizes: int) -> None:
+    """Bytes and rows by the names of their options. TypeError, ValueError."""
+    for name, size in sizes.items():
+        if not isinstance(size, (int, np.integer)):
+            raise TypeError(f"{name} is a whole number, not {size!r}")
+        least = RAM_BYTES_LEAST if name == "ram_bytes" else 0
+        if size < least:
+            raise ValueError(f"{name} is at least {least}, not {size}")
+
+
+def checked_kernel(kernel: Kernel, values: Schema) -> Kernel:
+    """A kernel that fits a store's values. TypeError, ValueError."""
+    if isinstance(kernel, type) or not callable(kernel) or not hasattr(kernel, "columns"):
+        raise TypeError(f"kernel is an object such as CheckUpdate(), with `columns` and __call__, not {kernel!r}")
+    if isinstance(kernel, (CheckUpdate, Update)) and kernel.columns and set(kernel.columns) != set(values):
+        raise ValueError(f"the kernel stores the columns {list(kernel.columns)}, and the drum the values {values}")
+    return kernel
 
 
 def checked_key_bits(key_bits: int) -> int:
@@ -18,7 +47,9 @@ def checked_key_bits(key_bits: int) -> int:
 
 
 def checked_values(values: Schema) -> dict[str, str]:
-    """Columns of a store: fixed-size numbers, each kind as files have it. ValueError."""
+    """Columns of a store: fixed-size numbers, each kind as files have it. TypeError, ValueError."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"values are a dict such as {{'n': 'i8'}}, not {kind_of(values)}")
     kinds: dict[str, str] = {}
     for name, kind in values.items():
         try:

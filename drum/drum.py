@@ -10,21 +10,16 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import repeat
 from types import TracebackType
 from typing import TypeAlias
 
-import numpy as np
-import xxhash
-
-from drum import cost
+from drum import checks, cost
 from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
 from drum.catalog import Catalog, Edits
-from drum.checks import checked_aux, checked_key_bits, checked_keys, checked_values
 from drum.errors import Busy, Closed, Incompatible, Locked
-from drum.files import Files, Path
+from drum.files import Damaged, Files, Path
 from drum.kernels import CheckUpdate, Kernel, Keys, Mask, Update
 from drum.merge import MergeStats
 from drum.ragged import BYTES, Batch, Column, Schema
@@ -94,12 +89,14 @@ class Drum:
         progress: Callable[[Statistics], bool | None] | None = None,
         files: Files | None = None,
     ) -> None:
+        checks.checked_calls(emit=emit, progress=progress)
+        checks.checked_sizes(ram_bytes=ram_bytes, disk_bytes=disk_bytes, merge_rows=merge_rows)
         self.path = os.fspath(path)
         self.files = files or Files()
         self.emit = emit
-        self.kernel: Kernel = kernel or CheckUpdate()
-        self.values = checked_values(values or {})
-        self.key_bits = checked_key_bits(key_bits)
+        self.values = checks.checked_values(values or {})
+        self.kernel: Kernel = checks.checked_kernel(kernel or CheckUpdate(), self.values)
+        self.key_bits = checks.checked_key_bits(key_bits)
         self.merge_rows = merge_rows
         self._disk_bytes_max = disk_bytes or math.inf
         self.merges = self.merged_rows = 0
@@ -210,7 +207,7 @@ class Drum:
     def lookup(self, keys: Keys) -> tuple[Mask, Batch]:
         """(stored[n], values) of keys, apart from rows still waiting. Reads much for few: for tests and tools."""
         self._check_open()
-        return self._repository.lookup(*checked_keys(keys, self.key_bits).values())
+        return self._repository.lookup(*checks.checked_keys(keys, self.key_bits).values())
 
     def close(self) -> None:
         """Make waiting rows durable and let go of the directory. Opening again gives them their verdicts later."""
@@ -294,12 +291,12 @@ class Drum:
         return stats
 
     def _checked(self, keys: Keys, op: int, aux: dict[str, Column]) -> Batch:
-        if not 0 <= op <= 255:
-            raise ValueError(f"op is 0 to 255, not {op}")
+        if op not in range(256):
+            raise ValueError(f"op is 0 to 255, not {op!r}")
         if op and self.recent is not None:
             raise ValueError(f"this kernel knows one operation, op is 0, not {op}")
-        columns: dict[str, Column] = {**checked_keys(keys, self.key_bits)}
-        columns.update(checked_aux(aux, taken=columns))
+        columns: dict[str, Column] = {**checks.checked_keys(keys, self.key_bits)}
+        columns.update(checks.checked_aux(aux, taken=columns))
         batch = Batch(columns)
         schema = self._schemas.setdefault(op, batch.schema)
         if batch.schema != schema:
@@ -329,8 +326,14 @@ class Drum:
         return {"values": self.values, "key_bits": self.key_bits}
 
     def _measure(self) -> int:
-        paths = [os.path.join(self.path, name) for name in self._catalog.live_files()]
-        return sum(self.files.size(path) for path in paths)
+        total = 0
+        for name in self._catalog.live_files():
+            path = os.path.join(self.path, name)
+            try:
+                total += self.files.size(path)
+            except FileNotFoundError:
+                raise Damaged(path, 0, "the catalogue names this file, and it is gone") from None
+        return total
 
     def _release(self) -> None:
         if self._lock >= 0:
@@ -392,11 +395,3 @@ class _Commit:
         drum._keys.clear()
         drum._pool.forget(drum._catalog.collect(written=[self.writer.name]))
         drum._disk_bytes = drum._measure()
-
-
-def keys_of(rows: Sequence[bytes], seed: int = 0, key_bits: int = 64) -> Keys:
-    """xxh3 keys of byte strings, u8[n], or u8[n, 2] of 128 bits; give a store of hostile strings a secret seed."""
-    if key_bits == 128:
-        data = b"".join(map(xxhash.xxh3_128_digest, rows, repeat(seed)))
-        return np.frombuffer(data, ">u8").astype(np.uint64).reshape(len(rows), 2)
-    return np.fromiter(map(xxhash.xxh3_64_intdigest, rows, repeat(seed)), dtype=np.uint64, count=len(rows))

@@ -233,6 +233,7 @@ class Merging:
         seen: dict[str, Column] = {"key": ordered, "op": items.ops[order]}
         seen.update({name: column[order] for name, column in items.columns.items()})
         result = self.kernel(found, stored, Batch(seen), starts)
+        _check_result(result, len(found), len(order), self.values)
         self.stats.added += int(np.count_nonzero(result.write & ~found))
         fresh = Batch({**identity, **{name: result.values[name] for name in self.values}})
         self._store(bucket, fresh.filter(result.write))
@@ -275,6 +276,21 @@ class Merging:
                 out.add(picked.with_(**{name: column[rows][mask] for name, column in columns.items()}))
         out.flush()
         self.stats.emitted += out.rows
+
+
+def _check_result(result: Result, groups: int, rows: int, values: Schema) -> None:
+    """What a kernel of others answered: of as many groups and rows as it was given. TypeError, ValueError."""
+    if not isinstance(result, Result):
+        raise TypeError(f"a kernel returns a Result, not {type(result).__name__}")
+    wanted = {"write": (result.write, groups), "emit": (result.emit, rows)}
+    wanted.update({f"columns[{name!r}]": (column, rows) for name, column in result.columns.items()})
+    for name in values:
+        if name not in result.values:
+            raise ValueError(f"the kernel's values have no column {name!r}, which the store has")
+        wanted[f"values[{name!r}]"] = (result.values[name], groups)
+    for name, (column, length) in wanted.items():
+        if len(column) != length:
+            raise ValueError(f"the kernel's {name} has {len(column)} rows where {length} were asked")
 
 
 def _spread(name: str, kind: str | None, parts: list[tuple[int, int, Array]], rows: int) -> Array:

@@ -15,7 +15,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, Busy, CheckUpdate, Closed, Drum, Files, Incompatible, Locked, Ragged, Result, Statistics, Update
+from drum import (
+    Batch,
+    Busy,
+    CheckUpdate,
+    Closed,
+    Damaged,
+    Drum,
+    Files,
+    Incompatible,
+    Locked,
+    Ragged,
+    Result,
+    Statistics,
+    Update,
+)
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -360,7 +374,7 @@ def test_the_lock_outlived_an_open_that_failed(tmp_path: Path) -> None:
         drum.add(spread([1]))
     (store,) = tmp_path.glob("*.seg")
     away = store.rename(tmp_path / "away")
-    with pytest.raises(FileNotFoundError, match="seg"):
+    with pytest.raises(Damaged, match="seg"):
         Drum(tmp_path, emit=nothing)
     away.rename(store)
     Drum(tmp_path, emit=nothing).close()
@@ -408,3 +422,79 @@ def test_kinds_by_other_names_failed_at_the_first_merge(tmp_path: Path, kind: st
         drum.merge()
         assert drum.lookup(spread([1]))[1]["n"].tolist() == [5]
     Drum(tmp_path, emit=nothing, kernel=Update(["n"]), values={"n": "i8"}).close()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"emit": 3}, TypeError, "emit is a function, not int"),
+        ({"progress": "often"}, TypeError, "progress is a function, not str"),
+        ({"ram_bytes": 1e9}, TypeError, "ram_bytes is a whole number, not 1000000000.0"),
+        ({"ram_bytes": 0}, ValueError, "ram_bytes is at least 256, not 0"),
+        ({"disk_bytes": -1}, ValueError, "disk_bytes is at least 0, not -1"),
+        ({"merge_rows": -1}, ValueError, "merge_rows is at least 0"),
+        ({"values": ["n"]}, TypeError, "values are a dict such as"),
+        ({"kernel": Update}, TypeError, "kernel is an object such as"),
+        ({"kernel": CheckUpdate(values=["n"])}, ValueError, r"stores the columns \['n'\], and the drum the values {}"),
+        ({"kernel": Update(["n"]), "values": {"n": "i8", "m": "i8"}}, ValueError, "and the drum the values"),
+        ({"key_bits": 32}, ValueError, "key_bits is 64 or 128, not 32"),
+    ],
+)
+def test_wrong_options_leave_nothing_behind(
+    tmp_path: Path, options: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        Drum(tmp_path / "seen", **{"emit": nothing, **options})
+    assert not (tmp_path / "seen").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "match"),
+    [
+        (lambda groups, rows: None, TypeError, "a kernel returns a Result, not NoneType"),
+        (lambda groups, rows: (groups, rows - 1, groups), ValueError, r"kernel's emit has 3 rows where 4 were asked"),
+        (lambda groups, rows: (rows, rows, groups), ValueError, r"kernel's write has 4 rows where 3 were asked"),
+        (lambda groups, rows: (groups, rows, rows), ValueError, r"kernel's values\['n'\] has 4 rows where 3 were"),
+    ],
+)
+def test_what_a_kernel_of_ones_own_answers_is_checked(
+    tmp_path: Path, answer: Any, error: type[Exception], match: str
+) -> None:
+    class Own:
+        columns: tuple[str, ...] = ()
+
+        def __call__(self, found: Any, stored: Any, items: Batch, starts: Any) -> Any:
+            said = answer(len(found), items.rows)
+            if said is None:
+                return None
+            write, emit, values = said
+            return Result(Batch({"n": np.zeros(values, np.int64)}), np.ones(write, bool), np.ones(emit, bool))
+
+    drum = Drum(tmp_path, kernel=Own(), values={"n": "i8"}, emit=nothing)
+    drum.add(spread([1, 2, 3, 1]))
+    with pytest.raises(error, match=match):
+        drum.merge()
+    assert drum.statistics.waiting_rows == 4
+    drum.kernel = Update(["n"])
+    drum.close()
+
+
+def test_a_file_that_is_gone_is_damage_by_name(tmp_path: Path) -> None:
+    with Drum(tmp_path, emit=nothing) as drum:
+        drum.add(spread(np.arange(100)))
+    (segment,) = tmp_path.glob("*.seg")
+    segment.unlink()
+    with pytest.raises(Damaged, match=f"{segment.name}: .* it is gone"):
+        Drum(tmp_path, emit=nothing)
+
+
+def test_a_lost_catalogue_deleted_every_segment_at_the_next_opening(tmp_path: Path) -> None:
+    with Drum(tmp_path, emit=nothing) as drum:
+        drum.add(spread(np.arange(100)))
+    (segment,) = tmp_path.glob("*.seg")
+    for log in tmp_path.glob("catalog-*.log"):
+        log.unlink()
+    for _ in range(2):
+        with pytest.raises(Damaged, match=f"no catalogue, and 1 files of one .{segment.name}"):
+            Drum(tmp_path, emit=nothing)
+        assert segment.exists()
