@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,19 @@ def test_the_benchmark_compares_it_with_sort(tmp_path: Path, capsys: pytest.Capt
     assert ours["distinct"] == sorts["distinct"] == pytest.approx(15_000, rel=0.1)
     with pytest.raises(RuntimeError, match="wrote 0 lines, there are 5 different ones"):
         bench.dedupe.run(["cp", "/dev/null", str(tmp_path / "out")], tmp_path / "out", tmp_path, 5)
+
+
+def test_the_readme_s_program_writes_every_line_once_and_knows_them_the_next_time(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    (program,) = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+    text = b"".join(b"line %d\n" % (n % 3000) for n in range(10_000)) + b"\nno newline"
+    for said, expected in ((text, set(once(text).splitlines())), (text + b"\nmore", {b"more"})):
+        command = [sys.executable, "-c", program]
+        environment = {**os.environ, "PYTHONPATH": str(root)}
+        ended = subprocess.run(command, input=said, capture_output=True, check=True, cwd=tmp_path, env=environment)
+        lines = ended.stdout.splitlines()
+        assert len(lines) == len(expected)
+        assert set(lines) == expected
 
 
 def test_a_pipe_by_its_name_has_no_length(tmp_path: Path) -> None:
