@@ -86,7 +86,7 @@ def _cases(args: argparse.Namespace) -> tuple[Any, ...]:
 
 def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench seen", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="stores of 100 M and 1 G keys, too: hours, 60 GB")
+    parser.add_argument("--full", action="store_true", help="stores of 100 M and 1 G keys, too: an hour or two, 80 GB")
     parser.add_argument("--keys", type=float, help="links, for every system; default: what each has time for")
     parser.add_argument("--store", help="keys stored before, a list; without --keys, of 0, 2e7, 1e8, 1e9")
     parser.add_argument("--duplicates", type=float, default=0.9, help="share of repeats (default %(default)s)")
@@ -98,6 +98,6 @@ def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
     parser.add_argument("--beside-crawl", action="store_true", help="what a crawl feels of a merge (of 100 M keys)")
     parser.add_argument("--workers", type=int, default=0, help="of that crawl; 0 is one per core")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dir", help="keep seeded stores here for the next time (default: a temporary directory)")
+    parser.add_argument("--dir", help="keep seeded stores and every row (rows.jsonl) here (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="a JSON line for each system and store")
     return parser.parse_args(argv)

@@ -98,7 +98,7 @@ class LMDB(Batched):
     def __init__(self, path: Path, ram_bytes: int, deliver: Deliver) -> None:
         super().__init__(path, ram_bytes, deliver)
         self._env = library(self.module).open(
-            os.fspath(path / "lmdb"), map_size=1 << 35, max_dbs=1, writemap=True, map_async=True, sync=False,
+            os.fspath(path / "lmdb"), map_size=1 << 36, max_dbs=1, writemap=True, map_async=True, sync=False,
             metasync=False, lock=False, readahead=False, meminit=False,
         )  # fmt: skip
         self._keys = self._env.open_db(b"keys")

@@ -17,6 +17,7 @@ from bench.seen.systems import clone, register
 
 SLOW = ("rocksdb", "lmdb", "sqlite", "set", "bloom")  # too slow for the whole stream
 RUN_SECONDS_MAX = 3 * 3600
+ROWS = "rows.jsonl"
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
@@ -68,7 +69,7 @@ FULL = (  # at least three merges everywhere but at 1 G, where drum makes one
     ),
     Case(
         "1 G stored", 1_000_000_000, 400_000_000, 5_000_000, 1_000_000_000,
-        only=("drum", "mercator-b", "mercator-b+cache"), keys_of=(("mercator-b", 50_000_000),),
+        only=("drum", "mercator-b", "mercator-b+cache", "lmdb"), keys_of=(("mercator-b", 50_000_000),),
     ),
 )  # fmt: skip
 
@@ -100,7 +101,10 @@ class Bench:
                     if row is None:
                         out.add((case.title, system))
                     else:
-                        yield {**row, "case": case.title, "round": number}
+                        row = {**row, "case": case.title, "round": number}
+                        with (self.directory / ROWS).open("a") as file:  # hours may follow, and an interruption
+                            print(json.dumps(row), file=file)
+                        yield row
 
     def _row(self, case: Case, system: str) -> Row | None:
         order = replace(

@@ -125,6 +125,8 @@ def test_it_prints_a_json_line_for_each_system_and_store(tmp_path: Path, capsys:
     assert [(row["system"], row["store_keys"]) for row in rows] == [
         ("drum", 0), ("set", 0), ("drum", 50_000), ("set", 50_000),
     ]  # fmt: skip
+    kept = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [(row["system"], row["keys_per_s"]) for row in kept] == [(row["system"], row["keys_per_s"]) for row in rows]
     for row in rows:
         assert row.keys() >= FIELDS
         assert row["keys"] == 200_000
