@@ -98,12 +98,12 @@ class RecentKeys:
         kept = 0
         for start in range(0, len(keys), _CHUNK):  # not per key: by chunks of _CHUNK
             part = keys[start : start + _CHUNK]
-            fresh = part[self._others(part)]
+            fresh = part.compress(self._others(part))
             if len(fresh):
                 once = np.empty(len(fresh), dtype=bool)
                 once[0] = not kept or keys[kept - 1] != fresh[0]
                 np.not_equal(fresh[1:], fresh[:-1], out=once[1:])
-                fresh = fresh[once]
+                fresh = fresh.compress(once)
                 self._remember(fresh)
                 keys[kept : kept + len(fresh)] = fresh
                 kept += len(fresh)

@@ -127,8 +127,8 @@ def decode_sorted(data: bytes | memoryview, rows: int) -> Array:
         windows: Array = np.ndarray((group,), "<u4", data, _HEAD_BYTES + byte, (bits,))
         np.right_shift(windows, np.uint32(shift), out=steps[lane])
     steps &= np.uint32((1 << bits) - 1)
+    steps[0, 0] += np.frombuffer(data, "<u4", 1)[0]
     np.cumsum(steps.reshape(-1)[:rows], dtype="<u4", out=halves[:, 1])
-    halves[:, 1] += np.frombuffer(data, "<u4", 1)
     halves[:, 0] = np.frombuffer(data, "<u4", rows, _HEAD_BYTES + group * bits)
     keys: Array = halves.view("<u8").reshape(rows)
     return keys

@@ -16,7 +16,7 @@ import numpy as np
 
 from drum import wide
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
-from drum.keyset import absent, compact
+from drum.keyset import absent, compact, distinct, united
 from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, wanted_blocks
 from drum.ragged import Array, Batch, Column, Schema
 from drum.segment import SegmentPool
@@ -113,25 +113,33 @@ class Merging:
     def _merge_keys(self, bucket: Bucket, waiting: list[Pending]) -> bool:
         """Hand on the new keys, ascending, and store them. False when the bucket does not fit."""
         room, rows = self._room(bucket), 0
-        parts: list[Keys] = []
+        runs: list[Keys] = []  # ascending, without repeats
+        loose: list[Keys] = []  # in any order
         counts: dict[int, int] = {}
         for part in waiting:
             counts[part.serial] = 0
+            parts: list[Keys] = []
             for batch in part.blocks(self.pool, bucket, ["key"]):
                 parts.append(batch["key"])
                 counts[part.serial] += batch.rows
                 rows += batch.rows
                 if rows * _KEY_BYTES > room and rows > 1 and bucket.lo < bucket.hi:
                     return False
+            if part.ordered:
+                runs += parts
+            elif parts and part.ascends(self.pool):
+                run = np.concatenate(parts)
+                runs.append(run[: distinct(run)])
+            else:
+                loose += parts
         self._count(counts)
         if not rows:
             return True
-        if len(parts) == 1 and waiting[0].ordered:
-            keys = parts[0]
-        else:
-            keys = np.concatenate(parts)
-            keys = keys[: compact(keys)]
-        del parts
+        if loose:
+            run = np.concatenate(loose)
+            runs.append(run[: compact(run)])
+        keys = united(runs)
+        del runs, loose, parts
         for piece in sorted(bucket.slices, key=lambda piece: -piece.rows):  # the largest first spares the others work
             keys = absent(piece.open(self.pool), keys, self.once)
         self.stats.added += len(keys)

@@ -56,7 +56,7 @@ class Pending:
     file: str = ""
     section: str = ""
     batch: Batch | None = None
-    ordered: bool = False  # the batch ascends by key
+    ordered: bool = False  # the batch is only keys, ascending without repeats
     merged: int = 0  # rows that merges of some buckets have done
     edges: tuple[list[int], list[int]] | None = None  # of a batch arranged by bucket: least keys, first rows
 
@@ -90,6 +90,10 @@ class Pending:
             least, starts = self.edges
             batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
         return inside_of(batch, bucket, self.ordered)
+
+    def ascends(self, pool: SegmentPool) -> bool:
+        """Whether its rows ascend by key."""
+        return self.ordered or (self.batch is None and pool.section(self.file, self.section).sorted_by == "key")
 
     def schema(self, pool: SegmentPool) -> Schema:
         return self.batch.schema if self.batch is not None else pool.section(self.file, self.section).schema

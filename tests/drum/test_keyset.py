@@ -47,6 +47,14 @@ def test_hashed_and_crowded_keys_are_told_from_those_stored(rows: int, crowded: 
     assert np.array_equal(minus(keys, stored), np.setdiff1d(keys, stored))
 
 
+@pytest.mark.parametrize("sizes", [(50_000, 40_000, 1), (100_000, 900, 0, 20_000), (9000,) * 8])
+@pytest.mark.parametrize("spread", [10**5, 2**64 - 1])
+def test_many_keys_are_united_piece_by_piece(sizes: tuple[int, ...], spread: int) -> None:
+    rng = np.random.default_rng(2)
+    parts = [np.unique(rng.integers(0, spread, size, dtype=np.uint64)) for size in sizes]
+    assert np.array_equal(united(parts), np.unique(np.concatenate(parts)))
+
+
 def test_many_keys_are_compacted_piece_by_piece() -> None:
     rng = np.random.default_rng(1)
     for spread in (1000, 50_000, 10**6, 2**64 - 1):
