@@ -35,7 +35,7 @@ KEYS = st.one_of(
     st.integers(0, 3), st.integers(2**64 - 4, 2**64 - 1), st.integers(2**63 - 2, 2**63 + 2),
 )  # fmt: skip
 ROWS = st.lists(st.tuples(KEYS, st.integers(CHECK, ADD), st.integers(-5, 5)), max_size=40)
-RAM = st.sampled_from([1, 600, 4_000, 40_000, 1 << 24])
+RAM = st.sampled_from([256, 600, 4_000, 40_000, 1 << 24])
 KEYS_RAM = st.sampled_from([4_000, 40_000, 1 << 24])
 INTERVALS = st.sampled_from([1, 25, 200, 0, NEVER])
 
