@@ -61,7 +61,7 @@ FULL = (  # at least three merges everywhere but at 1 G, where drum makes one
     Case(
         "100 M stored", 100_000_000, 240_000_000, 6_000_000, 100_000_000,
         only=("drum", "mercator-b", "mercator-b+cache", "rocksdb", "lmdb", "sqlite", "duckdb", "bloom"),
-        keys_of=(("duckdb", 30_000_000), ("mercator-b", 60_000_000)),
+        keys_of=(("duckdb", 30_000_000), ("mercator-b", 67_000_000)),
     ),
     Case(
         "100 M stored, uniform repeats", 100_000_000, 60_000_000, 5_000_000, 100_000_000, uniform=True,
