@@ -162,6 +162,8 @@ def format_entry(entry: LogEntry) -> bytes:
 
 def parse(line: bytes) -> LogEntry:
     """The entry of one line (with or without newline). BadLine when it is none."""
+    if not line.isascii():
+        raise BadLine(f"a line of a crawl log is ASCII: {line[:200]!r}")
     logged, status, size, url, path, via, mime, stream, started, digest, tag, notes = split_line(line.rstrip(b"\n"))
     try:
         start_ms, duration_ms = _parse_started(started)

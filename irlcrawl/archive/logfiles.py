@@ -53,7 +53,7 @@ def read(
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
     for chunk in _log_chunks(files, path):
-        for text in chunk[:-1].split(b"\n"):
+        for text in lines_of(chunk):
             fields = split_line(text)
             if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
                 continue
@@ -181,7 +181,8 @@ class Plain:
 
 
 class Unpacked(Plain):
-    """Text of a gzip file. Damaged where its bytes are not what was written."""
+    """Text of a gzip file. Damaged, at offset 0, when its bytes are not what was written: its one checksum is of all of
+    it, and what a wrong bit spoils shows anywhere behind it."""
 
     def __init__(self, files: Files, path: str) -> None:
         super().__init__(files, path)
@@ -189,14 +190,13 @@ class Unpacked(Plain):
 
     def read(self) -> bytes:
         while not self._inflater.eof:
-            at = self._at
             piece = self._inflater.unconsumed_tail or super().read()
             try:
                 data = self._inflater.decompress(piece, SCAN_BYTES) if piece else b""
             except _InflateError as error:
-                raise Damaged(self.path, at, f"not the gzip file that was written: {error}") from None
+                raise Damaged(self.path, 0, f"not the gzip file that was written: {error}") from None
             if not piece:
-                raise Damaged(self.path, self._at, "a gzip file cut short")
+                raise Damaged(self.path, 0, "a gzip file without its end")
             if data:
                 return data
         return b""
@@ -218,6 +218,11 @@ def chunks(part: Part) -> Iterator[bytes]:
             rest += data
             if len(rest) > LINE_BYTES_MAX:
                 raise BadLine(f"{part.path}: no line ends within {LINE_BYTES_MAX} bytes before offset {at}")
+
+
+def lines_of(chunk: bytes) -> list[bytes]:
+    """The lines of a piece of text, without their newlines. Nothing but a newline ends a line of a log."""
+    return chunk.removesuffix(b"\n").split(b"\n") if chunk else []
 
 
 def _host_names(url: bytes) -> tuple[bytes, ...]:

@@ -103,13 +103,14 @@ def _judge(
     fate[closed] = hosts.spread(refused)[closed]
     due = np.where(closed, hosts.spread(states["robots_until"]), 0.0)
     open_ = np.flatnonzero((whole == 0) & ~denied)
+    ruled = robots == Robots.RULES
     room, gap, free_at = np.zeros((3, len(whole)))
     keys = links["host"][hosts.starts[open_]].tolist()
     # A Python loop per host: each host that gets a run becomes an object in memory anyway.
     for at, key, record in zip(open_.tolist(), keys, records_of(states.take(open_)), strict=True):
         load = policy.load(key, record)
         room[at], gap[at], free_at[at] = max(load.room, 0), load.gap, load.free_at
-        if robots[at] == Robots.RULES:
+        if ruled[at]:
             part = slice(hosts.starts[at], hosts.ends[at])
             _apply_rules(links, fate, np.flatnonzero(fate[part] == 0) + part.start, max(load.room, 0), record, policy)
     going = fate == 0

@@ -271,24 +271,24 @@ class Fsck:
 
     def _log_part(self, census: Census, path: str, until: int | None, crc: int | None) -> Steps:
         """One file, up to `until` bytes; with a `crc` those bytes must have it."""
-        whole, at, found = True, 0, 0
+        whole, at, found, packed = True, 0, 0, path.endswith(COMPRESSED)
         try:
             for chunk in logfiles.chunks(open_part(self.files, path)):
                 chunk = chunk if until is None else chunk[: max(until - at, 0)]
                 self.bar.read(len(chunk))
                 found = zlib.crc32(chunk, found)
-                for text in chunk.splitlines():
+                for text in logfiles.lines_of(chunk):
                     try:
                         census.logged(parse(text))
                     except BadLine as error:
                         whole = False
-                        yield Finding(True, path, at, str(error))
+                        yield Finding(True, path, None if packed else at, str(error))
                     at += len(text) + 1
         except Damaged as error:
             yield Finding.of(error)
             return False
         except BadLine as error:
-            yield Finding(True, path, at, str(error))
+            yield Finding(True, path, None if packed else at, str(error))
             return False
         if crc is not None and whole and found != crc:
             yield Finding(True, path, 0, "its committed bytes do not have the checksum they had")

@@ -120,7 +120,7 @@ def log_lines(files: Files, path: str) -> Iterator[tuple[str, bytes, LogEntry]]:
     for part in log_files(files, path) if os.path.isdir(os.path.dirname(path)) else ():
         try:
             for chunk in logfiles.chunks(open_part(files, part)):
-                for text in chunk.splitlines():
+                for text in logfiles.lines_of(chunk):
                     try:
                         yield part, text, parse(text)
                     except BadLine:
