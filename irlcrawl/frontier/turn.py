@@ -90,7 +90,7 @@ class Turn:
 
     def run(self, task: Task) -> Result:
         """Do it all; see the module. OSError (no room, …), Damaged, LedgerError."""
-        began, cpu = time.perf_counter(), time.thread_time()
+        began, cpu = self.state.clock.now(), time.thread_time()
         try:
             for file in task.harvests:
                 self._ingest(file, task)
@@ -105,7 +105,7 @@ class Turn:
             if self._writer is not None:
                 self._writer.abort()
             raise
-        self.result.seconds = time.perf_counter() - began
+        self.result.seconds = self.state.clock.now() - began
         self.result.cpu_seconds = time.thread_time() - cpu
         return self.result
 

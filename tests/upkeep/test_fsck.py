@@ -78,6 +78,26 @@ def test_i5_a_flipped_byte_of_any_file_is_found_and_named(copy: Copy, where: str
     assert damage(job) == []
 
 
+def test_i5_bytes_that_end_a_line_are_no_text_or_end_a_gzip_file_late_are_named_where_they_are(copy: Copy) -> None:
+    """A flip to a carriage return was named one byte behind itself; one above 127 in an archive's name ended fsck with
+    a UnicodeEncodeError; the last bytes of a compressed part were named at the end of the file."""
+    job = copy("killed")
+    part = next(job.logs.glob("crawl.log.*.gz"))
+    kept, packed = job.crawl_log.read_bytes(), part.read_bytes()
+    name = kept.index(b"irlcrawl-")
+    places = [(job.crawl_log, kept.index(b"-"), 32), (job.crawl_log, name + 2, 128)]
+    places += [(part, at, bits) for at in range(len(packed) - 16, len(packed)) for bits in (1, 128)]
+    text = unpacked(part)
+    for path, at, bits in places:
+        before = path.read_bytes()
+        flip(path, at, bits)
+        if path != part or unpacked(part) != text:  # the bits that fill deflate's last byte say nothing
+            found = [one for one in damage(job) if one.file == str(path)]
+            assert found and (found[0].offset or 0) <= at, f"{path.name} at {at}: {found}"
+        path.write_bytes(before)
+    assert damage(job) == []
+
+
 def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(copy: Copy) -> None:
     job, chosen = copy("done"), random.Random(7)
     for path in sorted(job.warcs.iterdir())[:2]:
