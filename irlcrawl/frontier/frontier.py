@@ -17,22 +17,24 @@ from typing import Any
 from drum import Edits
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config, to_dict
-from irlcrawl.fetch.robots import Rules, RulesCache, product_token
+from irlcrawl.fetch.robots import product_token
 from irlcrawl.frontier import recovery
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.deaths import Deaths
 from irlcrawl.frontier.dispatch import Dispatcher
 from irlcrawl.frontier.dns import Resolver
-from irlcrawl.frontier.fleet import Fleet, Link, how_ended
+from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.gates import Kind
 from irlcrawl.frontier.gauges import Gauges
-from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.limits import Limits
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.pressure import Pressure
 from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.room import Room
+from irlcrawl.frontier.rules import KnownRules
 from irlcrawl.frontier.runs import ReadyHost
 from irlcrawl.frontier.schedule import Schedule
 from irlcrawl.frontier.state import SEEDS_STREAM, State
@@ -48,9 +50,6 @@ from irlcrawl.wire import Message, clock_anchor
 
 TICK_S = 0.5
 BROUGHT_AT_ONCE = 4096
-DEATHS_MAX = 8
-"""So many workers that die one after another do not die of what they fetch: another one would die as well."""
-RULES_CACHE_BYTES = 16 << 20
 TELL_SECONDS = 1.0
 """How long a stop waits for archive.on_warc_closed."""
 
@@ -73,21 +72,21 @@ class Frontier:
         self._overrides = Overrides(config.site)
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.politeness = Politeness(clock, config.politeness, self.clocks)
-        self._resolver = Resolver(config.network, clock)
+        self.resolver = Resolver(config.network, clock)
+        self._deaths = Deaths(self)
         self.fleet = Fleet(
-            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self._on_lost
+            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self._deaths.lost
         )
         self.outage = Outage(
-            clock, lambda: self._resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
+            clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
         )
         self._leases_path = os.path.join(state.dir, "leases.log")
         self.hosts = Dispatcher(
-            config, clock, self.politeness, self._resolver, state.runs, self.fleet,
+            config, clock, self.politeness, self.resolver, state.runs, self.fleet,
             LeaseLog(state.files, self._leases_path), self._overrides, self.outage,
             self._wakeup.set,
         )  # fmt: skip
-        self._token = product_token(config.crawl.user_agent)
-        self._rules = RulesCache(RULES_CACHE_BYTES)
+        self.rules = KnownRules(state, product_token(config.crawl.user_agent))
         self._gauges = Gauges(self)
         self.room = Room(state)
         self.pressure = Pressure(state)
@@ -100,17 +99,13 @@ class Frontier:
         self._stop_code: ExitCode | None = None
         self._ended = False
         self._aborting = False
-        self._gone = False  # the crawl is over, or failed: workers that end now are nobody's loss
         self._leased = False
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
-        self._unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
-        self._received = 0  # bytes that visits told of, and recovery; what was harvested since is among them
+        self._limits = Limits(state, config, self.room, self.pressure, self.started)
         self.on_tick: Callable[[], None] = lambda: None
-        self._mourning: set[asyncio.Task[None]] = set()  # the remains of dead workers are being read
-        self._deaths = 0  # workers that died since a page was last taken in
-        self._failure: BaseException | None = None  # of a callback or task, for `run` to raise
+        self._failure: BaseException | None = None  # of a callback, for `run` to raise
         self.replace: Callable[[Link], Awaitable[None]] = _nobody
 
     # -- open ------------------------------------------------------------------------------------------------------
@@ -138,7 +133,7 @@ class Frontier:
         result = Turn(state).run(self._task(harvests, states=states, urgent=True, merge=merge))
         self._close_streams(result, streams)
         self._commit(result)
-        self._received = state.counters.get("bytes", 0)
+        self._limits.received = state.counters.get("bytes", 0)
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
         self._coming = state.runs.hosts()
@@ -186,13 +181,14 @@ class Frontier:
         try:
             return await self._work()
         finally:
-            self._gone = True
+            self._deaths.over = True
 
     async def _work(self) -> ExitCode:
         while True:
             now = self.clock.now()
             self._bring_more()
-            self._check_limits(now)
+            if self._stop_code is None and (code := self._limits.reached(now)) is not None:
+                self.stop(code)
             if news := self.clocks.news(now):
                 self.hosts.leases.append(news)
             if self._stop_code is None:
@@ -207,10 +203,15 @@ class Frontier:
                 return await self._end()
             self.on_tick()
             await self._sleep(now)
-            if (failure := self._failure or self.hosts.failure or self.outage.failure) is not None:
+            if (failure := self.failure) is not None:
                 raise failure
             if self._turn is not None and self._turn.done():
                 self._finish_turn(self._turn.result())
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Of a callback or a task, which nobody else would see."""
+        return self._failure or self._deaths.failure or self.hosts.failure or self.outage.failure
 
     def _dispatch(self) -> None:
         if self.hosts.dispatch(self._allowance()) and not self._leased:
@@ -262,7 +263,7 @@ class Frontier:
             now=now,
             load=self.hosts.load,
             blocked=lambda origin: self._overrides.blocked(host_of(origin + b"/")),
-            allowed=self._allowed,
+            allowed=self.rules.allowed,
             quota_host=limits.pages_per_host,
             denials_max=self.config.politeness.retries_max,
         )
@@ -277,17 +278,6 @@ class Frontier:
             merge=merge,
             urgent=urgent,
         )
-
-    def _allowed(self, record: HostRecord, urls: list[bytes]) -> list[bool]:
-        """Fresh rules against URLs (on the turn's thread; the rules cache is its own)."""
-        pointer = (record.rules_log, record.rules_offset, record.rules_length)
-        if not record.rules_length:
-            return [True] * len(urls)
-        rules = self._rules.get(pointer)
-        if rules is None:
-            rules = Rules(RulesLog.read(self.state.files, self.state.dir, pointer), self._token)
-            self._rules.put(pointer, rules)
-        return [rules.allowed(url) for url in urls]
 
     def _begin_turn(self, now: float) -> None:
         harvests, self._inbox = self._inbox, []
@@ -304,7 +294,7 @@ class Frontier:
     def _finish_turn(self, result: Result) -> None:
         self._turn = None
         for link in self._turn_lost:
-            self._unfolded += self.hosts.orphaned(link, self.state.runs.left)
+            self._limits.unfolded += self.hosts.orphaned(link, self.state.runs.left)
         self._close_streams(result, [link.stream for link in self._turn_lost])
         self._turn_lost.clear()
         self._commit(result)
@@ -312,8 +302,9 @@ class Frontier:
         if result.scope_entries:
             entries = [entry.decode("ascii") for entry in result.scope_entries]
             self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
-        self._unfolded -= result.folded
-        self._deaths = 0 if result.folded else self._deaths
+        self._limits.unfolded -= result.folded
+        if result.folded:
+            self._deaths.page_taken_in()
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
         _log.info(
@@ -352,8 +343,8 @@ class Frontier:
     def _take(self, link: Link, message: Message) -> None:
         match message["t"]:
             case "end":
-                self._unfolded += message["reached"]
-                self._received += message["bytes"]
+                self._limits.unfolded += message["reached"]
+                self._limits.received += message["bytes"]
                 self.schedule.moved = True
                 self.hosts.ended(link, message)
             case "robots":
@@ -391,68 +382,26 @@ class Frontier:
                 self.schedule.asked()
                 link.send({"t": "harvest"})
 
-    def _on_lost(self, link: Link) -> None:
-        if not link.said_bye and not self._gone:
-            task = asyncio.get_running_loop().create_task(self._mourn(link))
-            self._mourning.add(task)
-            task.add_done_callback(self._mourned)
-        self._wakeup.set()
+    async def on_turn_thread(self, work: Callable[..., Any], *args: Any) -> Any:
+        """What turns must not be beside: `work(*args)` there."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
-    def _mourned(self, task: asyncio.Task[None]) -> None:
-        self._mourning.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = task.exception()
-        self._wakeup.set()
-
-    async def _mourn(self, link: Link) -> None:
-        """A worker is gone without a word: recover what it left, and put another in its place."""
-        code = await self.fleet.reap(link)
-        _log.warning("worker %d %s", link.stream, how_ended(code))
-        self._deaths += 1
-        if code == int(ExitCode.DISK_FULL):
-            self.stop(ExitCode.DISK_FULL)
-        elif self._deaths >= DEATHS_MAX and self._stop_code is None:
-            _log.error("%d workers died one after another without a page: stopping", self._deaths)
-            self.stop(ExitCode.FAILED)
-        # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
-        left = await asyncio.get_running_loop().run_in_executor(
-            self._thread, recovery.recover_stream, self.state, self.config, link.stream
-        )
+    def take_remains(self, link: Link, harvests: list[str]) -> None:
+        """What a dead worker left has been recovered: the next turn takes in all of it and closes its stream."""
         known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
-        for name in left.harvests:
+        for name in harvests:
             if name not in known:
                 self._inbox.append(name)
                 self.pressure.arrived(name)
         self.schedule.inbox_filled()
         self._lost.append(link)
-        if self._stop_code is None:
-            await self.replace(link)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def _allowance(self) -> int:
-        """How many URLs may be leased before limits.pages could be passed."""
-        limit = self.config.limits.pages
-        most = 1 if self.outage.paused else 1 << 30
-        if not limit:
-            return most
-        return min(most, limit - self.state.ledger.fetched - self._unfolded - self.hosts.urls_out)
-
-    def _check_limits(self, now: float) -> None:
-        limits, state = self.config.limits, self.state
-        if self._stop_code is not None:
-            return
-        over_bytes = limits.bytes and max(self._received, state.counters.get("bytes", 0)) >= limits.bytes
-        if over_bytes or (limits.pages and state.ledger.fetched >= limits.pages):
-            self.stop(ExitCode.SIZE_LIMIT)
-        elif limits.seconds and now - self.started >= limits.seconds:
-            self.stop(ExitCode.TIME_LIMIT)
-        elif lacking := self.room.lacking():
-            _log.warning("stopping: %s", lacking)
-            self.stop(ExitCode.DISK_FULL)
-        elif full := self.pressure.full():
-            _log.warning("stopping: %s", full)
-            self.stop(ExitCode.SIZE_LIMIT)
+        """How many URLs may be leased now: one while nobody answers, and no more than limits.pages lets."""
+        left = self._limits.allowance(self.hosts.urls_out)
+        return min(left, 1) if self.outage.paused else left
 
     def stop(self, code: ExitCode) -> None:
         """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""
@@ -470,7 +419,7 @@ class Frontier:
         self._wakeup.set()
 
     def _over(self) -> bool:
-        if self._handed_in or self._mourning or self._coming is not None:
+        if self._handed_in or self._deaths.pending or self._coming is not None:
             return False
         if self._stop_code is not None:
             return not self.fleet.links
@@ -481,11 +430,11 @@ class Frontier:
         if self._stop_code is None:
             self._stop_code = ExitCode.DONE
             self.fleet.end({"t": "stop"})
-            while self.fleet.links or self._mourning:
+            while self.fleet.links or self._deaths.pending:
                 self.fleet.watch(self.clock.now())
                 await self._sleep(self.clock.now())
-                if self._failure is not None:
-                    raise self._failure
+                if self.failure is not None:
+                    raise self.failure
         result = Turn(self.state).run(self._task(self._inbox, urgent=False, merge=False))
         self._ended = True
         self._close_streams(result, list(self.state.streams))
@@ -495,7 +444,7 @@ class Frontier:
         await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
         self.hosts.close()
         self.outage.close()
-        await self._resolver.close()
+        await self.resolver.close()
         self._thread.shutdown()
         self.room.drop_ballast()
         return self._stop_code
@@ -509,22 +458,6 @@ class Frontier:
             self.state.catalog.commit(edits)
         except OSError as error:
             _log.warning("no room even to say so: %s", error)
-
-    def held(self) -> dict[str, int]:
-        """How much of what grows for a while is in memory (I4). All of it stops growing, but the index of the queues
-        where few sites have many URLs queued."""
-        state = self.state
-        return {
-            "hosts": len(self.hosts.hosts),
-            "clocks": len(self.clocks),
-            "names": self._resolver.names,
-            "rules_bytes": self._rules.nbytes,
-            "block_bytes": state.runs.cached_bytes,
-            "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
-            "queue_index_bytes": state.sites.index_bytes,
-            "files_open": state.pool.files_open,
-            "catalog_entries": len(state.catalog.items()),
-        }
 
     def status(self) -> dict[str, Any]:
         """The record of irlcrawl.watch.status."""

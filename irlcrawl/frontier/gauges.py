@@ -77,10 +77,26 @@ class Gauges:
             "delayed_hosts": frontier.politeness.delayed(),
             "per_host_queue_size": _queue_sizes(frontier),
             "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
-            "held": frontier.held(),
+            "held": _held(frontier),
             "warc_bytes": files.total(job.warcs),
             "disk_free_bytes": files.free(job.path),
         }
+
+
+def _held(frontier: Frontier) -> dict[str, int]:
+    """How much of what grows for a while, and must stop growing, is in memory (I4)."""
+    state = frontier.state
+    return {
+        "hosts": len(frontier.hosts.hosts),
+        "clocks": len(frontier.clocks),
+        "names": frontier.resolver.names,
+        "rules_bytes": frontier.rules.nbytes,
+        "block_bytes": state.runs.cached_bytes,
+        "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
+        "queue_index_bytes": state.sites.index_bytes,
+        "files_open": state.pool.files_open,
+        "catalog_entries": len(state.catalog.items()),
+    }
 
 
 def _without_response(counters: dict[str, Any]) -> int:

@@ -79,7 +79,7 @@ def write(state: State, urls: int, hosts: int) -> None:
 
 async def opened(state: State) -> Frontier:
     frontier = Frontier(state, state.config, state.clock)
-    frontier._resolver = frontier.hosts._resolver = Names()  # type: ignore[assignment]
+    frontier.resolver = frontier.hosts._resolver = Names()  # type: ignore[assignment]
     await frontier.open(None, [0, STREAM])
     return frontier
 

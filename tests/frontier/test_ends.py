@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.fetch import service
-from irlcrawl.frontier.frontier import DEATHS_MAX, Frontier
+from irlcrawl.frontier.deaths import DEATHS_MAX
+from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.job import ExitCode
 from tests.frontier.virtual_crawl import Crawl, Web, star
 

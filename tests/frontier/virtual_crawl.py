@@ -306,7 +306,7 @@ class Crawl:
     async def _crawl(self, state: State, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
-            frontier._resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
+            frontier.resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)
             frontier.replace = self._replace

@@ -1,0 +1,34 @@
+"""The rules of robots.txt as a turn asks for them: read from the logs that host records point to, the last used kept."""
+
+from __future__ import annotations
+
+from irlcrawl.fetch.robots import Rules, RulesCache
+from irlcrawl.frontier.hosts import HostRecord
+from irlcrawl.frontier.state import State
+from irlcrawl.ruleslog import RulesLog
+
+CACHE_BYTES = 16 << 20
+
+
+class KnownRules:
+    """For the turn's thread alone. token: the product token of our User-Agent (RFC 9309)."""
+
+    def __init__(self, state: State, token: str) -> None:
+        self._state, self._token = state, token
+        self._cache = RulesCache(CACHE_BYTES)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the rules in memory, at most CACHE_BYTES."""
+        return self._cache.nbytes
+
+    def allowed(self, record: HostRecord, urls: list[bytes]) -> list[bool]:
+        """Fresh rules against URLs. Damaged; OSError."""
+        pointer = (record.rules_log, record.rules_offset, record.rules_length)
+        if not record.rules_length:
+            return [True] * len(urls)
+        rules = self._cache.get(pointer)
+        if rules is None:
+            rules = Rules(RulesLog.read(self._state.files, self._state.dir, pointer), self._token)
+            self._cache.put(pointer, rules)
+        return [rules.allowed(url) for url in urls]
