@@ -1,4 +1,4 @@
-"""The rules of robots.txt as a turn asks for them: read from the logs that host records point to, the last used kept."""
+"""The rules of robots.txt as turns ask for them: read from the logs that host records point to, the last used kept."""
 
 from __future__ import annotations
 
