@@ -16,7 +16,7 @@ from drum.store import to_rewrite
 
 KEY_BYTES = 8
 MERGE_ROWS_LEAST = 1 << 20
-PASS_SHARE = 4
+PASS_SHARE = 2
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def merge_rows(stored: int, ram_rows: int, row_bytes: float, disk_bytes: float =
 
     stored: keys in the store. ram_rows: waiting rows that RAM holds, beyond which they are spilled. row_bytes: stored
     bytes of a waiting row. disk_bytes: for everything. A quarter of the store or of RAM, as far as RAM goes; beyond it,
-    as many as make the pass over the store cost four times what the rows cost themselves (written once, their keys and
+    as many as make the pass over the store cost twice what the rows cost themselves (written once, their keys and
     then all of them read; keys alone are written packed and read once), as far as they fit on the disk beside the store
     and its rewriting.
     """

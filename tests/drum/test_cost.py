@@ -110,9 +110,9 @@ def test_merges_are_sized_by_store_ram_and_disk() -> None:
     assert merge_rows(0, 1 << 20, 8) == merge_rows(10**6, 2 << 20, 8) == 1 << 20
     assert merge_rows(0, 16 << 20, 8) == 4 << 20, "a quarter of RAM"
     assert merge_rows(40 * 10**6, 16 << 20, 8) == 10**7, "a quarter of the store"
-    assert merge_rows(10**8, 16 << 20, 8) == 16 << 20, "what RAM holds"
+    assert merge_rows(7 * 10**7, 16 << 20, 8) == 16 << 20, "what RAM holds"
     large = merge_rows(10**9, 16 << 20, 8)
-    assert large == pytest.approx(10**9 * packed_bytes(10**9) / (4 * 2 * packed_bytes(16 << 20)), rel=0.01)
+    assert large == pytest.approx(10**9 * packed_bytes(10**9) / (2 * 2 * packed_bytes(16 << 20)), rel=0.01)
     assert 2 * merge_rows(10**9, 8 << 20, 78) < large, "rows with more beside the key wait in smaller numbers"
     assert merge_rows(10**9, 16 << 20, 8, disk_bytes=9.7e9) == 25_000_000, "what the disk has room for"
     assert merge_rows(10**9, 16 << 20, 8, disk_bytes=1e9) == 16 << 20
