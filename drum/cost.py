@@ -16,7 +16,7 @@ from drum.store import to_rewrite
 
 KEY_BYTES = 8
 MERGE_ROWS_LEAST = 1 << 20
-PASS_SHARE = 2
+PASS_SHARE = 2  # what the pass over a store may cost, by what the rows that waited for it cost themselves
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ class _Question:
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
             where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
-            text = f"in queue {queue}, {where}; {words.count(ahead)} URLs before"
+            text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "deferred":
             end = reading.sites.cycle_end(self._site_key)
