@@ -2,8 +2,7 @@
 
 One `Host` per origin that has URLs in runs. It asks for an address, waits for its clocks in `Politeness`, is leased
 for a visit, and goes when its runs are empty or its next time lies beyond the horizon. What it learnt goes back to the
-hosts drum as a STATE row with the next turn (`take_states`); URLs that cannot stay in runs leave with it
-(`take_withdrawn`).
+hosts drum with the next turn, and so do URLs that cannot stay in runs (handover.py).
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from drum import Batch
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
-from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
+from irlcrawl.frontier.handover import Handover
+from irlcrawl.frontier.hosts import HostRecord, records_of
 from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.loads import Loads
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
-from irlcrawl.frontier.politeness import Politeness, State
-from irlcrawl.frontier.release import HostLoad
+from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.runs import ReadyHost, Run, Runs
 from irlcrawl.frontier.slots import Slots
 from irlcrawl.frontier.visits import Host, Visit, Withdrawal, visit_message
@@ -33,15 +32,12 @@ from irlcrawl.wire import Message
 NAME_GONE_S = 3600.0
 """How long a name that does not exist is believed not to."""
 
-EXCHANGE_S = 0.001
-"""At least what a request takes: what a host without a gap has no room for need not come back in the next turn."""
-
 VISIT_WEIGHT = 1 / 64
 """Of one visit in the running mean of their durations."""
 
 
 class Dispatcher:
-    """Owned by the event loop; `load` alone is also called from the turn's thread (it only reads)."""
+    """Owned by the event loop."""
 
     def __init__(
         self,
@@ -67,51 +63,32 @@ class Dispatcher:
         self._outage = outage
         self._wake = wake
         self.hosts: dict[int, Host] = {}
-        self.address_rows: dict[str, int] = {}
+        self.loads = Loads(config, clock, politeness, self.hosts)
+        self.handover = Handover()
         self.urls_out = 0
         self.visits_out = 0
         self.visit_seconds = config.politeness.visit_seconds
         """How long a visit takes of late, from its lease to its end."""
         self.scope_version = 0
         self.failure: BaseException | None = None  # of a task, for the loop to raise
-        self._newcomers = 0  # hosts the turn found room for that are not in memory yet
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
-        self._dirty: dict[int, HostRecord] = {}
-        self._withdrawn: list[Withdrawal] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.slots = Slots(politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()))
 
-    # -- what the turn takes and brings ----------------------------------------------------------------------------
-
-    def take_states(self) -> Batch | None:
-        """STATE rows of the hosts whose record changed since the last call."""
-        if not self._dirty:
-            return None
-        batch = state_batch(self._dirty.items())
-        self._dirty.clear()
-        return batch
-
-    def take_withdrawn(self) -> list[Withdrawal]:
-        taken, self._withdrawn = self._withdrawn, []
-        return taken
-
-    @property
-    def something_to_hand_over(self) -> bool:
-        return bool(self._withdrawn)
+    # -- what a turn brings ----------------------------------------------------------------------------------------
 
     def bring(self, ready: ReadyHost, record: HostRecord) -> None:
         """A run for a host: extends the one in memory or makes it."""
         host = self.hosts.get(ready.key)
         if host is None:
-            newer = self._dirty.get(ready.key)  # learnt while the turn ran
+            newer = self.handover.learnt(ready.key)  # learnt while the turn ran
             host = self._new_host(ready.key, ready.site, ready.origin, newer or record)
             self.hosts[ready.key] = host
             if len(self.hosts) > 1:
                 self._fleet.wanted.set()
         host.runs.append(ready.run)
-        host.rows += ready.run.rows
-        self._count_address(host, ready.run.rows)
+        self.loads.count(host, ready.run.rows)
         if host.state == 0:
             due = self.politeness.activate(host)
             if due > self._clock.now() + self._config.politeness.horizon_seconds:
@@ -119,7 +96,7 @@ class Dispatcher:
 
     def bring_all(self, ready: list[ReadyHost]) -> None:
         """The runs of a turn, with the records its index carries."""
-        self._newcomers = 0
+        self.loads.arrived()
         known: dict[int, list[HostRecord]] = {}
         for one in ready:
             records = known.get(id(one.state))
@@ -142,42 +119,6 @@ class Dispatcher:
             crawl_delay=record.crawl_delay,
             gap_floor=self._overrides.gap_host(name),
         )
-
-    def load(self, key: int, record: HostRecord) -> HostLoad:
-        """How many more URLs of a host may go into runs, and when those it cannot take would be due. With as many hosts
-        in memory as there may be, another one's URLs come back after the horizon."""
-        now = self._clock.now()
-        host = self.hosts.get(key)
-        if host is None:
-            self._newcomers += 1
-            hosts_max = self._config.frontier.hosts_active_max
-            # Those that find no room come back by as many as there is room for, a horizon after the last ones.
-            horizons = (len(self.hosts) + self._newcomers - 1) // hosts_max
-            if horizons:
-                due = now + horizons * self._config.politeness.horizon_seconds
-                return HostLoad(0, self._gap_unknown(record), due)
-        active = host if host is not None and host.state != State.IDLE else None
-        gap = self._gap_unknown(record) if active is None else self.politeness.gap_for(active)
-        cap = self._config.frontier.urls_per_host_max
-        if gap > 0:
-            cap = max(4, min(cap, int(self._config.politeness.horizon_seconds / gap)))
-        rows = 0 if host is None else host.rows
-        address = record.address_at(now) if host is None else host.address
-        together = max(rows, self.address_rows.get(address, 0)) if address else rows
-        due = now if active is None else max(now, self.politeness.due(active))
-        gap = max(gap, EXCHANGE_S)
-        return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
-
-    def _gap_unknown(self, record: HostRecord) -> float:
-        return max(self._config.politeness.gap_host_seconds, record.crawl_delay)
-
-    def _count_address(self, host: Host, rows: int) -> None:
-        if host.address:
-            left = self.address_rows.get(host.address, 0) + rows
-            if left > 0:
-                self.address_rows[host.address] = left
-            else:
-                self.address_rows.pop(host.address, None)
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -208,9 +149,9 @@ class Dispatcher:
         except ResolveError as error:
             answer = error
         if isinstance(answer, Resolved):
-            self._count_address(host, -host.rows)
+            self.loads.moves(host)
             self.politeness.resolved(host, answer.address, answer.expires)
-            self._count_address(host, host.rows)
+            self.loads.moved(host)
             host.dns_failures = 0
             host.record.set_address(answer.address, answer.expires)
             self._learn(host)
@@ -262,8 +203,7 @@ class Dispatcher:
         link.urls_out += rows
         self.urls_out += rows
         self.visits_out += 1
-        host.rows -= rows
-        self._count_address(host, -rows)
+        self.loads.count(host, -rows)
         host.worker = link.stream
         gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
         link.send(visit_message(visit, batch, now, gap, patience, self.scope_version))
@@ -315,8 +255,7 @@ class Dispatcher:
         link.urls_out -= visit.rows
         self.urls_out -= visit.rows
         self.visits_out -= 1
-        visit.host.rows += visit.rows - reached
-        self._count_address(visit.host, visit.rows - reached)
+        self.loads.count(visit.host, visit.rows - reached)
 
     def _learn_from(self, host: Host, message: Message, now: float) -> bool:
         """Update the host's record; True when the visit ended without any response."""
@@ -371,11 +310,9 @@ class Dispatcher:
         self._leave(host, Withdrawal(list(host.runs), reason))
 
     def _leave(self, host: Host, withdrawal: Withdrawal) -> None:
-        if withdrawal.runs:
-            self._withdrawn.append(withdrawal)
-        self._count_address(host, -host.rows)
+        self.handover.withdraw(withdrawal)
+        self.loads.count(host, -host.rows)
         host.runs.clear()
-        host.rows = 0
         self._learn(host)
         self._forget(host)
 
@@ -385,7 +322,7 @@ class Dispatcher:
 
     def _learn(self, host: Host) -> None:
         if host.errand is None:
-            self._dirty[host.key] = host.record
+            self.handover.learn(host)
 
     def doubted(self, link: Link, message: Message) -> None:
         """A visit had no response at all: is its host to be charged with it, or is it us?"""
@@ -409,10 +346,8 @@ class Dispatcher:
             leased = Run(visit.run.segment, visit.run.at, visit.run.at + visit.rows)
             reached += visit.rows - sum(run.rows for run in left(leased))
             self._account(link, visit, 0)
-            self._count_address(host, -host.rows)
             host.runs = [part for run in host.runs for part in left(run)]
-            host.rows = sum(run.rows for run in host.runs)
-            self._count_address(host, host.rows)
+            self.loads.count(host, sum(run.rows for run in host.runs) - host.rows)
             due = self.politeness.release(host, ended=now, outcome="ok", again=bool(host.runs))
             self._settle(host, due, now, Reason.LOST, silent=False)
         return reached

@@ -247,7 +247,7 @@ class Frontier:
     @property
     def _handed_in(self) -> bool:
         """Something waits in memory that only a turn can put away."""
-        return bool(self._inbox or self._lost or self.hosts.something_to_hand_over)
+        return bool(self._inbox or self._lost or self.hosts.handover)
 
     def _should_turn(self, now: float) -> bool:
         if self._stop_code is not None or self._lost:
@@ -261,7 +261,7 @@ class Frontier:
         limits = self.config.limits
         policy = Policy(
             now=now,
-            load=self.hosts.load,
+            load=self.hosts.loads.of,
             blocked=lambda origin: self._overrides.blocked(host_of(origin + b"/")),
             allowed=self.rules.allowed,
             quota_host=limits.pages_per_host,
@@ -272,8 +272,8 @@ class Frontier:
             harvests=harvests,
             rows_wanted=self.schedule.rows_wanted() if self._stop_code is None else 0,
             policy=policy,
-            states=states if states is not None else self.hosts.take_states(),
-            withdrawn=self.hosts.take_withdrawn(),
+            states=states if states is not None else self.hosts.handover.take_states(),
+            withdrawn=self.hosts.handover.take_withdrawn(),
             clocks=self.clocks.delta(now),
             merge=merge,
             urgent=urgent,

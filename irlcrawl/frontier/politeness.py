@@ -22,8 +22,6 @@ of ten, BUbiNG's workbench of hosts inside addresses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from irlcrawl import config
 from irlcrawl.clock import Clock
 from irlcrawl.frontier.clocks import Clocks
@@ -32,19 +30,18 @@ from irlcrawl.frontier.errands import Errands
 from irlcrawl.frontier.gaps import Gaps, Outcome
 from irlcrawl.frontier.gates import DELAY_NAMES, NONE, Delay, Flag, Kind, Promise
 from irlcrawl.frontier.nameless import Nameless
+from irlcrawl.frontier.terms import Terms
 from irlcrawl.frontier.workbench import Workbench
 from irlcrawl.rows import name_key
 
 __all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "State"]
 
 
-class Politeness:
+class Politeness(Terms):
     def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
-        self.clocks = Clocks() if clocks is None else clocks
+        clocks = Clocks() if clocks is None else clocks
+        super().__init__(params, Gaps(params), clocks, Workbench(clocks))
         self._clock = clock
-        self._params = params
-        self._gaps = Gaps(params)
-        self._bench = Workbench(self.clocks)
         self._nameless = Nameless()
         self._out: set[HostEntry] = set()
         self._errands = Errands(self._gaps, self.clocks, self._bench)
@@ -210,58 +207,6 @@ class Politeness:
 
     # ---- questions
 
-    def due(self, entry: HostEntry) -> float:
-        """When all clocks of an active entry, held ones as if free now, are due (unix seconds, may lie in the past)."""
-        due, nexts = 0.0, self.clocks.next
-        for gate in self._gates(entry):
-            if nexts[gate] > due:
-                due = nexts[gate]
-        return due
-
-    def gap_for(self, entry: HostEntry) -> float:
-        """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
-        gap, clocks = max(self._gaps.floor(entry), entry.crawl_delay), self.clocks
-        for gate in self._gates(entry):  # asked several times a visit: no lists, no calls
-            if clocks.gap[gate] > gap:
-                gap = clocks.gap[gate]
-            if clocks.backoff[gate] > gap:
-                gap = clocks.backoff[gate]
-        return gap
-
-    def _wanted_gaps(self, entry: HostEntry) -> list[float]:
-        """The gaps of its clocks that other active hosts use: its address's, and its site's where sites have a gap."""
-        users = self.clocks.users
-        return [self.clocks.longest_gap(gate) for gate in self._gates(entry)[1:] if users[gate] > 1]
-
-    def shared(self, entry: HostEntry) -> bool:
-        """Whether another active host uses its address, or its site where sites have a gap."""
-        return bool(self._wanted_gaps(entry))
-
-    def visit_size(self, entry: HostEntry) -> int:
-        """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
-        would wait for a gap that is not theirs."""
-        wanted = self._wanted_gaps(entry)
-        if any(wanted):
-            return 1
-        gap = self.gap_for(entry)
-        if gap <= 0:
-            return self._params.visit_urls_max
-        return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
-
-    def patience(self, entry: HostEntry) -> float:
-        """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A
-        host's own gap or Crawl-delay must not keep an address from its other hosts."""
-        return min([self._params.visit_seconds, *self._wanted_gaps(entry)])
-
-    def promises(self, entry: HostEntry) -> list[Promise]:
-        """The clocks a lease of the entry moves, for LeaseLog.append."""
-        clocks, host_gap = self.clocks, self.gap_for(entry)
-        return [
-            Promise(kind, clocks.key[gate], host_gap if kind == Kind.HOST else clocks.longest_gap(gate))
-            for gate in self._gates(entry)
-            for kind in (clocks.kind[gate],)
-        ]
-
     def promises_out(self) -> list[Promise]:
         """Those of every lease that is out, for LeaseLog.roll."""
         return [promise for entry in self._out for promise in self.promises(entry)]
@@ -375,12 +320,6 @@ class Politeness:
         self._bench.hold(entry.number)
 
     # ---- the gates
-
-    def _gates(self, entry: HostEntry) -> Sequence[int]:
-        """Those it uses: the host's first, the address's, when known, last. The turn's thread may ask while the loop
-        lets the host go; it then sees none, or what was."""
-        number = entry.number
-        return self._bench.gates_of(number) if number != NONE else ()
 
     def _use(self, kind: int, key: int, gap: float) -> int:
         clocks = self.clocks

@@ -1,0 +1,81 @@
+"""On what terms an active host may be visited: when, how many URLs at once, how far apart; what its clocks say.
+
+Questions only: what moves clocks and hosts is politeness.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from irlcrawl import config
+from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.entries import HostEntry
+from irlcrawl.frontier.gaps import Gaps
+from irlcrawl.frontier.gates import NONE, Kind, Promise
+from irlcrawl.frontier.workbench import Workbench
+
+
+class Terms:
+    """Times are unix seconds, gaps seconds."""
+
+    def __init__(self, params: config.Politeness, gaps: Gaps, clocks: Clocks, bench: Workbench) -> None:
+        self.clocks = clocks
+        self._params, self._gaps, self._bench = params, gaps, bench
+
+    def due(self, entry: HostEntry) -> float:
+        """When all clocks of an active entry, held ones as if free now, are due (unix seconds, may lie in the past)."""
+        due, nexts = 0.0, self.clocks.next
+        for gate in self._gates(entry):
+            if nexts[gate] > due:
+                due = nexts[gate]
+        return due
+
+    def gap_for(self, entry: HostEntry) -> float:
+        """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
+        gap, clocks = max(self._gaps.floor(entry), entry.crawl_delay), self.clocks
+        for gate in self._gates(entry):  # asked several times a visit: no lists, no calls
+            if clocks.gap[gate] > gap:
+                gap = clocks.gap[gate]
+            if clocks.backoff[gate] > gap:
+                gap = clocks.backoff[gate]
+        return gap
+
+    def _wanted_gaps(self, entry: HostEntry) -> list[float]:
+        """The gaps of its clocks that other active hosts use: its address's, and its site's where sites have a gap."""
+        users = self.clocks.users
+        return [self.clocks.longest_gap(gate) for gate in self._gates(entry)[1:] if users[gate] > 1]
+
+    def shared(self, entry: HostEntry) -> bool:
+        """Whether another active host uses its address, or its site where sites have a gap."""
+        return bool(self._wanted_gaps(entry))
+
+    def visit_size(self, entry: HostEntry) -> int:
+        """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
+        would wait for a gap that is not theirs."""
+        wanted = self._wanted_gaps(entry)
+        if any(wanted):
+            return 1
+        gap = self.gap_for(entry)
+        if gap <= 0:
+            return self._params.visit_urls_max
+        return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
+
+    def patience(self, entry: HostEntry) -> float:
+        """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A
+        host's own gap or Crawl-delay must not keep an address from its other hosts."""
+        return min([self._params.visit_seconds, *self._wanted_gaps(entry)])
+
+    def promises(self, entry: HostEntry) -> list[Promise]:
+        """The clocks a lease of the entry moves, for LeaseLog.append."""
+        clocks, host_gap = self.clocks, self.gap_for(entry)
+        return [
+            Promise(kind, clocks.key[gate], host_gap if kind == Kind.HOST else clocks.longest_gap(gate))
+            for gate in self._gates(entry)
+            for kind in (clocks.kind[gate],)
+        ]
+
+    def _gates(self, entry: HostEntry) -> Sequence[int]:
+        """Those it uses: the host's first, the address's, when known, last. The turn's thread may ask while the loop
+        lets the host go; it then sees none, or what was."""
+        number = entry.number
+        return self._bench.gates_of(number) if number != NONE else ()
