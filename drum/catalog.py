@@ -78,7 +78,8 @@ class Catalog:
     @classmethod
     def open(cls, root: Path, files: Files | None = None, readonly: bool = False) -> Catalog:
         """Replay the log; an absent one is made (readonly: FileNotFoundError). Damaged, also where segments are and no
-        log: nobody would ever name them again, and the next sweep would delete them. OSError."""
+        log (nobody would ever name them again, and the next sweep would delete them), and where one it names is gone
+        (then its last lines may be, too): nothing was touched. OSError."""
         catalog = cls(root, files or Files(), readonly)
         for attempt in range(10):
             names = catalog._logs()
@@ -97,6 +98,7 @@ class Catalog:
                 if attempt == 9 or not readonly:
                     raise
         if not readonly:
+            catalog._check_files()
             catalog._take_over(names)
         return catalog
 
@@ -293,6 +295,12 @@ class Catalog:
             raise Damaged(path, at, f"commit {record['n']} follows commit {self.number}")
         self.number = record["n"]
         self._apply(record["put"], record["drop"])
+
+    def _check_files(self) -> None:
+        there = set(self.files.listdir(self.root))
+        for name in self.live_files():
+            if name not in there:
+                raise Damaged(os.path.join(self.root, name), 0, "the catalogue names this file, and it is missing")
 
     def _take_over(self, names: list[str]) -> None:
         """Make the log ours: cut off a torn line, drop older logs that a crash left behind the switch."""

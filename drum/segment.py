@@ -283,7 +283,8 @@ class SegmentPool:
             return segment
 
     def section(self, file: str, section: str) -> Section:
-        """A section by the names a catalogue entry gives. KeyError when the file has no such section."""
+        """A section by the names a catalogue entry gives. Damaged when the file, whole in itself, is not the one that
+        was named."""
         with self._lock:
             writer = self._writers.get(file)
             if writer is not None and writer.state == "open":
@@ -291,7 +292,8 @@ class SegmentPool:
             self._writers.pop(file, None)
         sections = self.segment(file).sections
         if section not in sections:
-            raise KeyError(f"{os.path.join(self.root, file)} has no section {section!r}, only {list(sections)}")
+            path = os.path.join(self.root, file)
+            raise Damaged(path, 0, f"has no section {section!r}, which the catalogue names, only {', '.join(sections)}")
         return sections[section]
 
     def adopt(self, writer: SegmentWriter) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from irlcrawl import __version__, verbs
 from irlcrawl.config import Config, ConfigError, Key, apply, keys, parse_value
-from irlcrawl.job import ExitCode, JobError
+from irlcrawl.job import ExitCode, JobError, command
 from irlcrawl.upkeep import verbs as upkeep_verbs
 from irlcrawl.watch import verbs as watch_verbs
 from irlcrawl.watch.control import ControlError
@@ -83,20 +83,23 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
             signal.signal(number, signal.SIG_IGN)
         return ExitCode.INTERRUPTED
     except OSError as error:
-        return _fail(error, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)
+        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
+        return _fail(what, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)
     except Exception as error:
+        from budgets import LedgerError
         from drum import Damaged, UnknownVersion
         from irlcrawl.archive.crawllog import BadLine
 
-        if isinstance(error, (Damaged, BadLine)):
-            return _fail(error, ExitCode.DAMAGED)
+        if isinstance(error, (Damaged, BadLine, LedgerError)):
+            look = f"; to check all of it: {command('fsck', args.job)}" if hasattr(args, "job") else ""
+            return _fail(f"{error}{look}", ExitCode.DAMAGED)
         if isinstance(error, UnknownVersion):
             return _fail(error, ExitCode.FAILED)
         raise
 
 
-def _fail(error: Exception, code: ExitCode) -> ExitCode:
-    print(f"irlcrawl: {error}", file=sys.stderr)
+def _fail(what: object, code: ExitCode) -> ExitCode:
+    print(f"irlcrawl: {what}", file=sys.stderr)
     return code
 
 

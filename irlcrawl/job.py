@@ -109,8 +109,8 @@ class JobDir:
                 f"{at}: a snapshot, which stays as it is; to make a crawl of it: "
                 f"{command('snapshots', job, '--open', at.name, 'DIR')}"
             )
-        if not repairing and any((at / f"{name}{REPAIRED}").exists() for name in ("state", "logs")):
-            raise JobError(f"{at}: a repair was interrupted; run it again: {command('fsck', at, '--repair')}")
+        if not repairing:
+            self._check_repaired()
         if at.is_dir():
             if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
                 raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")
@@ -124,6 +124,11 @@ class JobDir:
             if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
                 raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
 
+    def _check_repaired(self) -> None:
+        if any((self.path / f"{name}{REPAIRED}").exists() for name in ("state", "logs")):
+            again = command("fsck", self.path, "--repair")
+            raise JobError(f"{self.path}: a repair was interrupted; run it again: {again}")
+
     # -- the lock ------------------------------------------------------------------------------------------------------
 
     def acquire(self, wait_seconds: float | None = None, repairing: bool = False) -> None:
@@ -134,8 +139,7 @@ class JobDir:
             self.path.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                if not _flock_within(fd, LOCK_WAIT_SECONDS if wait_seconds is None else wait_seconds):
-                    raise JobLocked(f"{self.locked_by()}; see `irlcrawl status` and `irlcrawl stop`")
+                self._lock(fd, LOCK_WAIT_SECONDS if wait_seconds is None else wait_seconds)
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)  # for people and messages; the lock itself is the flock
                 for directory in (self.state, self.warcs, self.logs):
@@ -147,6 +151,25 @@ class JobDir:
         except OSError as error:
             raise self._error(error) from error
         self.lock_fd = fd
+
+    def acquire_to_look(self) -> None:
+        """Take the lock and write nothing: a copy on a disk that cannot be written can be checked, too. JobError,
+        JobLocked."""
+        self._check_repaired()
+        try:
+            fd = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # no crawl ever ran here: a copy
+            return
+        try:
+            self._lock(fd, LOCK_WAIT_SECONDS)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.lock_fd = fd
+
+    def _lock(self, fd: int, wait_seconds: float) -> None:
+        if not _flock_within(fd, wait_seconds):
+            raise JobLocked(f"{self.locked_by()}; see `irlcrawl status` and `irlcrawl stop`")
 
     def release(self) -> None:
         """Give up this process's share of the lock; workers that are still alive keep theirs."""

@@ -177,7 +177,10 @@ class Fsck:
             yield from self._rules(reading)
             yield from self._ledger(reading)
             return reading
-        except (KeyError, IndexError, ValueError) as error:  # a section that is not there, or of another shape
+        except Damaged as error:  # a section that is not there
+            yield Finding.of(error)
+            return None
+        except (KeyError, IndexError, ValueError) as error:  # one of another shape
             yield Finding(True, state, None, f"the catalogue says what its files do not hold: {error}")
             return None
 

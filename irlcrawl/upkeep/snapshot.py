@@ -67,6 +67,8 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
     files = files or Files()
     if not _NAME.fullmatch(name):
         raise JobError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
+    if (job.path / SNAPSHOT).exists():
+        raise JobError(f"{job.path}: a snapshot already, which stays as it is")
     target = job.snapshots / name
     if not any(job.state.glob("catalog-*.log")):
         raise JobError(f"{job.path}: the crawl has committed nothing yet, so there is nothing to keep")
@@ -123,6 +125,8 @@ def open_as(job: JobDir, name: str, target: Path) -> None:
     source = _existing(job, name)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise JobError(f"{target}: is there already; name a new directory")
+    if job.path.resolve() in target.resolve().parents:
+        raise JobError(f"{target}: lies in {job.path}, which is another crawl; name a directory elsewhere")
     files = Files()
     try:
         for directory in ("state", "warcs", "logs"):

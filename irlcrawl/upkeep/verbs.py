@@ -30,8 +30,10 @@ def fsck(args: argparse.Namespace) -> int:
     if is_snapshot and args.repair:
         raise JobError(f"{job.path}: a snapshot stays as it is; make a crawl of it, and repair that")
     try:
-        if not is_snapshot:  # nobody writes to a snapshot
-            job.acquire(repairing=args.repair)
+        if args.repair:
+            job.acquire(repairing=True)
+        elif not is_snapshot:  # nobody writes to a snapshot
+            job.acquire_to_look()
     except JobLocked as error:
         raise JobLocked(
             f"{error}: its files change while it runs; "
@@ -82,7 +84,10 @@ def verify(args: argparse.Namespace) -> int:
             paths.append(what)
             continue
         warcs = JobDir(what).warcs
-        paths += warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what)
+        found = list(warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what))
+        if not found and not JobDir(what).exists():
+            raise JobError(f"{what}: no archives here")
+        paths += found
     bar = bar_for(quiet=args.quiet)
     try:
         return _told(check(files, paths, bar), bar, args.json)

@@ -218,7 +218,7 @@ def test_the_pool_keeps_few_files_open_and_reads_sections_of_an_unfinished_one(t
     for i in range(1, 9):
         pool.section(f"{i}.seg", "s")
     assert held.read(0)["key"].tolist() == [0] * 4
-    with pytest.raises(KeyError, match="no section 'x'"):
+    with pytest.raises(Damaged, match="no section 'x'"):
         pool.section("0.seg", "x")
     writer = SegmentWriter(FILES, tmp_path / "new.seg")
     pool.adopt(writer)

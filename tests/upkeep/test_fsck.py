@@ -260,3 +260,28 @@ def test_robots_texts_that_power_went_before_are_no_damage_and_do_not_keep_a_cra
     for path in logs:
         texts = [end for _, end in RulesLog.texts(Files(), str(path))]
         assert texts[-1] == path.stat().st_size >= sizes[path]
+
+
+def test_fsck_writes_nothing_so_a_copy_that_cannot_be_written_is_checked(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wanted to write LOCK, and refused crawls on disks that are mounted for reading."""
+    job = copy("stopped")
+    before = everything_of(job)
+    monkeypatch.setattr("os.access", lambda path, mode: not mode & 2)
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    job.lock_file.unlink()
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    assert everything_of(job) == {name: told for name, told in before.items() if name != "LOCK"}
+
+
+def everything_of(job: JobDir) -> dict[str, tuple[int, bytes]]:
+    """Path in JOB -> when it was changed, and its bytes."""
+    files = (path for path in job.path.rglob("*") if path.is_file())
+    return {str(path.relative_to(job.path)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`all is as it was written`, it said of a mistyped directory."""
+    assert cli.main(["verify", str(tmp_path)]) == ExitCode.FAILED
+    assert "no archives here" in capsys.readouterr().err

@@ -153,3 +153,18 @@ def test_a_killed_crawl_can_be_kept_before_it_recovers(copy: Copy, tmp_path: Pat
     at = JobDir(job.snapshots / "killed")
     assert not [found for found in Fsck(at, Silent(), now=lambda: START).run() if found.damage]
     assert not list(at.warcs.glob("*.open"))
+
+
+def test_a_snapshot_is_not_changed_by_being_kept_again_nor_opened_inside_its_crawl(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`snapshot JOB/snapshots/first again` wrote into what stays as it is; a crawl opened in JOB/snapshots stood there
+    as a snapshot that could not be deleted."""
+    job = copy("stopped")
+    kept = shots.take(job, "first").path
+    before = tree(kept)
+    assert cli.main(["snapshot", str(kept), "again"]) == ExitCode.FAILED
+    assert "stays as it is" in capsys.readouterr().err and tree(kept) == before
+    for inside in (job.snapshots / "second", job.path / "below" / "it"):
+        assert cli.main(["snapshots", str(job.path), "--open", "first", str(inside)]) == ExitCode.FAILED
+        assert "name a directory elsewhere" in capsys.readouterr().err and not inside.exists()
