@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from irlcrawl.config import Config
-from irlcrawl.fetch.process import start_worker
+from irlcrawl.fetch.process import fork_workers
 from irlcrawl.job import ExitCode, JobDir
 
 if TYPE_CHECKING:
     from irlcrawl.seeds import Seed
     from irlcrawl.watch.progress import Progress
 
+SHARED = (
+    "uvloop", "irlcrawl.wire", "irlcrawl.harvest", "irlcrawl.page.context", "irlcrawl.archive.warc",
+    "irlcrawl.archive.crawllog",
+)  # fmt: skip
+"""With what these load, all that both frontier and workers need."""
+
 
 def run_crawl(job: JobDir, config: Config, seeds: Sequence[Seed], *, progress: Progress) -> ExitCode:
     """Write the configuration into JOB and crawl until done, stopped or at a limit. JOB's lock is held by the caller.
     Raises OSError (the disk), JobError (JOB cannot be written), Damaged."""
     assert job.lock_fd is not None, "whoever runs a crawl holds its lock"
-    first = start_worker(job.path, job.lock_fd)  # it loads while we do
     gc.disable()  # loading makes objects that stay: a third of its time went into looking for garbage among them
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices
+    for name in SHARED:
+        importlib.import_module(name)
+    gc.freeze()  # a collection would write to memory that all processes have in common
+    workers = fork_workers(job.path, job.lock_fd, config.crawl.workers or os.cpu_count() or 1)
     from irlcrawl.frontier.supervisor import Supervisor
 
     gc.freeze()
     gc.enable()
     try:
-        return Supervisor(job, config, progress).run(seeds, first)
+        return Supervisor(job, config, progress).run(seeds, workers)
     finally:
         gc.freeze()  # the process is about to end: spare it a last look

@@ -16,6 +16,7 @@ from bench.crawl import tree
 from drum.files import Files
 from irlcrawl.archive.logfiles import read
 from irlcrawl.config_keys import section_keys
+from irlcrawl.fetch.worker import NAME
 from irlcrawl.job import ExitCode, JobDir
 from tools.docsweb import audit, oracle, serve
 
@@ -57,7 +58,7 @@ def crawl(
 
 def is_worker(pid: int) -> bool:
     try:
-        return b"irlcrawl.fetch.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/comm").read_bytes().rstrip(b"\n") == NAME
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -1,17 +1,41 @@
-"""Starting a worker process. Imports nothing heavy: a crawl starts its first worker before it loads anything else, for
-a worker takes as long to load as the frontier does."""
+"""Starting worker processes: forked off a process that has loaded what frontier and workers share, or afresh.
+
+Loading that takes a fifth of a CPU-second, which a small crawl would pay once more for each worker. A fork is safe only
+while there is one thread and no event loop, so all that a crawl begins with are forked before the frontier is loaded;
+one that takes a dead worker's place starts afresh.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
-from typing import NamedTuple
+import threading
+import traceback
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple, NoReturn, Protocol
+
+
+class Process(Protocol):
+    """What its parent does with a worker, as subprocess.Popen has it."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
 
 
 class Started(NamedTuple):
-    process: subprocess.Popen[bytes]
+    process: Process
     sock: socket.socket
     """Our end of its pipe; the first thing to send is a hello (irlcrawl.wire)."""
 
@@ -26,3 +50,93 @@ def start_worker(job: str | os.PathLike[str], lock_fd: int) -> Started:
     finally:
         theirs.close()
     return Started(process, ours)
+
+
+def fork_workers(job: str | os.PathLike[str], lock_fd: int, count: int) -> list[Started]:
+    """So many workers, each as start_worker makes it, out of this process, which has one thread and no event loop. Only
+    the first loads the rest at once; the others sleep until they are wanted, or their pipe closes. OSError."""
+    assert threading.active_count() == 1, "a fork takes along one thread, and the locks of all"
+    started: list[Started] = []
+    for number in range(count):
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            for other in (ours, *(earlier.sock for earlier in started)):
+                other.close()
+            _be_worker(theirs, Path(job), lock_fd, parent, eager=number == 0)
+        theirs.close()
+        started.append(Started(Forked(pid), ours))
+    return started
+
+
+def _be_worker(sock: socket.socket, job: Path, lock_fd: int, parent: int, *, eager: bool) -> NoReturn:
+    """The rest of a forked process's life. What it has of its parent's it neither uses nor finishes."""
+    from irlcrawl.fetch import worker
+
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for handler in list(logging.root.handlers):
+            logging.root.removeHandler(handler)
+            handler.close()
+        _keep_open({0, 1, 2, sock.fileno(), lock_fd})
+        status = worker.work(sock, job, parent, eager=eager)
+    except BaseException:  # whatever it is must not unwind into what the parent was doing
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _keep_open(wanted: Collection[int]) -> None:
+    """Closes all other descriptors, and reads nothing."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in wanted:
+            with contextlib.suppress(OSError):  # the listing's own
+                os.close(int(name))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
+class Forked:
+    """A forked process. Any thread may use it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._ends = os.pidfd_open(pid)
+        self._reaping = threading.Lock()
+        self._status: int | None = None
+
+    def __del__(self) -> None:
+        os.close(self._ends)
+
+    def poll(self) -> int | None:
+        """Its exit status (of a signal: negative); None while it lives."""
+        with self._reaping:
+            if self._status is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self._status = os.waitstatus_to_exitcode(status)
+            return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status when it has ended. subprocess.TimeoutExpired after so many seconds."""
+        status = self.poll()
+        if status is None:
+            end = select.poll()
+            end.register(self._ends, select.POLLIN)
+            if not end.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired(f"worker {self.pid}", timeout or 0.0)
+            status = self.poll()
+            assert status is not None, "its end was seen"
+        return status
+
+    def kill(self) -> None:
+        with self._reaping:
+            if self._status is None:
+                os.kill(self.pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""A fetch worker's process: `python -m irlcrawl.fetch.worker --fd N --job PATH`, started by the frontier.
+"""A fetch worker's process, started by the frontier (process.py): forked, or `python -m irlcrawl.fetch.worker --fd N
+--job PATH`.
 
 It takes visits from its pipe (irlcrawl.wire) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL
 when its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
@@ -26,7 +27,9 @@ from pathlib import Path
 from types import ModuleType
 
 EXIT_DISK_FULL = 3
-_PR_SET_PDEATHSIG = 1
+NAME = b"irlcrawl-worker"
+"""What `ps` and /proc/PID/comm call it, forked or not."""
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 _log = logging.getLogger("irlcrawl.worker")
 
@@ -41,14 +44,13 @@ def _import_service() -> ModuleType:
     return service
 
 
-def _prepare_process(parent: int | None) -> None:
-    """Signals are the frontier's business (a terminal sends them to the whole group); its death is ours, also when it
-    came before this: who loads for seconds and holds the lock keeps the next start from it."""
+def _prepare_process() -> None:
+    """Signals are the frontier's business (a terminal sends them to the whole group); its death is ours."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent is not None and os.getppid() != parent:
-        sys.exit(0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(_PR_SET_NAME, NAME)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -59,12 +61,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--job", type=Path, required=True, help="directory of the crawl")
     parser.add_argument("--parent", type=int, help="pid of the frontier")
     arguments = parser.parse_args(argv)
-    _prepare_process(arguments.parent)
+    return work(socket.socket(fileno=arguments.fd), arguments.job, arguments.parent)
+
+
+def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = True) -> int:
+    """The worker of `job` at the other end of whose pipe is the process `parent`; its exit code. Not `eager`: it loads
+    when something is said to it."""
+    _prepare_process()
+    if parent is not None and os.getppid() != parent:
+        return 0  # it died before its death was ours: who holds the lock keeps the next start from it
     logging.basicConfig(stream=sys.stderr, format=f"worker {os.getpid()}: %(message)s")
+    if not eager and not sock.recv(1, socket.MSG_PEEK):
+        return 0
     service = _import_service()
     gc.freeze()  # what was imported stays: no collection need look at it again
     try:
-        service.run(socket.socket(fileno=arguments.fd), arguments.job)
+        service.run(sock, job)
     except Exception as error:
         if _no_memory(error):
             _log.error("cannot go on: out of memory")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from irlcrawl.fetch.process import Process
 from irlcrawl.job import ExitCode
 from irlcrawl.wire import Message, Wire, open_wire
 
@@ -39,7 +40,7 @@ class Link:
     """One worker: its process and pipe, the visits it holds and how much of its work was not handed over yet."""
 
     stream: int
-    process: subprocess.Popen[bytes]
+    process: Process
     wire: Wire | None = None
     visits: dict[int, Any] = field(default_factory=dict)
     urls_out: int = 0

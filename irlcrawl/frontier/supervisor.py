@@ -57,10 +57,10 @@ class Supervisor:
         self._idle: list[Started] = []  # of them, without a stream yet
         self._over = False  # the crawl ended as it should, and every worker was told
 
-    def run(self, seeds: Sequence[Seed], first: Started) -> ExitCode:
-        """Crawl with `first` and as many more workers as the configuration says. OSError (the disk), Damaged,
-        JobError (its configuration cannot be written)."""
-        self._started, self._idle = [first], [first]
+    def run(self, seeds: Sequence[Seed], workers: Sequence[Started]) -> ExitCode:
+        """Crawl with these, and more where the configuration says so. OSError (the disk), Damaged, JobError (its
+        configuration cannot be written)."""
+        self._started, self._idle = list(workers), list(workers)
         try:
             return uvloop.run(self._run(seeds))
         except OSError as error:
@@ -122,9 +122,9 @@ class Supervisor:
                 await self._add_worker(frontier, stream)
 
     async def _add_worker(self, frontier: Frontier, stream: int) -> None:
-        """Give a worker its stream; the first one was started before."""
+        """Give a worker its stream; one that was forked when the crawl began, while there are any."""
         if self._idle:
-            started = self._idle.pop()
+            started = self._idle.pop(0)
         else:
             assert self.job.lock_fd is not None
             started = start_worker(self.job.path, self.job.lock_fd)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import pytest
 from drum import Files
 from irlcrawl.config import to_dict
 from irlcrawl.fetch import worker
+from irlcrawl.fetch.process import Forked
 from irlcrawl.fetch.service import serve
 from irlcrawl.wire import encode
 from tests.fetch.driver import ALLOW, SEED, crawl_config
@@ -104,6 +107,57 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, error: Exception | None, co
 
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(worker, "_import_service", lambda: Service)
-    monkeypatch.setattr(worker, "_prepare_process", lambda parent: None)
+    monkeypatch.setattr(worker, "_prepare_process", lambda: None)
     assert worker.main(["--fd", str(theirs.detach()), "--job", "x"]) == code
     ours.close()
+
+
+FORKING = """
+import json, os, sys
+from irlcrawl.fetch.process import fork_workers
+lock = os.open(sys.argv[1] + "/LOCK", os.O_CREAT | os.O_RDWR)
+secret = os.open(sys.argv[1] + "/SECRET", os.O_CREAT | os.O_RDWR)
+workers = fork_workers(sys.argv[1], lock, 3)
+pids = [worker.process.pid for worker in workers]
+workers[0].sock.sendall(sys.stdin.buffer.read())
+assert workers[0].sock.recv(1 << 16)
+open_files = [sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")) for pid in pids]
+names = [open(f"/proc/{pid}/comm").read().strip() for pid in pids]
+workers[1].process.kill()
+workers[0].sock.close()
+workers[2].sock.close()
+print(json.dumps([open_files, names, [worker.process.wait(20) for worker in workers]]))
+"""
+
+
+def test_forked_workers_hold_nothing_but_their_pipe_and_the_lock(tmp_path: Path) -> None:
+    """One is at work, one is killed while it waits to be wanted, one never was: its pipe closes, and it ends."""
+    for name in ("state", "warcs"):
+        (tmp_path / name).mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, str(tmp_path)], input=encode(hello()), stdout=subprocess.PIPE, timeout=60,
+        check=True,
+    )  # fmt: skip
+    open_files, names, statuses = json.loads(done.stdout)
+    assert names == ["irlcrawl-worker"] * 3
+    assert statuses == [0, -9, 0]
+    for files in open_files:
+        assert str(tmp_path / "LOCK") in files
+        assert str(tmp_path / "SECRET") not in files
+        assert os.devnull in files
+    assert [sum(file.startswith("socket:") for file in files) for files in open_files[1:]] == [1, 1]
+
+
+def test_a_forked_process_is_waited_for_no_longer_than_asked(tmp_path: Path) -> None:
+    pid = os.fork()
+    if not pid:
+        signal.pause()
+        os._exit(0)
+    child = Forked(pid)
+    assert child.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.01)
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    assert child.poll() == -signal.SIGKILL
+    child.kill()  # nothing is left to end
