@@ -97,7 +97,10 @@ class JobDir:
     def require(self) -> JobDir:
         """Itself. Raises JobError when no crawl is here."""
         if not self.exists():
-            raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name})")
+            gone = (
+                f"; its state is here: crawl {self.path} with --config FILE writes one" if self.state.is_dir() else ""
+            )
+            raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name}{gone})")
         return self
 
     def check_usable(self, repairing: bool = False) -> None:

@@ -22,6 +22,7 @@ from irlcrawl.archive import logfiles
 from irlcrawl.archive.crawllog import BadLine, parse
 from irlcrawl.archive.logfiles import COMPRESSED, open_part, rolled_parts
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.harvest import harvest_name
@@ -54,11 +55,12 @@ class Fsck:
             yield finding
 
     def _run(self) -> Findings:
+        configured = yield from self._config()
         catalog = yield from self._catalog()
         whole = catalog is not None and (yield from self._segments(catalog))
         yield from self._small_logs(catalog)
         reading = None
-        if whole:
+        if whole and configured:
             reading = yield from self._structure()
         with tempfile.TemporaryDirectory(prefix="irlcrawl-fsck-") as directory:
             census = Census(directory, reading.seed if reading is not None else 0)
@@ -67,7 +69,18 @@ class Fsck:
                 yield from self._urls(census, reading)
             yield from self._archives(census if read and catalog is not None else None, catalog, reading is not None)
             if reading is None and catalog is not None:
-                yield note(str(self.job.state), "damaged, so what waits was not compared with what is done")
+                yield note(str(self.job.path), "damaged, so what waits was not compared with what is done")
+
+    def _config(self) -> Steps:
+        """Nothing else says what is in it, so nothing can make it anew."""
+        try:
+            load(self.job.config_file)
+        except ConfigError as error:
+            said = str(error).removeprefix(f"{self.job.config_file}: ")
+            mend = "mend it by hand (python -m irlcrawl.config prints every key)"
+            yield Finding(True, str(self.job.config_file), None, f"{said}; {mend}")
+            return False
+        return True
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from irlcrawl.archive import redo
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.archive.crawllog import line as line_of
 from irlcrawl.archive.logfiles import COMPRESSED
-from irlcrawl.archive.warc import OPEN, warc_files
+from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.clock import Clock
 from irlcrawl.config import load
 from irlcrawl.frontier.clocks import CLOCK, fold
@@ -150,8 +150,7 @@ class _Repair:
         doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
         for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
             pointer = entry.warc
-            checked = file not in self.damaged and (self.catalogue_whole or file.endswith(COMPRESSED))
-            if pointer is not None and not checked:
+            if file in self.damaged or not (self.catalogue_whole or file.endswith(COMPRESSED)):
                 doubtful.append((entry, text))
                 continue
             if pointer is not None:
@@ -161,13 +160,19 @@ class _Repair:
         read = sink.lines
         self._make_lines(sink)
         for entry, text in doubtful:
-            assert entry.warc is not None
-            if archive_path(str(self.job.warcs), entry.warc[0], OPEN) is None:  # away
+            if self._believable(entry):
                 sink.add(entry.url, entry.outcome, entry.reason, text)
         sink.flush()
         state.counters.update(sink.counters())
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
         yield f"seen and the ledger: {words.count(state.ledger.done)} URLs are done"
+
+    def _believable(self, entry: LogEntry) -> bool:
+        """Whether a line that may be garbled says what the archives here do not know better."""
+        if entry.warc is None:
+            return entry.outcome != "fetched"  # what was fetched is in an archive
+        name = entry.warc[0]
+        return WarcName.parse(name) is not None and archive_path(str(self.job.warcs), name, OPEN) is None  # away
 
     def _make_lines(self, sink: Outcomes) -> None:
         """Units whose line is gone (or was never committed) have one again; what a crash left open is finished."""

@@ -285,3 +285,16 @@ def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, caps
     """`all is as it was written`, it said of a mistyped directory."""
     assert cli.main(["verify", str(tmp_path)]) == ExitCode.FAILED
     assert "no archives here" in capsys.readouterr().err
+
+
+def test_a_damaged_configuration_is_named_and_not_the_catalogue(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """`the catalogue says what its files do not hold`, it said of a half-written irlcrawl.toml."""
+    job = copy("stopped")
+    flip(job.config_file, job.config_file.read_bytes().index(b"="), 1)
+    (found,) = damage(job)
+    assert found.file == str(job.config_file) and "by hand" in found.what
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
+    assert str(job.config_file) in capsys.readouterr().err and not list(job.path.glob("*.repaired"))
+    job.config_file.unlink()
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
+    assert "put the configuration back" in capsys.readouterr().err

@@ -194,3 +194,14 @@ def test_a_mended_crawl_counts_what_it_did_once(copy: Copy) -> None:
         assert after.get("ledger")[name] == before.get("ledger")[name]
         assert after.get("counters").get(f"{name}_by_reason") == before.get("counters").get(f"{name}_by_reason")
     assert after.get("crawl")["seed"] == before.get("crawl")["seed"]
+
+
+def test_a_garbled_line_does_not_stand_for_an_archived_page(copy: Copy) -> None:
+    """Damage to a compressed part gave a line that could be read and had lost its place in the archive: it was believed
+    before the archive was asked, whose unit then had no line."""
+    job = copy("stopped")
+    text = job.crawl_log.read_bytes()
+    at = text.index(b",warc=", text.index(b"outcome=fetched"))
+    job.crawl_log.write_bytes(text[:at] + text[text.index(b"\n", at) :])
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    goes_on(job)
