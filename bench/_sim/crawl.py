@@ -177,14 +177,14 @@ class Crawl:
         pending = state.seen.pending_rows
         wanted = int(1.5 * self.rate * max(TURN_S, 10.0 * self._turn_s))
         policy = Release(
-            now=now, load=self.hosts.load, blocked=lambda origin: False,
+            now=now, load=self.hosts.loads.of, blocked=lambda origin: False,
             allowed=lambda record, urls: [True] * len(urls),  # simulated workers look before they ask, as real ones do
             quota_host=self.config.limits.pages_per_host, denials_max=self.config.politeness.retries_max,
         )  # fmt: skip
         task = Task(
             now=now, harvests=harvests, policy=policy,
-            rows_wanted=wanted - self.hosts.polite.ready_pairs(TURN_S, wanted),
-            states=self.hosts.take_states(), withdrawn=self.hosts.take_withdrawn(), clocks=self.hosts.clocks.delta(now),
+            rows_wanted=max(0, wanted - self.hosts.startable(TURN_S)), clocks=self.hosts.clocks.delta(now),
+            states=self.hosts.handover.take_states(), withdrawn=self.hosts.handover.take_withdrawn(),
         )  # fmt: skip
         result = Turn(state).run(task)
         self._commit(result)
@@ -194,7 +194,6 @@ class Crawl:
         self._turn_s = traffic_bytes / DISK_BYTES_PER_S
         self._turned_at = now
         self._brings = (now + self._turn_s, result.ready)
-        self.hosts.drop_segments(set(state.runs._segments))
         waiting = state.sites.queued_rows + state.sites.deferred_rows
         self._naive += (state.sites.current - current) * waiting
         self._point()

@@ -45,6 +45,9 @@ class Leased:
     def concat(cls, parts: list[Leased]) -> Leased:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__annotations__))
 
+    def filter(self, rows: NDArray[np.bool_]) -> Leased:
+        return Leased(*(getattr(self, name)[rows] for name in self.__annotations__))
+
 
 @dataclass
 class Spent:

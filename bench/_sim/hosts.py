@@ -6,8 +6,6 @@ wrong with a host is known from the web's arithmetic; what the frontier learns f
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,33 +16,68 @@ from drum import Batch
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.frontier.clocks import Clocks
-from irlcrawl.frontier.hosts import HostRecord, records_of, state_batch
-from irlcrawl.frontier.politeness import HostEntry, Politeness, State
-from irlcrawl.frontier.release import HostLoad
-from irlcrawl.frontier.runs import ReadyHost, Run, Runs
-from irlcrawl.frontier.visits import Withdrawal
-from irlcrawl.rows import LINK, Reason, Robots
+from irlcrawl.frontier.gates import NONE, Flag
+from irlcrawl.frontier.handover import Handover
+from irlcrawl.frontier.hosts import HostRecord, records_of
+from irlcrawl.frontier.loads import Loads
+from irlcrawl.frontier.politeness import Politeness, State
+from irlcrawl.frontier.runs import ReadyHost, Runs
+from irlcrawl.frontier.visits import Host, Withdrawal
+from irlcrawl.frontier.workbench import VISIT_SECONDS_LEAST
+from irlcrawl.rows import Reason, Robots
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web
 
 DEAD_S = 3600.0
+OUTCOMES = ("failed", "throttled", "ok")
 
 
-class SimHost(HostEntry):
-    """A host with URLs in runs."""
+class SimHost(Host):
+    """A host with URLs in runs, and what is wrong with it."""
 
-    __slots__ = ("fault", "record", "rows", "runs")
+    __slots__ = ("fault",)
 
     def __init__(self, record: HostRecord, fault: int, **known: Any) -> None:
-        super().__init__(**known)
-        self.record, self.fault = record, fault
-        self.runs: deque[Run] = deque()
-        self.rows = 0
+        super().__init__(record=record, **known)
+        self.fault = fault
 
     @property
     def clock_host(self) -> int:
         """Its own: no host here answers to two schemes."""
         return self.key
+
+
+class Leases:
+    """What a lease needs of every live ready segment, in one table: row i of segment n is at base[n] + i."""
+
+    COLUMNS = ("key", "depth", "attempt")
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._parts: dict[int, Batch] = {}
+        self._base = np.zeros(0, np.int64)
+        self._table = Batch({})
+
+    def add(self, number: int) -> None:
+        """A new segment."""
+        scan = self._runs._section(number).scan()
+        self._parts[number] = Batch.concat([batch.select(self.COLUMNS) for batch in scan])
+
+    def settle(self, live: set[int]) -> None:
+        """After `add`s: forget the segments that are wholly done."""
+        self._parts = {number: part for number, part in self._parts.items() if number in live}
+        self._base = np.zeros(max(self._parts, default=-1) + 1, np.int64)
+        numbers = list(self._parts)
+        self._base[numbers] = np.cumsum([0, *(part.rows for part in self._parts.values())])[:-1]
+        self._table = Batch.concat(list(self._parts.values())) if numbers else Batch({})
+        at = 0
+        for number in numbers:  # the table's memory is theirs
+            rows = self._parts[number].rows
+            self._parts[number] = self._table.slice(at, at + rows)
+            at += rows
+
+    def take(self, segment: NDArray[np.int64], row: NDArray[np.int64]) -> Batch:
+        return self._table.take(self._base[segment] + row)
 
 
 class Hosts:
@@ -54,82 +87,57 @@ class Hosts:
         self.web, self.config, self.clock, self.runs = web, config, clock, runs
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.polite = Politeness(clock, config.politeness, self.clocks)
-        self.hosts: dict[int, SimHost] = {}
-        self.address_rows: dict[str, int] = {}
-        self._segments: dict[int, Batch] = {}
-        self._dirty: dict[int, HostRecord] = {}
-        self._withdrawn: list[Withdrawal] = []
-        self._newcomers = 0
+        self.hosts: dict[int, Host] = {}
+        self.loads = Loads(config, clock, self.polite, self.hosts)
+        self.handover = Handover()
+        self._leases = Leases(runs)
 
     # -- for the turn ----------------------------------------------------------------------------------------------
 
-    def take_states(self) -> Batch | None:
-        if not self._dirty:
-            return None
-        batch = state_batch(self._dirty.items())
-        self._dirty.clear()
-        return batch
-
-    def take_withdrawn(self) -> list[Withdrawal]:
-        taken, self._withdrawn = self._withdrawn, []
-        return taken
-
-    def load(self, key: int, record: HostRecord) -> HostLoad:
-        """As Dispatcher.load."""
-        now, config = self.clock.now(), self.config
-        host = self.hosts.get(key)
-        if host is None:
-            self._newcomers += 1
-            horizons = (len(self.hosts) + self._newcomers - 1) // config.frontier.hosts_active_max
-            if horizons:
-                due = now + horizons * config.politeness.horizon_seconds
-                return HostLoad(0, self._gap_unknown(record), due)
-        active = host if host is not None and host.state != State.IDLE else None
-        gap = self._gap_unknown(record) if active is None else self.polite.gap_for(active)
-        cap = config.frontier.urls_per_host_max
-        if gap > 0:
-            cap = max(4, min(cap, int(config.politeness.horizon_seconds / gap)))
-        rows = 0 if host is None else host.rows
-        address = record.address_at(now) if host is None else host.address
-        together = max(rows, self.address_rows.get(address, 0)) if address else rows
-        due = now if active is None else max(now, self.polite.due(active))
-        return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
-
-    def _gap_unknown(self, record: HostRecord) -> float:
-        return max(self.config.politeness.gap_host_seconds, record.crawl_delay)
-
     def bring(self, ready: list[ReadyHost]) -> None:
         """The runs of a turn."""
-        self._newcomers = 0
+        self.loads.arrived()
+        for number in sorted({one.run.segment for one in ready}):
+            self._leases.add(number)
+        self._leases.settle(set(self.runs._segments))
+        self._meet([one for one in ready if one.key not in self.hosts])
+        horizon = self.clock.now() + self.config.politeness.horizon_seconds
+        for one in ready:  # a Python loop per run: each is an object in memory anyway
+            host = self.hosts.get(one.key)
+            if host is None:  # met, and left again: one of its runs came before this
+                self._meet([one])
+                host = self.hosts[one.key]
+            host.runs.append(one.run)
+            self.loads.count(host, one.run.rows)
+            assert isinstance(host, SimHost)
+            if host.fault == Fault.DNS:
+                host.record.dead, host.record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
+                self._leave(host, Reason.DNS)
+            elif host.state == State.IDLE:
+                due = self.polite.activate(host)
+                if due > horizon:
+                    self._leave(host, Reason.OK, due)
+
+    def _meet(self, ready: list[ReadyHost]) -> None:
+        """Hosts that were not in memory."""
         if not ready:
             return
-        for number in {one.run.segment for one in ready}:
-            parts = [batch.select(["key", "depth", "attempt"]) for batch in self.runs._section(number).scan()]
-            self._segments[number] = Batch.concat(parts)
-        hosts = self.web.keyed_hosts(np.array([one.key for one in ready], np.uint64))
-        facts = zip(self.web.fault(hosts).tolist(), self.web.address(hosts).tolist(), strict=True)
-        known: dict[int, list[HostRecord]] = {}
-        for one, (fault, address) in zip(ready, facts, strict=True):  # a Python loop per run: each becomes an object
-            records = known.get(id(one.state)) or known.setdefault(id(one.state), records_of(one.state))
-            self._bring(one, records[one.row], fault, f"10.{address >> 16}.{address >> 8 & 255}.{address & 255}")
-
-    def _bring(self, one: ReadyHost, record: HostRecord, fault: int, address: str) -> None:
-        host = self.hosts.get(one.key)
-        if host is None:
-            record = self._dirty.get(one.key) or record
-            host = self.hosts[one.key] = SimHost(
-                record, fault, key=one.key, name="", scheme="http", port=80, site=one.site,
-                address=address, address_until=np.inf, crawl_delay=record.crawl_delay,
-            )  # fmt: skip
-        host.runs.append(one.run)
-        self._count(host, one.run.rows)
-        if fault == Fault.DNS:
-            record.dead, record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
-            self._leave(host, Reason.DNS)
-        elif host.state == State.IDLE:
-            due = self.polite.activate(host)
-            if due > self.clock.now() + self.config.politeness.horizon_seconds:
-                self._leave(host, Reason.OK, due)
+        numbers = self.web.keyed_hosts(np.array([one.key for one in ready], np.uint64))
+        faults, addresses = self.web.fault(numbers).tolist(), self.web.address(numbers).tolist()
+        tables = {id(one.state): one.state for one in ready}
+        records: dict[tuple[int, int], HostRecord] = {}
+        for name, table in tables.items():
+            rows = [one.row for one in ready if id(one.state) == name]
+            made = records_of(table.take(np.array(rows)))
+            records.update(zip(((name, row) for row in rows), made, strict=True))
+        for one, fault, address in zip(ready, faults, addresses, strict=True):  # each becomes an object
+            if one.key not in self.hosts:
+                record = self.handover.learnt(one.key) or records[id(one.state), one.row]
+                self.hosts[one.key] = SimHost(
+                    record, fault, key=one.key, name="", scheme="http", port=80, site=one.site,
+                    address=f"10.{address >> 16}.{address >> 8 & 255}.{address & 255}", address_until=np.inf,
+                    crawl_delay=record.crawl_delay,
+                )  # fmt: skip
 
     # -- visits ------------------------------------------------------------------------------------------------------
 
@@ -138,15 +146,12 @@ class Hosts:
         Returns the URLs that are done and the requests that were made (robots.txt among them)."""
         entries: list[SimHost] = []
         runs: list[tuple[int, int, int]] = []
-        left = allowance
-        while left > 0:
-            entry = self.polite.pop()
-            if entry is None:
-                break
+        left, pop, size = allowance, self.polite.pop, self.polite.visit_size
+        while left > 0 and (entry := pop()) is not None:
             assert isinstance(entry, SimHost)
             run = entry.runs[0]
             dumb = entry.fault in (Fault.CONNECT, Fault.TIMEOUT)
-            rows = 1 if dumb else min(self.polite.visit_size(entry), run.rows, left)
+            rows = 1 if dumb else min(size(entry), run.rows, left)
             entries.append(entry)
             runs.append((run.segment, run.at, rows))
             left -= rows
@@ -159,70 +164,65 @@ class Hosts:
         segment, at, count = runs.T
         visit = np.repeat(np.arange(len(runs)), count)
         starts = np.cumsum(count) - count
-        row = at[visit] + np.arange(len(visit)) - starts[visit]
-        columns: dict[str, NDArray[Any]] = {
-            name: np.empty(len(row), LINK[name]) for name in ("key", "depth", "attempt")
-        }
-        of = segment[visit]
-        for number in np.unique(of).tolist():
-            rows = np.flatnonzero(of == number)
-            for name, column in columns.items():
-                column[rows] = self._segments[number][name][row[rows]]
-        pages = web.keyed(columns["key"])
-        answers = web.answers(pages, 0.0, columns["attempt"])
-        rules = web.robots(web.keyed_hosts(np.array([entry.key for entry in entries], np.uint64)))
-        asks = np.array([entry.record.robots_at(now) is Robots.UNKNOWN for entry in entries])
+        row = (at - starts)[visit] + np.arange(len(visit))
+        urls = self._leases.take(segment[visit], row)
+        pages = web.keyed(urls["key"])
+        hosts = web.keyed_hosts(np.array([entry.key for entry in entries], np.uint64))
+        rules = web.robots(hosts)
+        faults = np.array([entry.fault for entry in entries], np.uint8)
+        code, took = web.replies(pages, urls["attempt"], faults, hosts, visit)
+        asks = np.array([not entry.record.robots or entry.record.robots_until <= now for entry in entries])
         denied = asks & (rules["state"] == Robots.DENY)
-        allowed = web.allowed(pages)
-        status = np.where(allowed, answers["status"], 0).astype(np.int16)
-        seconds = np.where(allowed, answers["seconds"], 0.0)
+        allowed = web.permitted(pages, rules.take(visit))
+        status = np.where(allowed, code, 0).astype(np.int16)
+        seconds = np.where(allowed, took, 0.0)
         spent = np.add.reduceat(seconds, starts)
         requests = np.add.reduceat(allowed, starts, dtype=np.int64)
         bad = np.minimum.reduceat(np.where(status == 503, 1, np.where(status < 0, 0, 2)), starts)
         last = seconds[starts + count - 1]
         facts = (part.tolist() for part in (spent, requests, bad, last, count, asks, denied, rules["crawl_delay"]))
-        for entry, *fact in zip(entries, *facts, strict=True):  # a visit is an object of the politeness structures
+        for entry, *fact in zip(entries, *facts, strict=True):  # the clocks of a visit are moved one by one
             self._ended(entry, now, *fact)
         done = ~denied[visit]
         base = self.config.politeness.retry_delay_seconds
+        again_at = now + base * 3.0 ** urls["attempt"]
         leased = Leased(
-            of.astype(np.uint32)[done], row.astype(np.uint32)[done], columns["key"][done], columns["depth"][done],
-            columns["attempt"][done], status[done], (now + base * 3.0 ** columns["attempt"])[done],
+            segment[visit].astype(np.uint32), row.astype(np.uint32), urls["key"], urls["depth"], urls["attempt"],
+            status, again_at,
         )  # fmt: skip
-        return leased, int((allowed & done).sum())
+        return (leased if done.all() else leased.filter(done)), int((allowed & done).sum())
 
     def _ended(
         self, host: SimHost, now: float, spent: float, requests: int, bad: int, last: float, rows: int, asks: bool,
         denied: bool, delay: float,
     ) -> None:  # fmt: skip
         """A visit is over."""
-        record, outcome = host.record, ("failed", "throttled", "ok")[bad]
-        if asks and outcome != "failed":
-            before = replace(record)
+        record, outcome, runs = host.record, OUTCOMES[bad], host.runs
+        if asks and bad:
             state = Robots.DENY if denied else Robots.ALLOW  # rules are applied where the URL is asked for
             config = self.config.robots
             until = now + (config.deny_seconds if denied else config.fresh_seconds)
             record.learn_robots(state, until, None, delay)
-            if before != record:
-                self._dirty[host.key] = record
-        if outcome == "failed":
+            self.handover.learn(host)
+        if not bad:
             record.failed(now)
-            self._dirty[host.key] = record
+            self.handover.learn(host)
         elif requests:
             record.answered(now)
-        gap = self.polite.gap_for(host)
-        ended = now + spent + gap * max(requests - 1, 0)
+        ended = now + spent
+        if requests > 1:
+            ended += self.polite.gap_for(host) * (requests - 1)
         if not denied:
-            run = host.runs[0]
+            run = runs[0]
             run.at += rows
             if run.at >= run.end:
-                host.runs.popleft()
-            self._count(host, -rows)
+                del runs[0]
+            self.loads.count(host, -rows)
         due = self.polite.release(
             host, ended=ended, fetch_s=last, requests=requests + asks, outcome=outcome,  # type: ignore[arg-type]
-            crawl_delay=delay if asks else None, again=bool(host.runs),
+            crawl_delay=delay if asks else None, again=bool(runs),
         )  # fmt: skip
-        if not host.runs:
+        if not runs:
             self._forget(host)
         elif denied:
             gone = record.denials > self.config.politeness.retries_max
@@ -233,31 +233,42 @@ class Hosts:
         elif due > now + self.config.politeness.horizon_seconds:
             self._leave(host, Reason.OK, due)
 
-    def _leave(self, host: SimHost, reason: Reason, due: float = 0.0) -> None:
+    def _leave(self, host: Host, reason: Reason, due: float = 0.0) -> None:
         """Its URLs go: for good, or into the calendar."""
-        gap = self.polite.gap_for(host) if host.state != State.IDLE else self._gap_unknown(host.record)
-        self._withdrawn.append(Withdrawal(list(host.runs), reason, due, gap))
-        self._count(host, -host.rows)
+        known = host.state != State.IDLE
+        gap = self.polite.gap_for(host) if known else self.loads.gap_unknown(host.record)
+        self.handover.withdraw(Withdrawal(list(host.runs), reason, due, gap))
+        self.loads.count(host, -host.rows)
         host.runs.clear()
-        self._dirty[host.key] = host.record
+        self.handover.learn(host)
         self._forget(host)
 
-    def _forget(self, host: SimHost) -> None:
+    def _forget(self, host: Host) -> None:
         self.polite.deactivate(host)
         self.hosts.pop(host.key, None)
 
-    def _count(self, host: SimHost, rows: int) -> None:
-        host.rows += rows
-        assert host.address is not None
-        left = self.address_rows.get(host.address, 0) + rows
-        if left > 0:
-            self.address_rows[host.address] = left
-        else:
-            self.address_rows.pop(host.address, None)
+    # -- looking ahead -----------------------------------------------------------------------------------------------
 
-    def drop_segments(self, live: set[int]) -> None:
-        """Forget the columns of segments that are wholly done."""
-        for number in [number for number in self._segments if number not in live]:
-            del self._segments[number]
-
-
+    def startable(self, within_s: float) -> int:
+        """As Politeness.ready_pairs without a limit, over columns: what is asked for once a turn is of all hosts."""
+        bench, horizon = self.polite._bench, self.clock.now() + within_s
+        next_, held, gap, backoff, first, flags = (
+            np.array(getattr(self.clocks, name)) for name in ("next", "held", "gap", "backoff", "first", "flags")
+        )
+        free = (held == 0) & (next_ <= horizon)
+        gates = np.flatnonzero(free & (first != NONE) & (flags & Flag.ARMED > 0))
+        pause = np.maximum(gap, backoff)
+        left = horizon - np.maximum(horizon - within_s, next_)
+        starts = 1 + (left / np.where(pause > 0, pause, VISIT_SECONDS_LEAST)).astype(np.int64)
+        several = [gate for gate in gates[starts[gates] > 1].tolist() if gate in bench._behind]
+        others = [list(bench._some(gate, int(starts[gate])))[1:] for gate in several]
+        hosts = np.concatenate([first[gates], *others]).astype(np.int64)
+        address = np.array(bench.address_gate, np.int64)[hosts]
+        hosts, address = hosts[free[address]], address[free[address]]
+        sites = np.array([bench.entry(host).site for host in hosts.tolist()], np.uint64)
+        order = np.lexsort((sites, address))
+        sites, address = sites[order], address[order]
+        distinct = np.ones(len(sites), np.bool_)
+        distinct[1:] = (sites[1:] != sites[:-1]) | (address[1:] != address[:-1])
+        visits = np.bincount(address[distinct], minlength=len(starts))
+        return int(np.minimum(visits, starts)[visits > 0].sum())

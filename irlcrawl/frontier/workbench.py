@@ -27,7 +27,7 @@ TURNED_AWAY_MAX = 8
 """A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
 one reserved. Only hosts that share both of two clocks (an address and a site with a gap) with others ever need it."""
 
-_VISIT_SECONDS_LEAST = 0.1
+VISIT_SECONDS_LEAST = 0.1
 """startable: how long a visit is counted to keep a clock that has no gap."""
 
 _DELAY = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
@@ -267,7 +267,7 @@ class Workbench:
 
     def _starts(self, gate: int, now: float, horizon: float) -> int:
         """Visits that a clock due before the horizon allows until then."""
-        gap = self._gates.longest_gap(gate) or _VISIT_SECONDS_LEAST
+        gap = self._gates.longest_gap(gate) or VISIT_SECONDS_LEAST
         return 1 + int((horizon - max(now, self._gates.next[gate])) / gap)
 
     def _some(self, gate: int, count: int) -> Iterator[int]:

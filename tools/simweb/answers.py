@@ -13,7 +13,7 @@ import numpy as np
 
 from drum.ragged import Batch
 from irlcrawl.rows import CRAWL_LOG_STATUS, Reason
-from tools.simweb.mix import Array, U8s, lots, mix, normal, uniform
+from tools.simweb.mix import Array, F8s, U8s, lots, mix, normal, uniform
 from tools.simweb.params import SLOW_FACTOR
 from tools.simweb.truth import NOWHERE, Section, Sites, Truth, index_of, join_index, page_number, site_of
 
@@ -47,8 +47,9 @@ def fault(web: Sites, hosts: U8s) -> Array:
     return np.where(drawn < len(shares), drawn + 1, Fault.NONE).astype(np.uint8)
 
 
-def status(web: Sites, pages: U8s, attempt: int | Array = 0) -> Array:
-    """HTTP status, or the crawl log's negative one, i2. `attempt` matters on flaky hosts only."""
+def status(web: Sites, pages: U8s, attempt: int | Array = 0, wrong: Array | None = None) -> Array:
+    """HTTP status, or the crawl log's negative one, i2. `attempt` matters on flaky hosts only. wrong: the fault of each
+    page's host, for callers who know it."""
     p = web.params
     drawn, may = web.status_lot(pages), web.may_fail(pages)
     missing, moved = lots(p.page_missing_share), lots(p.page_moved_share)
@@ -57,7 +58,8 @@ def status(web: Sites, pages: U8s, attempt: int | Array = 0) -> Array:
     found[may & (drawn < missing) & ~soft] = 404
     found[may & (drawn >= missing) & (drawn < missing + moved)] = 301
     found[may & (drawn >= 65536 - lots(p.page_error_share))] = 500
-    wrong = fault(web, web.host(pages))
+    if wrong is None:
+        wrong = fault(web, web.host(pages))
     tries = np.broadcast_to(np.asarray(attempt), len(pages))
     busy = (wrong == Fault.FLAKY) & (mix(web.salt("flaky"), pages, tries) % np.uint64(3) == 0)
     found[busy] = 503
@@ -89,21 +91,28 @@ def content(web: Sites, pages: U8s, when: float | Array = 0.0) -> U8s:
     return np.select([c for c, _ in choices], [v for _, v in choices], own)
 
 
+def pace(web: Sites, hosts: U8s) -> F8s:
+    """Seconds a host takes to answer, as a rule."""
+    slow = np.where(uniform(mix(web.salt("slow"), hosts)) < web.params.slow_share, SLOW_FACTOR, 1.0)
+    return np.asarray(web.params.latency_seconds * np.exp(normal(mix(web.salt("latency"), hosts))) * slow)
+
+
+def latency(web: Sites, pages: U8s, code: Array, pace: F8s) -> F8s:
+    """Seconds to the last byte of each page, given its status and its host's pace."""
+    seconds = pace * np.exp(0.3 * normal(mix(web.salt("page latency"), pages)))
+    seconds[code == CRAWL_LOG_STATUS[Reason.TIMEOUT]] = TIMEOUT_SECONDS
+    return np.minimum(seconds, TIMEOUT_SECONDS)
+
+
 def answers(web: Sites, pages: U8s, when: float | Array = 0.0, attempt: int | Array = 0) -> Batch:
     """What a GET of each page brings: status i2, seconds f8 (to the last byte), bytes u4 (of the body), location u8
     (NOWHERE unless redirected), content u8 (0 unless 200)."""
     code = status(web, pages, attempt)
-    hosts = web.host(pages)
-    slow = np.where(uniform(mix(web.salt("slow"), hosts)) < web.params.slow_share, SLOW_FACTOR, 1.0)
-    base = web.params.latency_seconds * np.exp(normal(mix(web.salt("latency"), hosts)))
-    h = mix(web.salt("page latency"), pages)
-    seconds = base * slow * np.exp(0.3 * normal(h))
-    seconds[code == CRAWL_LOG_STATUS[Reason.TIMEOUT]] = TIMEOUT_SECONDS
     ok = code == 200
     size = np.minimum(BODY_BYTES_MEDIAN * np.exp(normal(mix(web.salt("bytes"), web.twin(pages)))), BODY_BYTES_MAX)
     return Batch({
         "status": code,
-        "seconds": np.minimum(seconds, TIMEOUT_SECONDS),
+        "seconds": latency(web, pages, code, pace(web, web.host(pages))),
         "bytes": np.where(ok, size, np.where(code > 0, 200, 0)).astype(np.uint32),
         "location": np.where(code == 301, location(web, pages), NOWHERE),
         "content": np.where(ok, content(web, pages, when), np.uint64(0)),

@@ -139,15 +139,16 @@ class Names:
         rows = np.flatnonzero(section == Section.PAGES)
         if len(rows) == len(pages):
             return _joined([*origin, *self._page_path(pages, page)])
-        front = np.concatenate(origin, axis=1)
-        path = np.zeros((len(pages), URL_BYTES_MAX), np.uint8)
-        for number in np.unique(section).tolist():  # at most seven
+        blocks = []
+        for number in np.flatnonzero(np.bincount(section)).tolist():  # at most seven
             rows = np.flatnonzero(section == number)
             mine = pages[rows]
             columns = _trap_path(number, index_of(mine)) if number else self._page_path(mine, page[rows])
-            block = np.concatenate(columns, axis=1)
+            blocks.append((rows, np.concatenate(columns, axis=1)))
+        path = np.zeros((len(pages), max(block.shape[1] for _, block in blocks)), np.uint8)
+        for rows, block in blocks:
             path[rows, : block.shape[1]] = block
-        return _joined([front, path])
+        return _joined([*origin, path])
 
     def _origin(self, site: I8s, host: I8s) -> list[Array]:
         n = len(site)
@@ -322,9 +323,14 @@ def _constant(n: int, text: bytes) -> Array:
 
 def _joined(columns: list[Array]) -> Ragged:
     """Rows of the columns side by side, zeros left out."""
-    rows = np.concatenate(columns, axis=1)
+    width = sum(column.shape[1] for column in columns)
+    padding = np.zeros((len(columns[0]), -width % 8), np.uint8)
+    rows = np.concatenate([*columns, padding], axis=1)
     there = rows != 0
-    return Ragged.from_lengths(rows[there], np.count_nonzero(there, axis=1))
+    blob = np.frombuffer(rows.tobytes().translate(None, b"\0"), np.uint8)
+    # Eight counts beside each other in a word, added up by the product: a third of what counting bytes takes.
+    counts = there.view(np.uint64).sum(axis=1) * np.uint64(0x0101010101010101) >> np.uint64(56)
+    return Ragged.from_lengths(blob, counts)
 
 
 def _syllables(numbers: I8s, count: int) -> Array:
@@ -345,8 +351,11 @@ def _syllable(text: Array, at: Array) -> I8s:
 def _digits(numbers: I8s, base: int, width: int) -> Array:
     """Numbers with leading zeros."""
     out = np.empty((len(numbers), width), np.uint8)
+    left = numbers
     for place in range(width):
-        out[:, width - 1 - place] = _DIGIT_TABLE[numbers // base**place % base]
+        higher = left // base
+        out[:, width - 1 - place] = _DIGIT_TABLE[left - higher * base]
+        left = higher
     return out
 
 

@@ -47,7 +47,11 @@ def _drawn(table: tuple[tuple[float, float], ...], u: Array) -> Array:
 
 def allowed(web: Sites, pages: U8s) -> Bools:
     """Whether robots.txt lets everybody fetch each page."""
-    rules = robots(web, web.host(pages))
+    return permitted(web, pages, robots(web, web.host(pages)))
+
+
+def permitted(web: Sites, pages: U8s, rules: Batch) -> Bools:
+    """The same where the rules of each page's host are at hand."""
     _, page = web.place(pages)
     section = section_of(pages)
     bit = (rules["directories"] >> web.directory(pages, page).astype(np.uint32)) & 1

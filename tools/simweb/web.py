@@ -8,7 +8,7 @@ from drum.ragged import Batch, Ragged
 from tools.simweb import answers as _answers
 from tools.simweb import robots as _robots
 from tools.simweb.links import Links, links
-from tools.simweb.mix import Array, Bools, I8s, U8s, below, mix, unfinish, uniform
+from tools.simweb.mix import Array, Bools, F8s, I8s, U8s, below, mix, unfinish, uniform
 from tools.simweb.names import Names
 from tools.simweb.params import Params
 from tools.simweb.truth import Section, Sites, page_number
@@ -62,6 +62,11 @@ class Web(Sites):
         """Status, seconds, bytes, location and content of each: see answers.answers."""
         return _answers.answers(self, pages, when, attempt)
 
+    def replies(self, pages: U8s, attempt: Array, faults: Array, hosts: U8s, of: I8s) -> tuple[Array, F8s]:
+        """(status, seconds) of pages of a few hosts, page i being of hosts[of[i]], of which `faults` are known."""
+        code = _answers.status(self, pages, attempt, faults[of])
+        return code, _answers.latency(self, pages, code, _answers.pace(self, hosts)[of])
+
     def fault(self, hosts: U8s) -> Array:
         """answers.Fault of each host, u1."""
         return _answers.fault(self, hosts)
@@ -73,6 +78,10 @@ class Web(Sites):
     def allowed(self, pages: U8s) -> Bools:
         """Whether robots.txt lets everybody fetch each page."""
         return _robots.allowed(self, pages)
+
+    def permitted(self, pages: U8s, rules: Batch) -> Bools:
+        """The same where the rules of each page's host (a row of `robots` each) are at hand."""
+        return _robots.permitted(self, pages, rules)
 
     def seeds(self, count: int) -> U8s:
         """Home pages of up to `count` different good sites, popular and unknown alike, that answer and may be
