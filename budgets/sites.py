@@ -56,6 +56,7 @@ from drum import (
 )  # fmt: skip
 
 Sink: TypeAlias = Callable[[Batch], None]
+Proceed: TypeAlias = Callable[[], bool]
 
 STATE = "budgets/state"
 HISTOGRAM = "budgets/histogram"
@@ -69,6 +70,11 @@ KEEP_MAX = 0.5
 SUPPORTERS_MIN = 1_000
 """From so many sites with an in-degree of 2 on, only sites with Worth.supporters support others; before, one link is
 enough."""
+
+
+def always() -> bool:
+    """A Proceed that lets a merge run to its end."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -146,14 +152,17 @@ class Sites:
 
     # -- through ------------------------------------------------------------------------------------------------------
 
-    def merge(self, writer: SegmentWriter, edits: Edits, exclude: Sink) -> None:
-        """Count the pairs that are new, then place all pending URLs. exclude(batch): rows over their site's quota."""
+    def merge(self, writer: SegmentWriter, edits: Edits, exclude: Sink, proceed: Proceed = always) -> None:
+        """Count the pairs that are new, then place all pending URLs. exclude(batch): rows over their site's quota.
+        proceed(): asked between buckets; when it says no, the rest waits for another merge."""
         if self._pairs.pending_rows:
             for bucket in list(self._pairs.buckets):
                 self._pairs.merge(self._pair_kernel(), writer=writer, edits=edits, emit=self._link, buckets=[bucket])
+                if not proceed():
+                    return
                 if self._sites.ram_rows > self._links_max:  # in-degrees may then count a little before the last ones
-                    self._merge(writer, edits, exclude)
-        self._merge(writer, edits, exclude)
+                    self._merge(writer, edits, exclude, proceed)
+        self._merge(writer, edits, exclude, proceed)
 
     def rotate(self, writer: SegmentWriter, edits: Edits, rows_wanted: int, emit: Sink, exclude: Sink) -> Rotation:
         """Drain queues in order until `rows_wanted` rows came out, whole parts of queues only; fewer when there are no
@@ -321,9 +330,10 @@ class Sites:
         self._sites.pend_batch(Batch({"key": batch["site"]}), IN_DEGREE)
 
     def _merge(
-        self, writer: SegmentWriter, edits: Edits, exclude: Sink, reread: bool = False, keep: float = 1.0
-    ) -> None:
-        """Merge what the sites drum has pending, under budgets frozen now."""
+        self, writer: SegmentWriter, edits: Edits, exclude: Sink, proceed: Proceed = always, reread: bool = False,
+        keep: float = 1.0,
+    ) -> None:  # fmt: skip
+        """Merge what the sites drum has pending, under budgets frozen now; a reread of QF without interruption."""
         if not self._sites.pending_rows:
             return
         star = self._histogram.star(self._params)
@@ -333,7 +343,7 @@ class Sites:
         records = self._sites.scan if reread else None
         kernel = Placement(star, self.position, self._quotas, records, self.worth, columns, keep)
         outlet = _Outlet(writer, exclude)
-        self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit)
+        self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit, proceed=lambda _: proceed())
         if outlet.queue is not None:
             self._queues.append(edits, writer, outlet.queue.name)
             self._queues.tier(writer, edits)

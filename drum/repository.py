@@ -57,6 +57,8 @@ class Repository:
         ]
         self._lock = threading.Lock()
         self._serial = max([bucket.cursor for bucket in self.buckets] + [part.serial for part in self._pending])
+        self._pass = 1 + min(bucket.cursor for bucket in self.buckets)  # a bucket merged in it has at least this cursor
+        self._merging: tuple[int, MergeStats] | None = None  # the merge that runs, and what was done of the pass before
 
     @property
     def pending_rows(self) -> int:
@@ -98,6 +100,21 @@ class Repository:
         with self._lock:
             parts = list(self._pending)
         return any(column in part.schema(self.pool) for part in parts)
+
+    def progress(self) -> tuple[int, int]:
+        """(buckets merged, all) of the pass that is under way: it begins with the first merge after the last pass, and
+        is over when every bucket was merged since, by however many merges. Any thread may ask."""
+        if (merging := self._merging) is not None:
+            return min(merging[0] + merging[1].buckets, len(self.buckets)), len(self.buckets)
+        return self._passed(), len(self.buckets)
+
+    def _passed(self) -> int:
+        return sum(bucket.cursor >= self._pass for bucket in self.buckets)
+
+    @property
+    def merging(self) -> bool:
+        """A merge runs now, on some thread."""
+        return self._merging is not None
 
     def pend(self, edits: Edits, number: int, file: str, section: str, op: int = 0) -> None:
         """The rows of a section become pending, after all before. It has a column `key` (u8), and its rows are in
@@ -168,13 +185,19 @@ class Repository:
                 part.arrange(self.buckets)
         once = writer.once = self.rows * 8 > ONCE_BYTES
         job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit, self.key_bits, once)
+        if self._passed() == len(self.buckets):
+            self._pass = horizon
         became: dict[int, list[Bucket]] = {}
-        for number, bucket in enumerate(chosen):
-            if number and proceed is not None and not proceed(job.stats):
-                job.stats.left = len(chosen) - number
-                break
-            became[id(bucket)] = job.bucket(bucket.copy(), pending, horizon)
-        self._apply([part for bucket in self.buckets for part in became.get(id(bucket), [bucket])], job, edits)
+        self._merging = self._passed(), job.stats
+        try:
+            for number, bucket in enumerate(chosen):
+                if number and proceed is not None and not proceed(job.stats):
+                    job.stats.left = len(chosen) - number
+                    break
+                became[id(bucket)] = job.bucket(bucket.copy(), pending, horizon)
+            self._apply([part for bucket in self.buckets for part in became.get(id(bucket), [bucket])], job, edits)
+        finally:
+            self._merging = None
         if self.ram_rows:
             self.spill(writer, edits)  # rows of the buckets left out
         return job.stats

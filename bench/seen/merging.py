@@ -25,6 +25,7 @@ from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.frontier.turn import Result
+from irlcrawl.frontier.turns import Turns
 from irlcrawl.frontier.visits import Host
 from irlcrawl.harvest import harvest_name
 
@@ -49,6 +50,7 @@ class Report:
 class Watched(Frontier):
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)
+        self.turns = WatchedTurns(self)
         self.report = Report()
         self._prepared = Path(ORDER["harvest"])
         self._merging = False
@@ -94,19 +96,17 @@ class Watched(Frontier):
         if not self._merging and self._prepared.exists() and Path(ORDER["trigger"]).exists():
             name = harvest_name(SEEDS_STREAM, self.state.streams[SEEDS_STREAM]["next"])
             self._prepared.rename(Path(self.state.dir) / name)
-            self._inbox.append(name)
+            self.turns._inbox.append(name)
             self.schedule.inbox_filled()
             self.schedule.moved = self._merging = True
         super()._ask_for_harvests(now)
 
-    def _begin_turn(self, now: float) -> None:
+    def _turn_begins(self) -> None:
         if self._merging and not self.report.began:
             self.report.began = time.time()
             self.report.new_keys = self.state.seen.rows
-        super()._begin_turn(now)
 
-    def _finish_turn(self, result: Result) -> None:
-        super()._finish_turn(result)
+    def _turn_ended(self, result: Result) -> None:
         report = self.report
         if not report.began or report.ended:
             return
@@ -120,6 +120,20 @@ class Watched(Frontier):
             scratch = Path(ORDER["report"]).with_suffix(".tmp")
             scratch.write_text(json.dumps(asdict(report)))
             os.replace(scratch, ORDER["report"])
+
+
+class WatchedTurns(Turns):
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._watched = watched
+
+    def begin(self) -> None:
+        self._watched._turn_begins()
+        super().begin()
+
+    def _take_in(self, result: Result) -> None:
+        super()._take_in(result)
+        self._watched._turn_ended(result)
 
 
 def main(argv: list[str]) -> int:

@@ -62,7 +62,7 @@ class Deaths:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)
             frontier.stop(ExitCode.FAILED)
         # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
-        left = await frontier.on_turn_thread(recovery.recover_stream, frontier.state, frontier.config, link.stream)
-        frontier.take_remains(link, left.harvests)
+        left = await frontier.turns.on_thread(recovery.recover_stream, frontier.state, frontier.config, link.stream)
+        frontier.turns.take_remains(link, left.harvests)
         if frontier.ending is None:
             await frontier.replace(link)

@@ -1,6 +1,6 @@
 """The frontier's loop: when to turn, when to ask for harvests, when to lease, and when the crawl is over.
 
-One asyncio loop holds what is in memory (dispatch.py, politeness.py); one thread at a time runs a turn (turn.py). The
+One asyncio loop holds what is in memory (dispatch.py, politeness.py); one thread at a time runs a turn (turns.py). The
 loop commits what a turn did, tells the workers what changed, and takes the new runs in. Leases never wait for a turn.
 """
 
@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from drum import Edits
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config, to_dict
-from irlcrawl.fetch.robots import product_token
 from irlcrawl.frontier import recovery
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.deaths import Deaths
@@ -32,26 +30,19 @@ from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.pressure import Pressure
-from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.room import Room
-from irlcrawl.frontier.rules import KnownRules
 from irlcrawl.frontier.runs import ReadyHost
 from irlcrawl.frontier.schedule import Schedule
-from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.frontier.state import State
 from irlcrawl.frontier.steps import log_step
-from irlcrawl.frontier.turn import Result, Task, Turn
+from irlcrawl.frontier.turns import TELL_SECONDS, Turns
 from irlcrawl.job import ExitCode
-from irlcrawl.memory import Trim
 from irlcrawl.ruleslog import RulesLog
-from irlcrawl.upkeep.closed import ClosedWarcs
-from irlcrawl.url import host_of
 from irlcrawl.watch.status import ENDED
 from irlcrawl.wire import Message, clock_anchor
 
 TICK_S = 0.5
 BROUGHT_AT_ONCE = 4096
-TELL_SECONDS = 1.0
-"""How long a stop waits for archive.on_warc_closed."""
 
 _log = logging.getLogger("irlcrawl.frontier")
 
@@ -66,16 +57,13 @@ class Frontier:
     def __init__(self, state: State, config: Config, clock: Clock) -> None:
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "turn")
-        self._trim = Trim(clock)
-        self._closed = ClosedWarcs(state, config.archive.on_warc_closed)
-        self._overrides = Overrides(config.site)
+        self.overrides = Overrides(config.site)
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.politeness = Politeness(clock, config.politeness, self.clocks)
         self.resolver = Resolver(config.network, clock)
-        self._deaths = Deaths(self)
+        self.deaths = Deaths(self)
         self.fleet = Fleet(
-            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self._deaths.lost
+            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self.deaths.lost
         )
         self.outage = Outage(
             clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
@@ -83,19 +71,14 @@ class Frontier:
         self._leases_path = os.path.join(state.dir, "leases.log")
         self.hosts = Dispatcher(
             config, clock, self.politeness, self.resolver, state.runs, self.fleet,
-            LeaseLog(state.files, self._leases_path), self._overrides, self.outage,
+            LeaseLog(state.files, self._leases_path), self.overrides, self.outage,
             self._wakeup.set,
         )  # fmt: skip
-        self.rules = KnownRules(state, product_token(config.crawl.user_agent))
         self._gauges = Gauges(self)
         self.room = Room(state)
         self.pressure = Pressure(state)
         self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
-        self._inbox: list[str] = []  # harvests no turn has taken
-        self._turn: asyncio.Future[Result] | None = None
-        self._lost: list[Link] = []  # dead workers whose harvests are in the inbox
-        self._turn_lost: list[Link] = []  # ... and in the turn that runs
-        self._turn_harvests: list[str] = []
+        self.turns = Turns(self)
         self._stop_code: ExitCode | None = None
         self._ended = False
         self._aborting = False
@@ -103,7 +86,7 @@ class Frontier:
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
-        self._limits = Limits(state, config, self.room, self.pressure, self.started)
+        self.limits = Limits(state, config, self.room, self.pressure, self.started)
         self.on_tick: Callable[[], None] = lambda: None
         self._failure: BaseException | None = None  # of a callback, for `run` to raise
         self.replace: Callable[[Link], Awaitable[None]] = _nobody
@@ -128,12 +111,8 @@ class Frontier:
         if seed_harvest and seed_harvest not in harvests:
             harvests.append(seed_harvest)
         states = recovery.learn(state, self.politeness, harvests)
-        # With URLs to lease at hand nothing is merged yet: that takes as long as the state is large.
-        merge = state.runs.rows == 0
-        result = Turn(state).run(self._task(harvests, states=states, urgent=True, merge=merge))
-        self._close_streams(result, streams)
-        self._commit(result)
-        self._limits.received = state.counters.get("bytes", 0)
+        await self.turns.first(harvests, states, streams)
+        self.limits.received = state.counters.get("bytes", 0)
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
         self._coming = state.runs.hosts()
@@ -156,12 +135,6 @@ class Frontier:
         """The code the crawl is stopping with."""
         return self._stop_code
 
-    def _close_streams(self, result: Result, streams: Iterable[int]) -> None:
-        """Streams of workers that are gone need no entry once all they left is ingested: with this result at last."""
-        for stream in set(streams) - {SEEDS_STREAM}:
-            result.edits.remove(f"streams/{stream}")
-            self.state.streams.pop(stream, None)
-
     def hello(self, stream: int) -> Message:
         return {
             "t": "hello",
@@ -181,13 +154,13 @@ class Frontier:
         try:
             return await self._work()
         finally:
-            self._deaths.over = True
+            self.deaths.over = True
 
     async def _work(self) -> ExitCode:
         while True:
             now = self.clock.now()
             self._bring_more()
-            if self._stop_code is None and (code := self._limits.reached(now)) is not None:
+            if self._stop_code is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
             if news := self.clocks.news(now):
                 self.hosts.leases.append(news)
@@ -197,21 +170,20 @@ class Frontier:
                     self._dispatch()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
-            if self._turn is None and self._coming is None and self._should_turn(now):
-                self._begin_turn(now)
-            if self._turn is None and self._over():
+            if self._coming is None and self.turns.due(now):
+                self.turns.begin()
+            if self._over():
                 return await self._end()
             self.on_tick()
             await self._sleep(now)
             if (failure := self.failure) is not None:
                 raise failure
-            if self._turn is not None and self._turn.done():
-                self._finish_turn(self._turn.result())
+            self.turns.finish()
 
     @property
     def failure(self) -> BaseException | None:
         """Of a callback or a task, which nobody else would see."""
-        return self._failure or self._deaths.failure or self.hosts.failure or self.outage.failure
+        return self._failure or self.deaths.failure or self.hosts.failure or self.outage.failure
 
     def _dispatch(self) -> None:
         if self.hosts.dispatch(self._allowance()) and not self._leased:
@@ -231,7 +203,7 @@ class Frontier:
             held = self.outage.paused or self.pressure.slow_down
             if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
                 dues.append(due)
-            calendar = self.state.calendar.next_due() if self._turn is None else None
+            calendar = None if self.turns.running else self.state.calendar.next_due()
             if calendar is not None:
                 dues.append(max(calendar, self.schedule.turn_at))
         timeout = max(min(dues) - self.clock.now(), 0.0005)
@@ -241,94 +213,6 @@ class Frontier:
         except TimeoutError:
             pass
         self._wakeup.clear()
-
-    # -- turns -----------------------------------------------------------------------------------------------------
-
-    @property
-    def _handed_in(self) -> bool:
-        """Something waits in memory that only a turn can put away."""
-        return bool(self._inbox or self._lost or self.hosts.handover)
-
-    def _should_turn(self, now: float) -> bool:
-        if self._stop_code is not None or self._lost:
-            return self._handed_in
-        if self.pressure.slow_down:
-            return True
-        return self.schedule.should_turn(now, self._handed_in, bool(self._inbox))
-
-    def _task(self, harvests: list[str], *, states: Any = None, urgent: bool, merge: bool = True) -> Task:
-        now = self.clock.now()
-        limits = self.config.limits
-        policy = Policy(
-            now=now,
-            load=self.hosts.loads.of,
-            blocked=lambda origin: self._overrides.blocked(host_of(origin + b"/")),
-            allowed=self.rules.allowed,
-            quota_host=limits.pages_per_host,
-            denials_max=self.config.politeness.retries_max,
-        )
-        return Task(
-            now=now,
-            harvests=harvests,
-            rows_wanted=self.schedule.rows_wanted() if self._stop_code is None else 0,
-            policy=policy,
-            states=states if states is not None else self.hosts.handover.take_states(),
-            withdrawn=self.hosts.handover.take_withdrawn(),
-            clocks=self.clocks.delta(now),
-            merge=merge,
-            urgent=urgent,
-        )
-
-    def _begin_turn(self, now: float) -> None:
-        harvests, self._inbox = self._inbox, []
-        self._turn_harvests = harvests
-        self._turn_lost, self._lost = self._lost, []
-        self.hosts.ran_dry = False
-        self.schedule.began()
-        urgent = self.schedule.starving or self.pressure.slow_down
-        task = self._task(harvests, urgent=urgent, merge=self._stop_code is None)
-        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(self.state).run, task)
-        self._turn.add_done_callback(lambda _: self._wakeup.set())
-        self._thread.submit(self._trim.now_and_then)
-
-    def _finish_turn(self, result: Result) -> None:
-        self._turn = None
-        for link in self._turn_lost:
-            self._limits.unfolded += self.hosts.orphaned(link, self.state.runs.left)
-        self._close_streams(result, [link.stream for link in self._turn_lost])
-        self._turn_lost.clear()
-        self._commit(result)
-        self.hosts.bring_all(result.ready)
-        if result.scope_entries:
-            entries = [entry.decode("ascii") for entry in result.scope_entries]
-            self.fleet.broadcast({"t": "scope", "version": self.state.scope.version, "entries": entries})
-        self._limits.unfolded -= result.folded
-        if result.folded:
-            self._deaths.page_taken_in()
-        if result.dropped:
-            _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
-        _log.info(
-            "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
-            len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
-            self.state.runs.rows, self.hosts.visits_out,
-        )  # fmt: skip
-
-    def _commit(self, result: Result) -> None:
-        """One line; then what lost its name is deleted and the clocks' log starts anew."""
-        now = self.clock.now()
-        state = self.state
-        state.counters["elapsed_s"] = self.elapsed_before + self.clock.now() - self.started
-        result.edits.set("counters", state.counters)
-        result.edits.set("status", self.status())
-        self._closed.before(result.edits)
-        state.catalog.commit(result.edits)
-        self._closed.after()
-        self.hosts.leases.roll([*self.clocks.unsaved(now), *self.politeness.promises_out()], self.clock)
-        state.delete_unnamed([*result.harvests, *result.written])
-        self.schedule.turned(result)
-        self.room.count()
-        self.pressure.committed(result.harvests)
-        self.hosts.scope_version = state.scope.version
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
@@ -343,8 +227,8 @@ class Frontier:
     def _take(self, link: Link, message: Message) -> None:
         match message["t"]:
             case "end":
-                self._limits.unfolded += message["reached"]
-                self._limits.received += message["bytes"]
+                self.limits.unfolded += message["reached"]
+                self.limits.received += message["bytes"]
                 self.schedule.moved = True
                 self.hosts.ended(link, message)
             case "robots":
@@ -355,10 +239,7 @@ class Frontier:
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 link.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:
-                    if not self._inbox:
-                        self.schedule.inbox_filled()
-                    self._inbox.append(message["file"])
-                    self.pressure.arrived(message["file"])
+                    self.turns.arrived(message["file"])
             case "doubt":
                 self.hosts.doubted(link, message)
             case "slot":
@@ -374,7 +255,7 @@ class Frontier:
 
     def _ask_for_harvests(self, now: float) -> None:
         """When hungry, take what the workers have; when idle, too, so that the end is seen."""
-        if self._stop_code is not None or self._inbox or self._turn is not None or not self.schedule.should_ask(now):
+        if self._stop_code is not None or self.turns.inbox or self.turns.running or not self.schedule.should_ask(now):
             return
         for link in self.fleet.links:
             if link.unharvested and not link.asked:
@@ -382,25 +263,11 @@ class Frontier:
                 self.schedule.asked()
                 link.send({"t": "harvest"})
 
-    async def on_turn_thread(self, work: Callable[..., Any], *args: Any) -> Any:
-        """What turns must not be beside: `work(*args)` there."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
-
-    def take_remains(self, link: Link, harvests: list[str]) -> None:
-        """What a dead worker left has been recovered: the next turn takes in all of it and closes its stream."""
-        known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
-        for name in harvests:
-            if name not in known:
-                self._inbox.append(name)
-                self.pressure.arrived(name)
-        self.schedule.inbox_filled()
-        self._lost.append(link)
-
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def _allowance(self) -> int:
         """How many URLs may be leased now: one while nobody answers, and no more than limits.pages lets."""
-        left = self._limits.allowance(self.hosts.urls_out)
+        left = self.limits.allowance(self.hosts.urls_out)
         return min(left, 1) if self.outage.paused else left
 
     def stop(self, code: ExitCode) -> None:
@@ -419,7 +286,7 @@ class Frontier:
         self._wakeup.set()
 
     def _over(self) -> bool:
-        if self._handed_in or self._deaths.pending or self._coming is not None:
+        if self.turns.running or self.turns.handed_in or self.deaths.pending or self._coming is not None:
             return False
         if self._stop_code is not None:
             return not self.fleet.links
@@ -430,22 +297,17 @@ class Frontier:
         if self._stop_code is None:
             self._stop_code = ExitCode.DONE
             self.fleet.end({"t": "stop"})
-            while self.fleet.links or self._deaths.pending:
+            while self.fleet.links or self.deaths.pending:
                 self.fleet.watch(self.clock.now())
                 await self._sleep(self.clock.now())
                 if self.failure is not None:
                     raise self.failure
-        result = Turn(self.state).run(self._task(self._inbox, urgent=False, merge=False))
         self._ended = True
-        self._close_streams(result, list(self.state.streams))
-        self._commit(result)
         # A crawl that is done is not opened again: its last archives are told now. Others end within their time.
-        seconds = None if self._stop_code is ExitCode.DONE else TELL_SECONDS
-        await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
+        await self.turns.last(None if self._stop_code is ExitCode.DONE else TELL_SECONDS)
         self.hosts.close()
         self.outage.close()
         await self.resolver.close()
-        self._thread.shutdown()
         self.room.drop_ballast()
         return self._stop_code
 

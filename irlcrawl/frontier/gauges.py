@@ -61,6 +61,7 @@ class Gauges:
             "fetch_failures": _without_response(counters),
             "retry_count": counters.get("retries", 0),
             "frontier_latency_s": frontier.schedule.turn_seconds,
+            "merges": _merges(frontier),
             "frontier_bytes": frontier.pressure.frontier_bytes,
             "frontier_full": frontier.pressure.frontier_full,
             "harvest_bytes": frontier.pressure.harvest_bytes,
@@ -83,6 +84,17 @@ class Gauges:
         }
 
 
+def _merges(frontier: Frontier) -> dict[str, dict[str, int]]:
+    """How far the merges are that were begun and are not over, by drum."""
+    found = {}
+    for drum in frontier.state.drums:
+        done, buckets = drum.progress()
+        waiting = drum.pending_rows
+        if drum.merging or (waiting and 0 < done < buckets):
+            found[drum.name] = {"buckets_done": done, "buckets": buckets, "rows_waiting": waiting}
+    return found
+
+
 def _held(frontier: Frontier) -> dict[str, int]:
     """How much of what grows for a while, and must stop growing, is in memory (I4)."""
     state = frontier.state
@@ -90,7 +102,7 @@ def _held(frontier: Frontier) -> dict[str, int]:
         "hosts": len(frontier.hosts.hosts),
         "clocks": len(frontier.clocks),
         "names": frontier.resolver.names,
-        "rules_bytes": frontier.rules.nbytes,
+        "rules_bytes": frontier.turns.rules.nbytes,
         "block_bytes": state.runs.cached_bytes,
         "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
         "queue_index_bytes": state.sites.index_bytes,

@@ -204,9 +204,13 @@ class State:
         return sum(self.live().values()) + self.seen.pending_rows
 
     @property
+    def drums(self) -> list[Repository]:
+        return [self.seen, *self.sites.drums, self.hosts]
+
+    @property
     def merge_bytes(self) -> int:
         """What the largest merge that is pending may write, about."""
-        return max(drum.merge_bytes() for drum in (self.seen, *self.sites.drums, self.hosts))
+        return max(drum.merge_bytes() for drum in self.drums)
 
     @property
     def frontier_bytes(self) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from budgets.sites import Proceed, always
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
 from irlcrawl.frontier.release import Policy, release
@@ -53,6 +54,7 @@ class Task:
     clocks: Batch | None = None
     merge: bool = True  # False: only take note (the last turn before a stop)
     urgent: bool = True  # nothing is ready: merge whatever it takes
+    proceed: Proceed = always  # asked between the buckets of a merge: False leaves the rest to another turn
 
 
 @dataclass
@@ -190,19 +192,23 @@ class Turn:
         state = self.state
         if state.seen.pending_rows and not state.delayed and state.pace.may("seen", task.urgent):
             with state.pace.measure("seen"):
-                self._check_seen(task.urgent)
+                self._check_seen(task)
+        if not task.proceed():
+            return
         if (state.sites.pending_rows or state.sites.pending_pairs) and state.pace.may("sites", task.urgent):
             with state.pace.measure("sites"):
-                state.sites.merge(self.writer(), self.edits, lambda rows: self._over_quota(rows, task))
+                state.sites.merge(self.writer(), self.edits, lambda rows: self._over_quota(rows, task), task.proceed)
             self.result.moved = True
+        if not task.proceed():
+            return
         if state.config.frontier.when_full == "drop":
             self._shed(task)
         if state.pace.may("hosts", task.urgent):
             self._bring(task)
 
-    def _check_seen(self, urgent: bool) -> None:
+    def _check_seen(self, task: Task) -> None:
         """Bucket by bucket, those first that have waited longest, until a turn's worth was passed or came out; the rest
-        stays pending. urgent: and until some new URL came out."""
+        stays pending. Where it is urgent, until some new URL came out."""
         state = self.state
         carried = passed = 0
         room = min(TURN_BYTES, state.room_bytes) if state.config.frontier.when_full == "delay" else TURN_BYTES
@@ -218,7 +224,7 @@ class Turn:
             stats = state.seen.merge(CheckUpdate(), writer=self.writer(), edits=self.edits, emit=new, buckets=[bucket])
             state.count("duplicates", stats.rows - stats.emitted)
             passed += stored + ROW_COST * stats.rows
-            if carried >= room or (passed >= TURN_ROWS and (carried or not urgent)):
+            if carried >= room or (passed >= TURN_ROWS and (carried or not task.urgent)) or not task.proceed():
                 break
         self.result.moved = True
 
@@ -282,7 +288,9 @@ class Turn:
                 parts.clear()
 
         kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
-        self.state.hosts.merge(kernel, writer=self.writer(), edits=self.edits, emit=emit)
+        self.state.hosts.merge(
+            kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
+        )
         if parts:
             self._place(parts, task)
 

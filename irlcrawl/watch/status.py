@@ -41,6 +41,7 @@ FIELDS: dict[str, str] = {
     "fetch_failures": "requests without a response, repeated ones included",
     "retry_count": "requests put off to be repeated",
     "frontier_latency_s": "duration of the last turn",
+    "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
     "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar and runs",
     "frontier_full": "more than frontier.bytes_max",
     "harvest_bytes": "on disk, of harvests that are not merged yet",
@@ -115,6 +116,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),
         ("turn", f"the last one took {words.duration(values['frontier_latency_s'])}"),
+        *(("merge", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
 
@@ -128,6 +130,7 @@ def line(values: Mapping[str, Any]) -> str:
         f"ready {words.count(values['ready_hosts'] or 0)}",
         f"failed {words.count(values['failed'] or 0)}",
         f"excluded {words.count(values['excluded'] or 0)}",
+        *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
     ]
     return ", ".join(told)
 
@@ -164,6 +167,17 @@ def _frontier(values: Mapping[str, Any]) -> str:
         f"{words.size(values['frontier_bytes'])}{full}, harvests to be merged {words.size(values['harvest_bytes'])}; "
         f"{values['lookups_per_url']:.2f} lookups and {values['rereads_per_url']:.2f} re-reads a URL"
     )
+
+
+def _long_merges(values: Mapping[str, Any]) -> list[str]:
+    """Those of several buckets; one alone is over at once."""
+    return [name for name, merge in (values["merges"] or {}).items() if merge["buckets"] > 1]
+
+
+def _merge(name: str, values: Mapping[str, Any]) -> str:
+    merge = values["merges"][name]
+    of = f"{words.count(merge['buckets_done'])} of {words.plural(merge['buckets'], 'bucket')}"
+    return f"{name} {of}, {words.plural(merge['rows_waiting'], 'row')} to go"
 
 
 def _links(values: Mapping[str, Any]) -> str:

@@ -86,8 +86,8 @@ async def opened(state: State) -> Frontier:
 
 def turn(frontier: Frontier) -> None:
     """As the loop makes it, inline."""
-    result = Turn(frontier.state).run(frontier._task([], urgent=True))
-    frontier._commit(result)
+    result = Turn(frontier.state).run(frontier.turns._task([], urgent=True))
+    frontier.turns._commit(result)
     frontier.hosts.bring_all(result.ready)
 
 
@@ -126,7 +126,7 @@ def test_opening_merges_nothing_and_brings_few_hosts_while_urls_are_at_hand(
     write(state, 1000, 100)
 
     async def play() -> None:
-        (await opened(state))._thread.shutdown()
+        (await opened(state)).turns._thread.shutdown()
         found, known = state.ledger.discovered, state.runs.rows
         assert found == 1000 and known
         state.streams[STREAM] = {"next": 0, "warc": [0, 0]}

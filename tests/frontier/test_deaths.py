@@ -91,7 +91,7 @@ def test_i2_a_stream_stays_in_the_catalogue_until_its_last_harvest_is_in(
     def watch(catalog: Catalog, edits: Edits) -> int:
         number = commit(catalog, edits)
         if crawl.frontier is not None:
-            for file in crawl.frontier._inbox:
+            for file in crawl.frontier.turns._inbox:
                 assert catalog.get(f"streams/{int(file.split('-')[1])}") is not None, f"{file} would be forgotten"
         return number
 
