@@ -97,9 +97,7 @@ class JobDir:
     def require(self) -> JobDir:
         """Itself. Raises JobError when no crawl is here."""
         if not self.exists():
-            gone = (
-                f"; its state is here: crawl {self.path} with --config FILE writes one" if self.state.is_dir() else ""
-            )
+            gone = "; its state is here: put the configuration back, and it goes on" if self.state.is_dir() else ""
             raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name}{gone})")
         return self
 
