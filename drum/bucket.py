@@ -160,11 +160,6 @@ class KeyBuffer:
             tail.sort()
             self._end(start + (recent.sweep(tail) if recent is not None else distinct(tail)))
 
-    def join(self) -> None:
-        """Make one run of all of them, when nothing is behind them."""
-        self.rows = compact(self._keys[: self.rows])
-        self._ends = [0, self.rows] if self.rows else [0]
-
     def clear(self) -> None:
         self.rows = 0
         self._ends = [0]

@@ -175,7 +175,6 @@ class Drum:
         self._keys.sweep(self.recent)
         if self._keys.rows or self._ram.rows:
             with _Commit(self) as commit:
-                self._keys.join()
                 self._pend()
                 self._repository.spill(commit.writer, commit.edits)
 
@@ -332,7 +331,7 @@ class Drum:
             try:
                 total += self.files.size(path)
             except FileNotFoundError:
-                raise Damaged(path, 0, "the catalogue names this file, and it is gone") from None
+                raise Damaged(path, 0, "the catalogue names this file, and it is missing") from None
         return total
 
     def _release(self) -> None:

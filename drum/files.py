@@ -10,11 +10,15 @@ import errno
 import fcntl
 import mmap
 import os
+import threading
 from typing import TypeAlias
 
 Path: TypeAlias = str | os.PathLike[str]
 Handle: TypeAlias = int
 Data: TypeAlias = bytes | bytearray | memoryview
+
+DIRECT_BYTES = 4096  # what reads past the page cache are aligned to: no disk in use has larger sectors
+_PASSING_BYTES = 64 << 10  # a shorter read is not worth going past the page cache
 
 
 class Files:
@@ -52,6 +56,22 @@ class Files:
             pieces.append(data)
             got += len(data)
         return b"".join(pieces)
+
+    def direct(self, handle: Handle) -> Handle:
+        """Another handle on an open file, whose reads go past the page cache: no copy, and nothing to forget. OSError
+        where the file system has no such reads."""
+        return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+
+    def pread_into(self, handle: Handle, buffer: memoryview, offset: int) -> int:
+        """Fill `buffer` from `offset` on; how many bytes, fewer only at the end of the file. Of a handle from `direct`
+        the offset and the buffer's length are multiples of DIRECT_BYTES, and the buffer starts on a page."""
+        got = 0
+        while got < len(buffer):
+            more = os.preadv(handle, [buffer[got:]], offset + got)
+            got += more
+            if not more or more % DIRECT_BYTES:  # an odd length is the end: the next offset would be refused
+                break
+        return got
 
     def read(self, path: Path) -> bytes:
         """The whole file."""
@@ -152,23 +172,62 @@ class OpenFile:
     """A handle that is closed when nobody refers to it any more: readers of a file that a pool let go, or that got its
     final name meanwhile, keep it open."""
 
-    __slots__ = ("files", "handle")
+    __slots__ = ("_direct", "files", "handle")
 
     def __init__(self, files: Files, handle: Handle) -> None:
         self.files, self.handle = files, handle
+        self._direct: Handle | None = None  # -1: the file system has no such reads
 
     def pread(self, length: int, offset: int) -> bytes:
         return self.files.pread(self.handle, length, offset)
 
-    def forget(self, start: int, stop: int) -> None:
-        start -= start % mmap.PAGESIZE  # the page shared with what was read before goes, too
-        self.files.forget(self.handle, start, stop - start)
+    def pread_once(self, length: int, offset: int) -> Data:
+        """The same of what nobody is expected to read again soon, without a copy and a place in the page cache where
+        the file system can do that. Good until this thread's next call."""
+        with _opening:
+            if self._direct is None:
+                self._direct = self._open_direct()
+        start = offset - offset % DIRECT_BYTES
+        wanted = -(-(offset + length - start) // DIRECT_BYTES) * DIRECT_BYTES
+        if self._direct >= 0 and length >= _PASSING_BYTES:
+            try:
+                buffer = _buffer(wanted)
+                got = self.files.pread_into(self._direct, buffer, start)
+                return buffer[offset - start : max(min(got, offset - start + length), offset - start)]
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                self.files.close(self._direct)  # larger sectors than ours
+                self._direct = -1
+        data = self.pread(length, offset)
+        self.files.forget(self.handle, start, offset + length - start)  # and the page shared with what was before
+        return data
+
+    def _open_direct(self) -> Handle:
+        try:
+            return self.files.direct(self.handle)
+        except OSError:
+            return -1
 
     def size(self) -> int:
         return self.files.size(self.handle)
 
     def __del__(self) -> None:
         self.files.close(self.handle)
+        if self._direct is not None and self._direct >= 0:
+            self.files.close(self._direct)
+
+
+_opening = threading.Lock()
+_local = threading.local()
+
+
+def _buffer(length: int) -> memoryview:
+    """Memory that starts on a page, this thread's own and the same in every call."""
+    found: mmap.mmap | None = getattr(_local, "buffer", None)
+    if found is None or len(found) < length:
+        found = _local.buffer = mmap.mmap(-1, max(length, 1 << 20))
+    return memoryview(found)[:length]
 
 
 class Damaged(Exception):

@@ -8,7 +8,7 @@ All work is on pieces that stay in the processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -41,27 +41,31 @@ def distinct(keys: Keys) -> int:
 
 
 def united(parts: Sequence[Keys]) -> Keys:
-    """Ascending arrays without repeats as one.
+    """Ascending arrays as one without repeats."""
+    keys = np.empty(sum(map(len, parts)), dtype=np.uint64)
+    kept = 0
+    for piece in united_pieces(parts):
+        keys[kept : kept + len(piece)] = piece
+        kept += len(piece)
+    return keys[:kept]
+
+
+def united_pieces(parts: Sequence[Keys]) -> Iterator[Keys]:
+    """The same as a stream of arrays, each of them new.
 
     A stable sort gallops over a long run with little between, SIMD is faster where runs are alike; both are fastest
     where what they sort stays in the cache.
     """
-    if len(parts) == 1:
-        return parts[0]
     rows, longest = sum(map(len, parts)), max(parts, key=len)
     alike = 2 * len(longest) < rows
     step = max(_PIECE_ROWS * len(longest) // max(2 * rows, 1), 1)
     edges = longest[step::step]
     cuts = [[0, *np.searchsorted(part, edges).tolist(), len(part)] for part in parts]
-    keys = np.empty(rows, dtype=np.uint64)
-    kept = 0
     for number in range(len(edges) + 1):
         piece = np.concatenate([part[cut[number] : cut[number + 1]] for part, cut in zip(parts, cuts, strict=True)])
-        piece.sort(kind=None if alike else "stable")
-        once = distinct(piece)
-        keys[kept : kept + once] = piece[:once]
-        kept += once
-    return keys[:kept]
+        if len(parts) > 1:
+            piece.sort(kind=None if alike else "stable")
+        yield piece[: distinct(piece)]
 
 
 def minus(keys: Keys, stored: Keys) -> Keys:

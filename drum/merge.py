@@ -16,7 +16,7 @@ import numpy as np
 
 from drum import wide
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
-from drum.keyset import absent, compact, distinct, united
+from drum.keyset import absent, compact, united
 from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, wanted_blocks
 from drum.ragged import Array, Batch, Column, Schema
 from drum.segment import SegmentPool
@@ -80,7 +80,10 @@ class Merging:
     def bucket(self, bucket: Bucket, pending: list[Pending], horizon: int) -> list[Bucket]:
         """Merge a bucket, or its halves when it does not fit. Returns what became of it."""
         waiting = [part for part in pending if part.serial > bucket.cursor]
-        if self._only_keys(waiting):
+        only_keys = self._only_keys(waiting)
+        if self._overfull(bucket, waiting, _KEY_BYTES if only_keys else _ROW_BYTES):
+            fits = False
+        elif only_keys:
             fits = self._merge_keys(bucket, waiting)
         else:
             fits = self._merge_rows(bucket, waiting)
@@ -95,6 +98,11 @@ class Merging:
         """Bytes for pending rows: the RAM setting without what the store would take, so that buckets grow in number
         with the store and a merge of one stays short."""
         return self.ram_bytes - sum(part.rows for part in bucket.slices) * (8 + self._value_bytes())
+
+    def _overfull(self, bucket: Bucket, waiting: list[Pending], row_bytes: int) -> bool:
+        """Whether the directories alone say that a bucket does not fit: then nothing of it is read in vain."""
+        rows = sum(part.rows_least(self.pool, bucket) for part in waiting)
+        return rows * row_bytes > self._room(bucket) and rows > 1 and bucket.lo < bucket.hi
 
     def _value_bytes(self) -> int:
         return sum(np.dtype(kind).itemsize for kind in self.values.values()) + (self.key_bits - 64) // 8
@@ -128,8 +136,7 @@ class Merging:
             if part.ordered:
                 runs += parts
             elif parts and part.ascends(self.pool):
-                run = np.concatenate(parts)
-                runs.append(run[: distinct(run)])
+                runs.append(np.concatenate(parts))
             else:
                 loose += parts
         self._count(counts)

@@ -91,6 +91,23 @@ class Pending:
             batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
         return inside_of(batch, bucket, self.ordered)
 
+    def rows_least(self, pool: SegmentPool, bucket: Bucket) -> int:
+        """So many of its rows are in the bucket, by the directory alone: those of the blocks that lie in it whole."""
+        if self.batch is not None:
+            return 0
+        section = pool.section(self.file, self.section)
+        if section.sorted_by == "key":
+            least, last = bucket.lo, bucket.hi
+        elif section.labelled:  # the parts that are in it whole
+            least = -(-bucket.lo >> PART_SHIFT)
+            last = ((bucket.hi + 1) >> PART_SHIFT) - 1
+        else:
+            return 0
+        if last < least:
+            return 0
+        whole = (section.blocks["label_lo"] >= np.uint64(least)) & (section.blocks["label_hi"] <= np.uint64(last))
+        return int(section.blocks["rows"][whole].sum())
+
     def ascends(self, pool: SegmentPool) -> bool:
         """Whether its rows ascend by key."""
         return self.ordered or (self.batch is None and pool.section(self.file, self.section).sorted_by == "key")
@@ -167,9 +184,11 @@ def inside_of(batch: Batch, bucket: Bucket, ordered: bool = False) -> Batch:
 
 def joins(before: Pending, after: Pending, cursors: set[int]) -> bool:
     """Whether two pending batches may become one section: same operation and columns, neighbours in arrival, and no
-    bucket has merged the one without the other."""
+    bucket has merged the one without the other; or, as repeats are left out of keys in order, any of them at all."""
     return (
-        before.batch is not None
+        before.ordered == after.ordered
+        and not (before.ordered and (before.merged or after.merged))
+        and before.batch is not None
         and after.batch is not None
         and before.op == after.op
         and before.serial + 1 == after.serial

@@ -18,6 +18,7 @@ from drum.bucket import write_parts
 from drum.catalog import Catalog, Edits
 from drum.codec import BLOCK_ROWS
 from drum.kernels import Kernel, Keys, Mask, group_starts, sort_keys
+from drum.keyset import united_pieces
 from drum.merge import Emit, MergeStats, Merging
 from drum.pending import Bucket, Pending, joins
 from drum.ragged import Batch, Schema
@@ -321,7 +322,8 @@ class Repository:
         name = f"{self.name}.pend.{len(writer.sections)}"
         if all(part.ordered for part in group):
             out = writer.section(name, batches[0].schema, sorted_by="key", block_rows=_SORTED_BLOCK_ROWS)
-            write_slice(out, pieces(batches[0]) if len(batches) == 1 else _joined(batches))
+            runs = [batch["key"] for batch in batches]
+            rows = write_slice(out, pieces(batches[0]) if len(runs) == 1 else _batches(united_pieces(runs)))
         elif rows > BLOCK_ROWS:
             write_parts(writer, name, batches)
         else:
@@ -333,15 +335,5 @@ class Repository:
         return Pending(last.serial, -1, last.op, rows, writer.name, name, merged=sum(part.merged for part in group))
 
 
-def _joined(batches: list[Batch]) -> Iterator[Batch]:
-    """Batches of nothing but ascending keys as one stream; every row stays."""
-    runs = [batch["key"] for batch in batches]
-    longest = max(runs, key=len)
-    edges = longest[BLOCK_ROWS::BLOCK_ROWS]
-    cuts = [[*np.searchsorted(run, edges).tolist(), len(run)] for run in runs]
-    starts = [0] * len(runs)
-    for number in range(len(edges) + 1):
-        keys: Keys = np.concatenate([run[start : cut[number]] for run, start, cut in zip(runs, starts, cuts)])
-        starts = [cut[number] for cut in cuts]
-        keys.sort()
-        yield Batch({"key": keys})
+def _batches(stream: Iterator[Keys]) -> Iterator[Batch]:
+    return (Batch({"key": keys}) for keys in stream)

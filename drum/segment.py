@@ -29,6 +29,7 @@ from drum.codec import (
     HEADERS,
     MAGIC,
     MAGIC_END,
+    RAW,
     TRAILER,
     TRAILER_BYTES,
     VERSION,
@@ -37,7 +38,7 @@ from drum.codec import (
     directory_checksum,
 )
 from drum.errors import UnknownVersion
-from drum.files import Damaged, Files, OpenFile, Path
+from drum.files import Damaged, Data, Files, OpenFile, Path
 from drum.ragged import Array, Batch, Column
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Section:
         return self.labels, self.counts
 
     def read(self, block: int, columns: Iterable[str] | None = None, once: bool = False) -> Batch:
-        """Some or all columns of a block. once: nobody is expected to read it again soon (`Files.forget`)."""
+        """Some or all columns of a block. once: nobody is expected to read it again soon (`OpenFile.pread_once`)."""
         names = list(self.schema) if columns is None else list(columns)
         wanted = self._wanted(names)
         rows = int(self.blocks["rows"][block])
@@ -88,12 +89,10 @@ class Section:
         out: dict[str, Column] = {}
         for first, last in _runs(wanted):
             start, stop = chunks[first][0], chunks[last][0] + chunks[last][1]
-            data = self._pread(start, stop - start)
-            if once:
-                self.file.forget(start, stop)
+            data = self._pread(start, stop - start, once)
             for number in range(first, last + 1):
                 name = list(self.schema)[number]
-                out[name] = self._decode(name, rows, chunks[number], data, start)
+                out[name] = self._decode(name, rows, chunks[number], data, start, once)
         return Batch({name: out[name] for name in names})
 
     def scan(self, columns: Iterable[str] | None = None) -> Iterator[Batch]:
@@ -115,7 +114,7 @@ class Section:
             return np.arange(len(self.blocks))
         return np.flatnonzero((self.blocks["label_hi"] >= np.uint64(lo)) & (self.blocks["label_lo"] <= np.uint64(hi)))
 
-    def raw(self, block: int) -> tuple[bytes, list[ChunkRecord]]:
+    def raw(self, block: int) -> tuple[Data, list[ChunkRecord]]:
         """A block's stored bytes, verified, and its chunk records (offset, stored, raw, checksum, encoding)."""
         chunks = self._chunk_list()[block]
         start, stop = chunks[0][0], chunks[-1][0] + chunks[-1][1]
@@ -141,21 +140,23 @@ class Section:
             self._chunk_rows = [block.tolist() for block in self.chunks]
         return self._chunk_rows
 
-    def _pread(self, start: int, length: int) -> bytes:
-        data = self.file.pread(length, start)
+    def _pread(self, start: int, length: int, once: bool = False) -> Data:
+        data = self.file.pread_once(length, start) if once else self.file.pread(length, start)
         if len(data) != length:
             raise Damaged(self.path, start + len(data), f"section {self.name!r}: the file ends inside a block")
         return data
 
-    def _verify(self, name: str, chunk: ChunkRecord, data: bytes, start: int) -> memoryview:
+    def _verify(self, name: str, chunk: ChunkRecord, data: Data, start: int) -> memoryview:
         offset, stored, _, checksum, _ = chunk
         view = memoryview(data)[offset - start : offset - start + stored]
         if xxhash.xxh3_64_intdigest(view) != checksum:
             raise Damaged(self.path, offset, f"section {self.name!r}, column {name!r}: wrong checksum")
         return view
 
-    def _decode(self, name: str, rows: int, chunk: ChunkRecord, data: bytes, start: int) -> Column:
+    def _decode(self, name: str, rows: int, chunk: ChunkRecord, data: Data, start: int, once: bool) -> Column:
         view = self._verify(name, chunk, data, start)
+        if once and chunk[4] == RAW:
+            view = memoryview(bytes(view))  # the column shares it, and the next read takes that memory again
         try:
             return decode(view, chunk, self.schema[name], rows)
         except ValueError as error:

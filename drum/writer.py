@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from drum.codec import (
     encode_sorted,
     raw_bytes,
 )
-from drum.files import Files, OpenFile, Path
+from drum.files import Data, Files, OpenFile, Path
 from drum.labels import LabelCounts
 from drum.ragged import BYTES, Array, Batch, Column, Ragged, Schema
 from drum.segment import Section
@@ -89,7 +89,7 @@ class SegmentWriter:
         made.copy(section)
         return made
 
-    def put(self, chunks: list[bytes]) -> int:
+    def put(self, chunks: Sequence[Data]) -> int:
         """Append to the file; returns the offset. For SectionWriter."""
         if self.state != "open":
             raise ValueError(f"{self.path}: already {self.state}")

@@ -21,3 +21,8 @@ class CountingFiles(Files):
         data = super().pread(handle, length, offset)
         self.bytes_read += len(data)
         return data
+
+    def pread_into(self, handle: Handle, buffer: memoryview, offset: int) -> int:
+        got = super().pread_into(handle, buffer, offset)
+        self.bytes_read += got
+        return got

@@ -266,36 +266,6 @@ def test_operations_mixed_in_one_stream(
     drum.close()
 
 
-class Forgetful(Files):
-    """Which files' bytes were given back to the page cache."""
-
-    def __init__(self) -> None:
-        self.forgotten = 0
-
-    def forget(self, handle: int, offset: int = 0, length: int = 0) -> None:
-        assert offset % 4096 == 0
-        self.forgotten += 1
-        super().forget(handle, offset, length)
-
-
-def test_a_large_store_is_passed_without_filling_the_page_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = Forgetful()
-    drum = Drum(tmp_path, emit=nothing, files=files, kernel=CheckUpdate())
-    drum.add(spread(np.arange(200_000)))
-    drum.merge()
-    drum.add(spread(np.arange(100_000, 300_000)))
-    drum.merge()
-    assert files.forgotten == 0
-    monkeypatch.setattr("drum.repository.ONCE_BYTES", 1 << 20)
-    drum.add(spread(np.arange(200_000, 400_000)))
-    drum.merge()
-    assert files.forgotten >= 6, "every block read, and the file written"
-    assert drum.rows == 400_000
-    drum.close()
-
-
 def test_a_long_merge_commits_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a bucket's merge replaced goes before the next ones are written: the disk never holds two whole stores."""
     monkeypatch.setattr("drum.drum.COMMIT_BYTES", 8 << 10)
@@ -484,7 +454,7 @@ def test_a_file_that_is_gone_is_damage_by_name(tmp_path: Path) -> None:
         drum.add(spread(np.arange(100)))
     (segment,) = tmp_path.glob("*.seg")
     segment.unlink()
-    with pytest.raises(Damaged, match=f"{segment.name}: .* it is gone"):
+    with pytest.raises(Damaged, match=f"{segment.name}: .* it is missing"):
         Drum(tmp_path, emit=nothing)
 
 
