@@ -7,7 +7,7 @@ from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.state import State
 from irlcrawl.ruleslog import RulesLog
 
-CACHE_BYTES = 16 << 20
+CACHE_BYTES = 8 << 20
 
 
 class KnownRules:
