@@ -48,17 +48,18 @@ class Base:
     """The base URL of one page: parses it once and resolves its references fast.
 
     `charset` is the page's encoding (a Python codec name): as WHATWG says, it shapes only how non-ASCII characters of
-    a query are percent-encoded. Raises ValueError when `base_url` is not crawlable.
+    a query are percent-encoded. `stored`: `base_url` is in stored form already. Raises ValueError when it is not
+    crawlable.
     """
 
     __slots__ = ("_codec", "_join", "_origin", "url")
 
-    def __init__(self, base_url: str | bytes, charset: str = "utf-8") -> None:
-        stored = canonical(base_url)
-        if stored is None:
+    def __init__(self, base_url: str | bytes, charset: str = "utf-8", stored: bool = False) -> None:
+        url = base_url if stored else canonical(base_url)
+        if not isinstance(url, bytes):
             raise ValueError(f"not a crawlable base URL: {base_url!r}")
-        self.url = stored
-        text = stored.decode("ascii")
+        self.url = url
+        text = url.decode("ascii")
         self._origin = text[: text.index("/", 8)]
         self._join = URL.parse(text).join
         self._codec = None if charset in ("utf-8", "utf-16-le", "utf-16-be") else charset

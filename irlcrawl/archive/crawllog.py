@@ -33,6 +33,8 @@ _NOT_PLAIN = re.compile(rb"[^!-+\--\[\]-~]")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _LOGGED = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z")
 _STARTED = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})\+(\d+)")
+_CLASS_NAMES = {int(cls): cls.name.lower() for cls in Class}
+_REASON_NAMES = {int(reason): reason.name.lower() for reason in Reason}
 _WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
 
 
@@ -119,7 +121,7 @@ def decided_line(
 
 
 def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str, str]:
-    notes = {"outcome": Class(cls).name.lower(), "reason": Reason(reason).name.lower()}
+    notes = {"outcome": _CLASS_NAMES[cls], "reason": _REASON_NAMES[reason]}
     if hop:
         notes["hop"] = str(hop)
     if attempt:

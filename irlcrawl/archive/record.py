@@ -12,9 +12,10 @@ import base64
 import hashlib
 import os
 import re
+import struct
 import time
-import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 
 from isal import isal_zlib
 
@@ -25,16 +26,40 @@ UNIT_FIELD = "Irlcrawl-Unit"
 WARC_VERSION = b"WARC/1.1"
 CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 PREFIX = b"X-Crawler-"
+END = b"\r\n\r\n"
+"""What follows the block of a record."""
 
-_GZIP = 31  # zlib's wbits for a gzip wrapper, checksum and length included
+_GZIP, _DEFLATE = 31, -15  # zlib's wbits: with a gzip wrapper, checksum and length included; without any
+_GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
+_GZIP_END = struct.Struct("<II")
+_STORED = struct.Struct("<BHH")
+_STORED_MAX = 0xFFFF
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x89PNG\r", b"\xff\xd8\xff", b"PK\x03\x04", b"wOF2")
 _HEADER_END = re.compile(rb"\n\r?\n")
 _NOT_URI = re.compile(rb"[^!-~]")
 _NOT_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
-def member(record: bytes, level: int) -> bytes:
-    """One record as one gzip member, without time or name in it."""
-    return isal_zlib.compress(record, level, _GZIP)
+def member(record: bytes, level: int, packed: int = 0) -> bytes:
+    """One record as one gzip member, without time or name in it. Its last `packed` bytes are stored as they are: what
+    is compressed already gains nothing, and costs most of the time."""
+    if not packed:
+        return isal_zlib.compress(record, level, _GZIP)
+    start = len(record) - packed
+    deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, _DEFLATE)
+    pieces = [_GZIP_HEADER, deflate.compress(record[:start]), deflate.flush(isal_zlib.Z_SYNC_FLUSH)]
+    for at in range(start, len(record), _STORED_MAX):  # deflate blocks of type 0 (RFC 1951 3.2.4), byte by byte
+        block = record[at : at + _STORED_MAX]
+        last = at + _STORED_MAX >= len(record)
+        pieces += (_STORED.pack(last, len(block), len(block) ^ 0xFFFF), block)
+    pieces.append(_GZIP_END.pack(isal_zlib.crc32(record), len(record) & 0xFFFFFFFF))
+    return b"".join(pieces)
+
+
+def is_packed(body: bytes) -> bool:
+    """Whether it begins like gzip, zstd, PNG, JPEG, ZIP or WOFF2: what is compressed without saying so is compressed
+    once more."""
+    return body.startswith(_PACKED)
 
 
 def warcinfo(record_id: str, file: str, at: float, values: Mapping[str, str]) -> bytes:
@@ -86,8 +111,8 @@ def request_and_response(unit: Unit, exchange: Exchange, warcinfo_id: str) -> tu
         f"Content-Length: {len(header) + len(exchange.body)}\r\n\r\n"
     )
     return (
-        b"".join((request.encode(), exchange.request, b"\r\n\r\n")),
-        b"".join((response.encode(), header, exchange.body, b"\r\n\r\n")),
+        b"".join((request.encode(), exchange.request, END)),
+        b"".join((response.encode(), header, exchange.body, END)),
         payload_digest,
     )
 
@@ -137,13 +162,21 @@ def digest(*data: bytes) -> str:
 
 
 def new_id() -> str:
-    return f"<urn:uuid:{uuid.UUID(bytes=os.urandom(16), version=4)}>"
+    """A random UUID (RFC 9562, version 4), as a URI."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}>"
 
 
 def date(at: float) -> str:
     """Unix seconds as WARC-Date, to the millisecond below."""
     seconds, ms = divmod(int(at * 1000), 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03d}Z"
+    return f"{_second(seconds)}.{ms:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def uri(url: bytes) -> str:
@@ -158,7 +191,7 @@ def _fields_record(kind: str, record_id: str, head: list[str], values: Mapping[s
         "WARC/1.1", f"WARC-Type: {kind}", f"WARC-Record-ID: {record_id}", *head,
         f"WARC-Block-Digest: {digest(block)}", "Content-Type: application/warc-fields", f"Content-Length: {len(block)}",
     ]  # fmt: skip
-    return b"".join(("\r\n".join(head).encode(), b"\r\n\r\n", block, b"\r\n\r\n"))
+    return b"".join(("\r\n".join(head).encode(), END, block, END))
 
 
 def _looks_blank(line: bytes) -> bool:

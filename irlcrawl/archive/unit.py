@@ -80,6 +80,7 @@ class Exchange:
     truncated: str | None = None  # one of TRUNCATED
     start: float = 0.0  # unix seconds: the request went out
     duration: float = 0.0  # seconds until the last byte of the response; replay gives it to the millisecond
+    _fields: list[tuple[bytes, bytes]] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def status(self) -> int:
@@ -90,6 +91,11 @@ class Exchange:
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:
         """(name in lower case, value) per header line in order; folded lines joined by a space, others skipped."""
+        if self._fields is None:
+            self._fields = self._read_fields()
+        return self._fields
+
+    def _read_fields(self) -> list[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []
         for line in self.header.split(b"\n")[1:]:
             if line[:1] in (b" ", b"\t"):

@@ -158,7 +158,8 @@ class WarcWriter:
         if exchange is None:
             return b"", record.member(record.metadata(unit, self._warcinfo_id), self._level), ""
         request, response, digest = record.request_and_response(unit, exchange, self._warcinfo_id)
-        return record.member(request, self._level), record.member(response, self._level), digest
+        packed = len(exchange.body) + len(record.END) if record.is_packed(exchange.body) else 0
+        return record.member(request, self._level), record.member(response, self._level, packed), digest
 
     def _open(self) -> bytes:
         """Create the next file; returns its warcinfo member, which is written together with the first unit."""

@@ -1,7 +1,8 @@
 """One connection of the fast client: bytes in and out, one exchange at a time, over TLS or not.
 
 Whatever ends an exchange (its last byte, a bound, a deadline, the server leaving) sets one result; nothing is awaited
-per piece of a body. A single timer watches both deadlines of an exchange: data only notes when it came.
+per piece of a body. A single timer watches both deadlines of an exchange: data only notes when it came. It is left
+running when the exchange ends, for it is due no later than the next one's deadlines.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class Connection(asyncio.Protocol):
         self._heard = self._loop.time()
         self._due, self._read_seconds = due, read_seconds
         result = self._result = self._loop.create_future()
-        self._watch()
+        if self._timer is None:
+            self._watch()
         try:
             self._send(block)
             if self._early:
@@ -164,6 +166,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._secured is not None and not self._secured.done():
             self._secured.set_exception(error or ConnectionAbortedError("the server left in the handshake"))
         if self._result is None or self._result.done():
@@ -211,7 +216,10 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(min(self._heard + self._read_seconds, self._due), self._look)
 
     def _look(self) -> None:
-        """The timer: a deadline is over, or data came since it was set."""
+        """The timer: a deadline is over, or data came, or another exchange began, since it was set."""
+        self._timer = None
+        if self._result is None:
+            return
         now = self._loop.time()
         if self._permit is False:  # it waits for us, not for the server
             self._heard = now
@@ -231,9 +239,6 @@ class Connection(asyncio.Protocol):
     def _rest(self) -> None:
         """After an exchange, also one that was given up."""
         self._result = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._permit is not None:
             self._permits.give_back(self, self._permit)
             self._permit = None

@@ -29,6 +29,8 @@ from types import ModuleType
 EXIT_DISK_FULL = 3
 NAME = b"irlcrawl-worker"
 """What `ps` and /proc/PID/comm call it, forked or not."""
+GARBAGE_OBJECTS = 10_000
+"""So many new objects bring a look for cycles among them; rows of a harvest, which are none, are new by hundreds."""
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 _log = logging.getLogger("irlcrawl.worker")
@@ -75,6 +77,7 @@ def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = Tr
         return 0
     service = _import_service()
     gc.freeze()  # what was imported stays: no collection need look at it again
+    gc.set_threshold(GARBAGE_OBJECTS)
     try:
         service.run(sock, job)
     except Exception as error:

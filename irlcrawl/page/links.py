@@ -197,12 +197,12 @@ def _says_nofollow(get: Get) -> bool:
 
 
 def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> None:
-    resolver = Base(base_url, found.charset)
+    resolver = Base(base_url, found.charset, stored=True)
     if page.base is not None:
         base = resolver.join(page.base)
         if base is not None:
             found.base = base
-            resolver = Base(base, found.charset)
+            resolver = Base(base, found.charset, stored=True)
     join = resolver.join
     links: dict[bytes, Source] = {}
     room = URL_BYTES_MAX

@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+import uuid
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from warcio.checker import Checker
 
 from drum.files import Data, Files, Handle
 from irlcrawl.archive import redo
-from irlcrawl.archive.record import stored_header, wire_header
+from irlcrawl.archive.record import member, new_id, stored_header, wire_header
 from irlcrawl.archive.warc import Exchange, Unit, WarcName
 from irlcrawl.clock import VirtualClock
 
@@ -155,6 +156,31 @@ def test_a_broken_payload_is_noticed_by_warcio(tmp_path: Path) -> None:
     record[-10] ^= 1
     path.write_bytes(data[: location.record] + gzip.compress(bytes(record)))
     assert check(path) == 1
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.binary(max_size=300), st.binary(max_size=50), st.sampled_from([1, 300, 1400]), st.integers(0, 3),
+)  # fmt: skip
+@example(b"", b"x" * 5, 65_535 // 5, 1)
+@example(b"head", b"x", 65_536, 0)
+@example(b"head", b"x", 2 * 65_535, 3)
+def test_a_packed_body_is_stored_in_a_member_like_any_other(head: bytes, unit: bytes, times: int, level: int) -> None:
+    body = unit * times
+    record = head + body
+    written = member(record, level, len(body))
+    one = zlib.decompressobj(31)
+    assert one.decompress(written) == record
+    assert one.eof and not one.unused_data
+    assert len(written) <= 400 + len(record) + 5 * (len(body) // 65_535 + 1)
+
+
+def test_record_ids_are_random_uuids() -> None:
+    ids = [new_id() for _ in range(200)]
+    assert len(set(ids)) == 200
+    for name in ids:
+        parsed = uuid.UUID(name[len("<urn:uuid:") : -1])
+        assert (name, parsed.version, parsed.variant) == (f"<{parsed.urn}>", 4, uuid.RFC_4122)
 
 
 def test_stored_headers_tell_the_truth_about_the_stored_body() -> None:

@@ -304,6 +304,34 @@ def test_a_connection_dropped_while_idle_is_stale_and_not_asked_again() -> None:
         assert len(server.asked) == 2
 
 
+def test_each_exchange_of_a_connection_has_a_deadline_of_its_own() -> None:
+    """The timer of the one before is left running: it must neither end this one early nor leave it without an end."""
+    asked_at: list[float] = []
+
+    async def first_only(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        asked_at.append(asked.at)
+        if len(asked_at) < 3:
+            writer.write(response(b"x"))
+            await writer.drain()
+        else:
+            await asyncio.sleep(30)
+
+    with Loopback({"/": first_only}) as server:
+
+        async def three(fetcher: Fetcher) -> list[Fetched]:
+            answers = [await fetcher.fetch(request(server))]
+            await asyncio.sleep(0.35)
+            answers.append(await fetcher.fetch(request(server)))
+            await asyncio.sleep(0.35)
+            return [*answers, await fetcher.fetch(request(server))]
+
+        *whole, late = run(configured(read_seconds=0.5), three)
+        assert [fetched.reason for fetched in whole] == [Reason.OK] * 2
+        assert server.connections == 1
+        assert late.reason is Reason.TIMEOUT
+        assert late.ended - late.started >= 0.5
+
+
 def test_idle_connections_are_bounded(monkeypatch: pytest.MonkeyPatch, client: str) -> None:
     """aiohttp cannot close an idle connection to make room for another, so it asks servers not to keep more; the other
     client closes the oldest."""
