@@ -83,6 +83,8 @@ class Turn:
         self._lines: list[bytes] = []
         self._logged = False
         self._scope: list[bytes] = []
+        self._waiting: list[Batch] = []
+        self._waiting_rows = 0
 
     def writer(self) -> SegmentWriter:
         """The turn's file, made when something is to be written."""
@@ -126,7 +128,7 @@ class Turn:
         repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))
-            state.calendar.add(self.writer, edits, due, due["due"])
+            self._wait(due, due["due"])
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
         state.take_note(edits, outcomes.meta)
@@ -162,10 +164,25 @@ class Turn:
                 if withdrawal.reason is Reason.OK:
                     due = at + withdrawal.gap * np.arange(rows.rows, dtype=np.float64)
                     at += withdrawal.gap * rows.rows
-                    state.calendar.add(self.writer, self.edits, rows, due)
+                    self._wait(rows, due)
                 else:
                     self._leave(rows, [withdrawal.reason] * rows.rows, task.now)
         self.result.moved = True
+
+    def _wait(self, rows: Batch, due: NDArray[np.float64]) -> None:
+        """Into the calendar until `due` (unix seconds, f8 a row): gathered, for a section costs as much as a thousand
+        rows."""
+        self._waiting.append(rows.select(LINK).with_(due=due))
+        self._waiting_rows += rows.rows
+        if self._waiting_rows > RELEASE_ROWS_MAX:
+            self._put_away()
+
+    def _put_away(self) -> None:
+        if self._waiting:
+            rows = Batch.concat(self._waiting)
+            self._waiting.clear()
+            self._waiting_rows = 0
+            self.state.calendar.add(self.writer, self.edits, rows, rows["due"])
 
     def _leave(self, rows: Batch, reasons: list[Reason], now: float) -> None:
         """Rows are done without a request: a log line and a class each."""
@@ -190,6 +207,7 @@ class Turn:
 
     def _merge(self, task: Task) -> None:
         state = self.state
+        self._put_away()
         if state.seen.pending_rows and not state.delayed and state.pace.may("seen", task.urgent):
             with state.pace.measure("seen"):
                 self._check_seen(task)
@@ -301,7 +319,7 @@ class Turn:
         state = self.state
         self._leave(verdicts.left, verdicts.reasons, task.now)
         if verdicts.later.rows:
-            state.calendar.add(self.writer, self.edits, verdicts.later, verdicts.due)
+            self._wait(verdicts.later, verdicts.due)
         if verdicts.urls.rows:
             number = state.runs.add(self.writer(), self.edits, verdicts.urls, verdicts.index)
             self.result.segments.append(number)
@@ -316,6 +334,7 @@ class Turn:
             state.hosts.spill(self.writer(), edits)
         if state.sites.ram_rows:
             state.sites.spill(self.writer(), edits)
+        self._put_away()
         state.calendar.tidy(self.writer, edits)
         self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
         state.runs.save(self.writer, edits)
