@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Iterator
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import chain
 
 import numpy as np
 
@@ -165,6 +166,19 @@ class DueLine:
         while not self._near and self._ticks:
             self._load()
         return self._near[0] if self._near else None
+
+    def prune(self, gone: Callable[[int], bool]) -> list[int]:
+        """Take out all numbers that are `gone`, and return them; the others keep their order. Costs O(numbers)."""
+        every = chain(self._ready[self._head :], (number for _, number in self._near), *self._later.values())
+        numbers = [number for number in every if gone(number)]
+        self._ready = array("i", (number for number in self._ready[self._head :] if not gone(number)))
+        self._head = 0
+        self._near = [(due, number) for due, number in self._near if not gone(number)]
+        heapify(self._near)
+        kept = ((tick, array("i", (n for n in bucket if not gone(n)))) for tick, bucket in self._later.items())
+        self._later = {tick: bucket for tick, bucket in kept if bucket}
+        self._ticks = sorted(self._later)  # a sorted list is a heap
+        return numbers
 
     def due(self, by: float) -> Iterator[int]:
         """Those due by then, in no order."""

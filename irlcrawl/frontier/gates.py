@@ -88,6 +88,7 @@ class Gates:
         self.held = array("B")  # leases that use it now; above 1 only for an errand beside its own visit
         self.users = array("I")  # active hosts that use it
         self.first = array("i")  # the host in front of its queue (workbench.py), or NONE
+        self.lingering = 0  # numbers of clocks that are no more, still in the line
         self._free = array("i")
         self._index = tuple(KeyIndex(self.key) for _ in Kind)
 
@@ -124,13 +125,16 @@ class Gates:
         self._index[self.kind[gate]].remove(gate)
         self.kind[gate] = GONE
         self.flags[gate] &= Flag.ARMED
-        if not self.flags[gate]:
+        if self.flags[gate]:
+            self.lingering += 1
+        else:
             self._free.append(gate)
 
     def disarm(self, gate: int) -> None:
         """It left the line."""
         self.flags[gate] &= ~Flag.ARMED
         if self.kind[gate] == GONE:
+            self.lingering -= 1
             self._free.append(gate)
 
     def longest_gap(self, gate: int) -> float:

@@ -21,11 +21,14 @@ from itertools import islice
 
 from irlcrawl.frontier.columns import NONE, DueLine
 from irlcrawl.frontier.entries import HostEntry, State
-from irlcrawl.frontier.gates import Delay, Flag, Gates, Kind
+from irlcrawl.frontier.gates import GONE, Delay, Flag, Gates, Kind
 
 TURNED_AWAY_MAX = 8
 """A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
 one reserved. Only hosts that share both of two clocks (an address and a site with a gap) with others ever need it."""
+
+LINGERING_MAX = 1024
+"""Beside as many as there are clocks, so many numbers of forgotten ones may wait in the line to come due."""
 
 VISIT_SECONDS_LEAST = 0.1
 """startable: how long a visit is counted to keep a clock that has no gap."""
@@ -75,6 +78,10 @@ class Workbench:
         self.entries[entry.number] = None
         self._free.append(entry.number)
         entry.number = NONE
+        gates = self._gates
+        if gates.lingering > len(gates) + LINGERING_MAX:  # amortised O(1) a clock
+            for gate in self._line.prune(lambda gate: gates.kind[gate] == GONE):
+                gates.disarm(gate)
 
     def gates_of(self, host: int) -> list[int]:
         """Its gates: the host's first, the address's, when known, last."""

@@ -49,7 +49,7 @@ def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() 
 
 
 SECONDS = st.sampled_from([0.0, 0.05, 0.125, 0.13, 1.0, 2.7, 40.0, 1e20])
-STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "look", "wait"]), SECONDS), max_size=120)
+STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "look", "wait", "prune"]), SECONDS), max_size=120)
 
 
 @given(STEPS)
@@ -73,6 +73,11 @@ def test_a_line_gives_what_is_due_in_order(steps: list[tuple[str, float]]) -> No
             assert (number in due) if due else number == NONE
             if number != NONE:
                 assert waiting.pop(number)[0] <= min((waiting[other][0] for other in due - {number}), default=now)
+        elif what == "prune":
+            odd = [number for number in waiting if number % 2]
+            assert sorted(line.prune(lambda number: number % 2 == 1)) == sorted(odd)
+            for number in odd:
+                del waiting[number]
         else:
             first = line.first(now)
             assert (first is None) == (not waiting)

@@ -523,3 +523,18 @@ def test_memory_for_hosts_that_left_is_given_back() -> None:
         assert polite.clocks.idle <= 100
     again = host("h0.test", "10.0.0.0", crawl_delay=1000.0)
     assert polite.activate(again) >= clock.now() + 999.0  # forgotten, but not early
+
+
+def test_clocks_forgotten_before_they_come_due_leave_the_line() -> None:
+    """The line kept the number of each far clock, with its row of columns, until the clock would have come due."""
+    clock = VirtualClock()
+    polite = Politeness(clock, config.Politeness(), Clocks(idle_max=100))
+    for i in range(8000):
+        entry = host(f"h{i}.test", f"10.0.{i // 250}.{i % 250}")
+        polite.activate(entry)
+        visit(clock, polite, entry, crawl_delay=90_000.0)
+        polite.deactivate(entry)  # it waited, and its URLs went into the calendar
+    assert len(polite.clocks.kind) < 2000
+    last = host("last.test", "10.1.0.0")
+    polite.activate(last)
+    assert polite.pop() is last and polite.pop() is None
