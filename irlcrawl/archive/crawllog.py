@@ -141,6 +141,11 @@ def discovery_path(depth: int, hop: int, source: int) -> str:
     return f"{links}+{known}" if links else known
 
 
+def is_seed(entry: LogEntry) -> bool:
+    """Whether no link led to the URL: a seed, or what it redirected to."""
+    return not entry.path.strip(DISCOVERY_LETTER[Source.REDIRECT])
+
+
 def logged_time(entry: LogEntry) -> str:
     """ISO 8601, UTC, milliseconds."""
     seconds, ms = divmod(entry.logged_ms, 1000)

@@ -42,15 +42,18 @@ class Commit:
 
 
 class Outcomes:
-    """Outcomes on their way into the new crawl log: of URLs that are done, only the first."""
+    """Outcomes on their way into the new crawl log: of URLs that are done, only the first. What seeds among them bring
+    into scope is noted in `opened`."""
 
-    def __init__(self, state: State, known: Spill) -> None:
-        self._state, self._known = state, known
+    def __init__(self, state: State, known: Spill, opened: dict[bytes, None]) -> None:
+        self._state, self._known, self._opened = state, known, opened
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
         self.lines = 0
 
-    def add(self, url: bytes, outcome: str, reason: str, line: bytes) -> None:
+    def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool) -> None:
+        if opens and outcome != "none":
+            self._opened[self._state.scope.entry_of_seed(url)] = None
         if outcome not in ("fetched", "failed", "excluded"):
             self._others.append(line)
         else:

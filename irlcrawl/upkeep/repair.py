@@ -29,7 +29,7 @@ from budgets import Histogram
 from budgets.sites import HISTOGRAM
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
 from irlcrawl.archive import redo
-from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.archive.crawllog import LogEntry, is_seed
 from irlcrawl.archive.crawllog import line as line_of
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
@@ -41,7 +41,7 @@ from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.job import REPAIRED, JobDir
 from irlcrawl.page.context import Context
 from irlcrawl.page.process import process
-from irlcrawl.rows import Class, Reason, Source, name_key
+from irlcrawl.rows import Class, Reason, name_key
 from irlcrawl.ruleslog import rules_log_name
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats, salvage
@@ -88,6 +88,9 @@ class _Repair:
         self.new_job.logs = job.path / f"logs{REPAIRED}"
         self.new_job.crawl_log = self.new_job.logs / "crawl.log"
 
+        self.opened: dict[bytes, None] = {}
+        """Scope entries of seeds, and of what they redirected to, that are done."""
+
     def run(self) -> Iterator[str]:
         for directory in (self.new_job.state, self.new_job.logs):
             directory.mkdir()
@@ -98,8 +101,8 @@ class _Repair:
                 self.known = Spill(spilled, "known", KEY, KEY_BITS)
                 self.seen = Spill(spilled, "seen", KEY, KEY_BITS)
                 self.lines = Spill(spilled, "lines", POINTER, POINTER_BITS)
-                self._scope(state)
                 yield from self._done(state)
+                self._scope(state)
                 yield from self._drums(state)
                 yield from self._waiting(state)
                 yield from self._lost()
@@ -146,7 +149,7 @@ class _Repair:
 
     def _done(self, state: State) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
-        sink = Outcomes(state, self.known)
+        sink = Outcomes(state, self.known, self.opened)
         doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
         for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
             pointer = entry.warc
@@ -155,13 +158,13 @@ class _Repair:
                 continue
             if pointer is not None:
                 self.lines.add((name_key(pointer[0].encode()), pointer[1]))
-            sink.add(entry.url, entry.outcome, entry.reason, text)
+            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry))
         sink.flush()
         read = sink.lines
         self._make_lines(sink)
         for entry, text in doubtful:
             if self._believable(entry):
-                sink.add(entry.url, entry.outcome, entry.reason, text)
+                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry))
         sink.flush()
         state.counters.update(sink.counters())
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
@@ -189,7 +192,7 @@ class _Repair:
                 end = location.end
                 if location.record not in known:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
-                    sink.add(unit.url, outcome, reason, line_of(unit, exchange, location))
+                    sink.add(unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.depth == 0)
             if file.open and end:  # without a whole unit it is left as it is
                 self.files.truncate(path, end)
                 redo.finish(self.files, path)
@@ -234,7 +237,9 @@ class _Repair:
         return batch.with_(**keep, released=np.zeros(batch.rows, HOST["released"])).select(["key", *HOST])
 
     def _scope(self, state: State) -> None:
+        """What seeds opened: as it was written, and by those that are done."""
         entries = [entry for batch in self.old.listed(self.entries, "scope/") for entry in batch["entry"].tolist()]
+        entries += self.opened
         with Commit(state) as (writer, edits):
             state.scope_log.add(state.scope, lambda: writer, edits, entries)
 
@@ -248,8 +253,8 @@ class _Repair:
         for batch in self.old.urls():
             columns = [batch[name].tolist() for name in salvage.URL_COLUMNS]
             for url, *rest in zip(*columns):
-                if rest[0] == 0 and rest[2] == Source.SEED:
-                    out.scope.fresh.append((scope.entry_of_seed(url),))
+                if rest[0] == 0 and scope.add([entry := scope.entry_of_seed(url)]):
+                    out.scope.fresh.append((entry,))
                 out.add(url, rest, context)
         sections = out.rows
         warcs = str(self.job.warcs)

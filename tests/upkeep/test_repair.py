@@ -14,8 +14,9 @@ from irlcrawl import cli
 from irlcrawl.archive.reader import records
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.upkeep import repair as repair_module
+from tests.frontier.virtual_crawl import Killed
 from tests.upkeep import versions
-from tests.upkeep.conftest import Copy, rolling
+from tests.upkeep.conftest import Copy, rolling, save_config
 from tests.upkeep.test_fsck import flip
 from tests.upkeep.test_snapshot import everything
 
@@ -205,3 +206,27 @@ def test_a_garbled_line_does_not_stand_for_an_archived_page(copy: Copy) -> None:
     job.crawl_log.write_bytes(text[:at] + text[text.index(b"\n", at) :])
     assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     goes_on(job)
+
+
+def test_what_seeds_opened_is_known_from_what_they_brought(tmp_path: Path) -> None:
+    """With the section of the scope gone, and the seeds done, every link of the archived pages was out of scope: the
+    repaired crawl was done at once."""
+    job = JobDir(tmp_path / "job")
+    for killed_at in (20, 0):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            crawl = versions.crawl_of(job.path, monkeypatch)
+            crawl.config.scope.kind = "host"
+            crawl.on_request = lambda _, crawl=crawl, at=killed_at: (  # type: ignore[misc]
+                crawl.kill() if len(crawl.web.log) == at else None
+            )
+            if not killed_at:
+                crawl.clock.advance(86_400.0)
+                assert crawl.run() == ExitCode.DONE
+                assert set(crawl.outcomes()) == {url for url in crawl.web.answers if url.startswith(versions.SEED)}
+                return
+            with pytest.raises(Killed):
+                crawl.run()
+            save_config(crawl)
+        for path in job.state.glob("*.seg"):
+            path.unlink()
+        assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
