@@ -14,11 +14,10 @@ from drum.wide import LOW
 RAM_BYTES_LEAST = 256
 
 
-def checked_calls(**functions: Callable[..., Any] | None) -> None:
-    """Functions by the names of their options; None is none. TypeError."""
-    for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise TypeError(f"{name} is a function, not {kind_of(function)}")
+def checked_call(name: str, function: Callable[..., Any]) -> None:
+    """A function by the name of its option. TypeError."""
+    if not callable(function):
+        raise TypeError(f"{name} is a function, not {kind_of(function)}")
 
 
 def checked_sizes(**sizes: int) -> None:
@@ -84,6 +83,14 @@ def checked_aux(aux: Mapping[str, Column], taken: Container[str]) -> dict[str, C
         ):
             raise TypeError(f"column {name!r} must be a 1-d array of numbers or a Ragged, not {kind_of(column)}")
     return dict(aux)
+
+
+def checked_kinds(schema: Schema, values: Schema) -> None:
+    """Columns of rows that a kernel stores as values of the same names: their numbers fit. TypeError."""
+    for name, kind in values.items():
+        given = schema.get(name, kind)
+        if given != BYTES and not np.can_cast(given, kind):
+            raise TypeError(f"column {name!r} is {given}, which does not fit the {kind} that the drum stores")
 
 
 def kind_of(what: object) -> str:

@@ -89,7 +89,9 @@ class Drum:
         progress: Callable[[Statistics], bool | None] | None = None,
         files: Files | None = None,
     ) -> None:
-        checks.checked_calls(emit=emit, progress=progress)
+        checks.checked_call("emit", emit)
+        if progress is not None:
+            checks.checked_call("progress", progress)
         checks.checked_sizes(ram_bytes=ram_bytes, disk_bytes=disk_bytes, merge_rows=merge_rows)
         self.path = os.fspath(path)
         self.files = files or Files()
@@ -297,6 +299,8 @@ class Drum:
         columns: dict[str, Column] = {**checks.checked_keys(keys, self.key_bits)}
         columns.update(checks.checked_aux(aux, taken=columns))
         batch = Batch(columns)
+        if isinstance(self.kernel, (CheckUpdate, Update)):
+            checks.checked_kinds(batch.schema, self.values)
         schema = self._schemas.setdefault(op, batch.schema)
         if batch.schema != schema:
             raise ValueError(f"every add has the same columns: {schema}, not {batch.schema}")

@@ -3,7 +3,7 @@
 What `awk '!seen[$0]++'` does, for more lines than fit in memory: it reads the text twice. The first time every line
 goes through a drum as 64 bits of hash with its number, and the numbers of first occurrences come back as bits in a
 temporary file; the second time the lines with a bit are written. A line takes at most some 16 bytes of disk while it is
-worked on, and RAM is the setting, the longest line, a bit a line, and about 100 MB.
+worked on, and RAM is the setting, the longest line, a bit a line, and less than 100 MiB.
 
 Two different lines with one hash would lose one of them: expected are n²/2⁶⁵ such lines of n different ones, that is
 0.0003 of a hundred million. The hash is seeded by chance, so nobody can prepare such lines.
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from drum import Batch, Drum, keys_of
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 
 
 def lines_of(text: IO[bytes]) -> Iterator[list[bytes]]:

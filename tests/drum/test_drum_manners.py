@@ -74,6 +74,8 @@ def test_columns_a_kernel_needs_are_asked_for_at_once(tmp_path: Path) -> None:
     with Drum(tmp_path, kernel=Update(["n"]), values={"n": "i8"}, emit=nothing) as drum:
         with pytest.raises(ValueError, match=r"needs numeric columns \['n'\]"):
             drum.add(spread([1]), m=np.array([1]))
+        with pytest.raises(TypeError, match="column 'n' is f8, which does not fit the i8 that the drum stores"):
+            drum.add(spread([1]), n=np.array([5.5]))
         drum.add(spread([1]), n=np.array([5]))
         drum.merge()
         assert drum.lookup(spread([1]))[1]["n"].tolist() == [5]
@@ -398,6 +400,7 @@ def test_kinds_by_other_names_failed_at_the_first_merge(tmp_path: Path, kind: st
     ("options", "error", "match"),
     [
         ({"emit": 3}, TypeError, "emit is a function, not int"),
+        ({"emit": None}, TypeError, "emit is a function, not NoneType"),
         ({"progress": "often"}, TypeError, "progress is a function, not str"),
         ({"ram_bytes": 1e9}, TypeError, "ram_bytes is a whole number, not 1000000000.0"),
         ({"ram_bytes": 0}, ValueError, "ram_bytes is at least 256, not 0"),
