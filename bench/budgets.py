@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import shutil
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +24,9 @@ from bench._sim.quick import Quick
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 
-FETCHES, RATE = 500_000, 100.0
+FETCHES = 500_000
+RATE, RATE_QUICK = 400.0, 100.0
+CURVES = "budgets.jsonl"
 
 
 def measure(
@@ -69,11 +72,15 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench budgets", description=__doc__)
     parser.add_argument("--policies", default=",".join(names), help=f"of {', '.join([*names, *variants()])}")
     parser.add_argument("--fetches", type=int, default=FETCHES, help="of each policy")
-    parser.add_argument("--rate", type=float, default=RATE, help="fetches a second that the workers can do")
+    parser.add_argument(
+        "--rate", type=float, help=f"fetches a second that workers can do ({RATE:g}; {RATE_QUICK:g} quick)"
+    )
     parser.add_argument("--seeds", default="1", help="of webs, as 1,2,3 or 1-10")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the web")
     parser.add_argument("--dir", help="where the crawls' state is put meanwhile")
-    parser.add_argument("--plots", metavar="DIR", help="draw the curves of the last web there (extra 'bench')")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="policies run at a time")
+    parser.add_argument("--curves", metavar="DIR", help=f"write how each policy went on the last web to DIR/{CURVES}")
+    parser.add_argument("--plots", metavar="DIR", help=f"only draw DIR/{CURVES} there (extra 'bench')")
     parser.add_argument("--quick", action="store_true", help="the budgets alone, without hosts: for many webs")
     parser.add_argument("--arrivals", type=int, metavar="URLS", help="only this: so many URLs of one site at once")
     parser.add_argument("--progress", action="store_true", help="a line per turn")
@@ -83,26 +90,37 @@ def main(argv: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="arrivals-", dir=options.dir) as path:
             print(json.dumps(one_site(Path(path), options.arrivals)))
         return 0
-    chosen = options.policies.split(",")
-    if unknown := set(chosen) - {*names, *variants()}:
-        parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join([*names, *variants()])}")
-    first, _, last = options.seeds.partition("-")
-    seeds = range(int(first), int(last) + 1) if last else [int(seed) for seed in options.seeds.split(",")]
-    runs: list[Run] = []
-    for seed in seeds:
-        params = Params(seed=seed).overridden(options.set)
-        runs = []
-        for policy in sorted(chosen, key=lambda name: name != "oracle"):  # first, for the others are measured by it
-            task = (policy, params, options.fetches, options.rate, options.dir, options.progress, options.quick)
-            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-                runs.append(process.submit(measure, *task).result())
-            oracle = runs[0] if runs[0].policy == "oracle" else None
-            found = line(runs[-1], oracle)
-            print(json.dumps(found) if options.json else _words(found), flush=True)
     if options.plots:
         from bench._sim.plots import draw  # matplotlib is needed for nothing else
 
-        draw(runs, Path(options.plots))
+        draw(Path(options.plots) / CURVES, Path(options.plots))
+        return 0
+    if options.quick and options.curves:
+        parser.error("--curves: a quick run has none")
+    rate = options.rate or (RATE_QUICK if options.quick else RATE)
+    chosen = options.policies.split(",")
+    if unknown := set(chosen) - {*names, *variants()}:
+        parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join([*names, *variants()])}")
+    least, _, most = options.seeds.partition("-")
+    seeds = range(int(least), int(most) + 1) if most else [int(seed) for seed in options.seeds.split(",")]
+    runs: list[Run] = []
+    spawn = multiprocessing.get_context("spawn")
+    for seed in seeds:
+        params = Params(seed=seed).overridden(options.set)
+        runs = []
+        task = (params, options.fetches, rate, options.dir, options.progress, options.quick)
+        first = sorted(chosen, key=lambda name: name != "oracle")  # by which the others are measured
+        with ProcessPoolExecutor(options.jobs, mp_context=spawn, max_tasks_per_child=1) as processes:
+            tasks = [processes.submit(measure, policy, *task) for policy in first]
+            for ended in tasks:
+                runs.append(ended.result())
+                oracle = runs[0] if runs[0].policy == "oracle" else None
+                found = line(runs[-1], oracle)
+                print(json.dumps(found) if options.json else _words(found), flush=True)
+    if options.curves:
+        lines = [json.dumps({"policy": run.policy, "seed": run.seed, **run.curves()}) + "\n" for run in runs]
+        Path(options.curves).mkdir(parents=True, exist_ok=True)
+        (Path(options.curves) / CURVES).write_text("".join(lines))
     return 0
 
 

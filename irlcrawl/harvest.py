@@ -100,11 +100,12 @@ class RecentKeys:
         place = keys & self._mask
         remembered = (self._slots[place] == keys) & (keys != 0)
         self._slots[place] = keys
-        order = np.argsort(keys, kind="stable")
+        fresh = ~remembered
+        left = np.flatnonzero(fresh)  # all rows of a key or none: the few that have to be sorted
+        order = left[np.argsort(keys[left], kind="stable")]
         ordered = keys[order]
-        repeated = np.zeros(len(keys), np.bool_)
-        repeated[order[1:]] = ordered[1:] == ordered[:-1]
-        return ~(remembered | repeated)
+        fresh[order[1:]] = ordered[1:] != ordered[:-1]
+        return fresh
 
 
 @dataclass(slots=True)

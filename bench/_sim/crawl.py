@@ -8,7 +8,7 @@ after the time its disk traffic would take, by drum/cost.py, while fetching goes
 
 from __future__ import annotations
 
-import json
+import gc
 import os
 import resource
 import time
@@ -36,6 +36,7 @@ TICK_S = 4.0
 TURN_S, TURN_STARVING_S = 30.0, 4.0
 DISK_BYTES_PER_S = 200e6
 SEEDS = 100
+COLLECT_TURNS = 16
 WARM_UP = 100_000
 """Fetches after which a policy has to have learnt what it can."""
 
@@ -81,8 +82,10 @@ class Run:
     peak_rss_bytes: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
+    def curves(self) -> dict[str, list[Any]]:
+        """The points as columns, of numbers in so many digits as a plot shows."""
+        names = Point.__dataclass_fields__
+        return {name: [float(f"{getattr(point, name):.6g}") for point in self.points] for name in names}
 
 
 class CountingFiles(Files):
@@ -133,6 +136,7 @@ class Crawl:
 
     def run(self, watch: Callable[[Crawl], None] = lambda crawl: None) -> Run:
         """To the wanted number of fetches, or to the end of the web."""
+        gc.disable()  # or it looks at a hundred thousand hosts again and again; see _turn
         self._turn([self.harvester.seeds(self.web.seeds(SEEDS))])
         idle = 0
         while self._requests < self.fetches and idle < 36_000:
@@ -195,6 +199,8 @@ class Crawl:
         self._turned_at = now
         self._brings = (now + self._turn_s, result.ready)
         waiting = state.sites.queued_rows + state.sites.deferred_rows
+        if len(self.run_.points) % COLLECT_TURNS == 0:
+            gc.collect()
         self._naive += (state.sites.current - current) * waiting
         self._point()
 
@@ -246,4 +252,5 @@ class Crawl:
         run.disk_bytes_per_url = self._queued_bytes()
         state.close()
         self.job.release()
+        gc.enable()
         return run

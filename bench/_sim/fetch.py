@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from drum import Batch, Ragged, SegmentWriter
@@ -27,6 +28,9 @@ STREAM = 1
 CACHE_BITS = 22  # recent keys of all workers together
 PAIR_BITS = 16
 RETRIES_MAX = 3
+HARVEST_LEVEL = -1000
+"""Of zstd, which then finds next to nothing, so that columns are stored as they are: real workers compress what they
+hand over in processes of their own, and not at the frontier's cost."""
 
 
 @dataclass
@@ -172,6 +176,7 @@ class Harvester:
         schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "yields": YIELD, "facts": FACT,
                    "scope": SCOPE_ENTRY}  # fmt: skip
         with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:
+            writer.compressor = zstandard.ZstdCompressor(level=HARVEST_LEVEL)
             for section, schema in schemas.items():
                 out = writer.section(section, schema, meta if section == "outcomes" else None)
                 batch = sections.get(section)

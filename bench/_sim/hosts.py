@@ -6,8 +6,6 @@ wrong with a host is known from the web's arithmetic; what the frontier learns f
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,8 +35,11 @@ class SimHost(Host):
 
     __slots__ = ("fault",)
 
-    def __init__(self, record: HostRecord, fault: int, **known: Any) -> None:
-        super().__init__(record=record, **known)
+    def __init__(self, record: HostRecord, fault: int, key: int, site: int, address: str) -> None:
+        super().__init__(
+            record=record, key=key, name="", scheme="http", port=80, site=site, address=address,
+            address_until=np.inf, crawl_delay=record.crawl_delay,
+        )  # fmt: skip
         self.fault = fault
 
     @property
@@ -133,11 +134,8 @@ class Hosts:
         for one, fault, address in zip(ready, faults, addresses, strict=True):  # each becomes an object
             if one.key not in self.hosts:
                 record = self.handover.learnt(one.key) or records[id(one.state), one.row]
-                self.hosts[one.key] = SimHost(
-                    record, fault, key=one.key, name="", scheme="http", port=80, site=one.site,
-                    address=f"10.{address >> 16}.{address >> 8 & 255}.{address & 255}", address_until=np.inf,
-                    crawl_delay=record.crawl_delay,
-                )  # fmt: skip
+                text = f"10.{address >> 16}.{address >> 8 & 255}.{address & 255}"
+                self.hosts[one.key] = SimHost(record, fault, one.key, one.site, text)
 
     # -- visits ------------------------------------------------------------------------------------------------------
 
@@ -265,10 +263,13 @@ class Hosts:
         hosts = np.concatenate([first[gates], *others]).astype(np.int64)
         address = np.array(bench.address_gate, np.int64)[hosts]
         hosts, address = hosts[free[address]], address[free[address]]
+        several_here = (np.bincount(address, minlength=len(starts)) > 1)[address]
+        alone = int(len(address) - several_here.sum())
+        hosts, address = hosts[several_here], address[several_here]
         sites = np.array([bench.entry(host).site for host in hosts.tolist()], np.uint64)
         order = np.lexsort((sites, address))
         sites, address = sites[order], address[order]
         distinct = np.ones(len(sites), np.bool_)
         distinct[1:] = (sites[1:] != sites[:-1]) | (address[1:] != address[:-1])
         visits = np.bincount(address[distinct], minlength=len(starts))
-        return int(np.minimum(visits, starts)[visits > 0].sum())
+        return alone + int(np.minimum(visits, starts)[visits > 0].sum())

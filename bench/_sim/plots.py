@@ -1,52 +1,68 @@
-"""The curves of a comparison, as SVG files."""
+"""The curves of a comparison, as SVG files: how each policy went, out of the lines that `--curves` wrote."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
+import numpy as np
 from matplotlib import pyplot
 
-from bench._sim.crawl import Point, Run
+matplotlib.rcParams["svg.hashsalt"] = "budgets"  # the same curves make the same file
+NAIVE = "paper"  # whose queues the naive scheme's lookups are counted on
 
-FIGURES: dict[str, tuple[str, Callable[[Point], float]]] = {
-    "enemies": ("fetches spent on enemies", lambda p: p.enemy / max(1, p.fetches)),
-    "good": ("importance of the good pages fetched", lambda p: p.importance),
-    "memory": ("memory, MiB", lambda p: p.rss_bytes / 2**20),
-}
+Curves = dict[str, Any]  # policy, seed, and a f8 column for each field of crawl.Point
 
 
-def draw(runs: list[Run], where: Path) -> None:
-    """One file for each of FIGURES, one for lookups and one for the sizes of queues."""
-    where.mkdir(parents=True, exist_ok=True)
-    for name, (title, value) in FIGURES.items():
-        figure, axes = pyplot.subplots(figsize=(7, 4))
-        for run in runs:
-            axes.plot([p.fetches for p in run.points], [value(p) for p in run.points], label=run.policy)
-        _save(figure, axes, title, where / f"{name}.svg")
-    figure, axes = pyplot.subplots(figsize=(7, 4))
-    for run in runs:
-        points = [p for p in run.points if p.discovered]
-        axes.plot([p.fetches for p in points], [p.lookups / p.discovered for p in points], label=run.policy)
-    last = next((run for run in runs if run.policy == "paper"), runs[-1])
-    points = [p for p in last.points if p.discovered]
-    naive = [p.naive / p.discovered for p in points]
-    axes.plot([p.fetches for p in points], naive, "k--", label=f"one queue, read again each time ({last.policy})")
+def draw(lines: Path, where: Path) -> None:
+    """The web's README shows budgets.svg and lookups.svg; queues.svg and memory.svg are beside them."""
+    runs: list[Curves] = []
+    for text in lines.read_text().splitlines():
+        run = json.loads(text)
+        runs.append({name: np.array(part) if isinstance(part, list) else part for name, part in run.items()})
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    _curves(left, runs, "fetches spent on enemies", lambda run: run["enemy"] / np.maximum(run["fetches"], 1))
+    _curves(right, runs, "good pages fetched, by importance", lambda run: run["importance"])
+    left.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
+    left.set_ylim(0, 1)
+    _save(figure, where / "budgets.svg")
+    figure, axes = pyplot.subplots(figsize=(6, 3.6))
+    _curves(axes, runs, "lookups per URL discovered", lambda run: run["lookups"] / np.maximum(run["discovered"], 1))
+    naive = next((run for run in runs if run["policy"] == NAIVE), runs[-1])
+    values = naive["naive"] / np.maximum(naive["discovered"], 1)
+    axes.plot(naive["fetches"], values, "k--", label=f"{naive['policy']}, one queue read again each time")
     axes.set_yscale("log")
-    _save(figure, axes, "lookups per URL discovered", where / "lookups.svg")
-    figure, axes = pyplot.subplots(figsize=(7, 4))
+    axes.legend(frameon=False, fontsize=7)
+    _save(figure, where / "lookups.svg")
+    figure, axes = pyplot.subplots(figsize=(6, 3.6))
     for part in ("queued", "deferred", "calendar", "runs"):
-        axes.plot([p.fetches for p in runs[-1].points], [getattr(p, part) for p in runs[-1].points], label=part)
-    _save(figure, axes, f"URLs waiting ({runs[-1].policy})", where / "queues.svg")
+        axes.plot(runs[-1]["fetches"], runs[-1][part], label=part)
+    axes.set_title(f"URLs waiting ({runs[-1]['policy']})", fontsize=9)
+    axes.legend(frameon=False, fontsize=7)
+    _save(figure, where / "queues.svg")
+    figure, axes = pyplot.subplots(figsize=(6, 3.6))
+    _curves(axes, runs, "memory, MiB", lambda run: run["rss_bytes"] / 2**20)
+    _save(figure, where / "memory.svg")
 
 
-def _save(figure: pyplot.Figure, axes: pyplot.Axes, title: str, path: Path) -> None:
-    axes.set_xlabel("fetches")
-    axes.set_title(title)
-    axes.legend(frameon=False, fontsize=8)
+def _curves(axes: pyplot.Axes, runs: list[Curves], title: str, value: Callable[[Curves], Any]) -> None:
+    for run in runs:
+        there = run["fetches"] > 0
+        axes.plot(run["fetches"][there], value(run)[there], label=run["policy"])
+    axes.set_title(title, fontsize=9)
+    axes.legend(frameon=False, fontsize=7)
+
+
+def _save(figure: pyplot.Figure, path: Path) -> None:
+    for axes in figure.axes:
+        axes.set_xlabel("fetches", fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

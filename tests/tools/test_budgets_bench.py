@@ -41,6 +41,17 @@ def test_a_run_is_the_same_each_time(tmp_path: Path) -> None:
     assert points[0] == points[1]
 
 
+def test_startable_visits_are_those_that_politeness_counts(tmp_path: Path) -> None:
+    found: list[tuple[int, int]] = []
+
+    def watch(running: Crawl) -> None:
+        hosts = running.hosts
+        found.extend((hosts.startable(s), hosts.polite.ready_pairs(s)) for s in (0.0, 3.0, 30.0))
+
+    Crawl(tmp_path / "job", Web(SMALL), policies()["ours"], 2_000, rate=200.0).run(watch)
+    assert all(mine == theirs for mine, theirs in found) and max(found)[0] > 100
+
+
 def test_the_quick_run_meets_enemies_and_its_oracle_hardly_does(tmp_path: Path) -> None:
     runs = {
         name: Quick(tmp_path / name, Web(SMALL), policies()[name], 4_000, 200.0).run() for name in ("ours", "oracle")

@@ -98,11 +98,10 @@ def links(web: Sites, pages: U8s, when: float = 0.0) -> Links:
         among = np.flatnonzero(modes == mode)
         if len(among) == len(pages):
             return Links(offsets, _MAKERS[mode](_From(web, pages, hashes, position), rows))
-        mine = np.flatnonzero((modes == mode)[rows])
-        place = np.zeros(len(pages), np.int64)
-        place[among] = np.arange(len(among))
-        part = _From(web, pages[among], hashes[mine], position[mine])
-        targets[mine] = _MAKERS[mode](part, place[rows[mine]])
+        many = count[among]
+        row = np.repeat(np.arange(len(among)), many)
+        mine = (offsets[among] - (np.cumsum(many) - many))[row] + np.arange(len(row))
+        targets[mine] = _MAKERS[mode](_From(web, pages[among], hashes[mine], position[mine]), row)
     return Links(offsets, targets)
 
 

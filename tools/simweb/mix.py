@@ -6,6 +6,7 @@ serve both.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,6 +57,7 @@ def mix(salt: int, *columns: Array) -> U8s:
     return x
 
 
+@cache
 def salted(seed: int, purpose: str) -> int:
     """The salt of one purpose of a web: FNV-1a over both, so that it never depends on Python's own hash."""
     state = 0xCBF29CE484222325
