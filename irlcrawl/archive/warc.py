@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +67,8 @@ def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of
 
 
 class WarcWriter:
-    """Appends units; not safe for threads. A file has at most `roll_bytes`, unless it holds a single larger unit."""
+    """Appends units. One thread appends and closes, any may `sync` meanwhile. A file has at most `roll_bytes`, unless
+    it holds a single larger unit."""
 
     def __init__(
         self,
@@ -99,7 +101,8 @@ class WarcWriter:
         self._warcinfo_id = ""
         self._serial = 0
         self._offset = 0  # end of the last whole unit; an open file has at least one
-        self._dirty = False
+        self._dirty = False  # appended to since the last fsync began
+        self._syncing = threading.Lock()  # whoever has it may use the handle: it is neither closed nor cut meanwhile
         self.bytes_written = 0
         """Bytes appended in all files."""
 
@@ -120,30 +123,35 @@ class WarcWriter:
             return self.append(unit, exchange)  # formatted again: it names the warcinfo record of its file
         prologue = b"" if self._handle is not None else self._open()
         assert self._handle is not None
-        self._dirty = True
         try:
             self._files.write(self._handle, b"".join((prologue, first, last)))
         except OSError:
             self._abandon()
             raise
+        self._dirty = True  # only now: a sync that began before may have missed it
         offset = self._offset + len(prologue)
         self._offset = offset + length
         self.bytes_written += len(prologue) + length
         return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
-        """What was appended survives a power loss once this returns."""
+        """What was appended before the call survives a power loss once this returns. OSError: nothing is known then."""
+        with self._syncing:
+            self._sync()
+
+    def _sync(self) -> None:
         if self._handle is not None and self._dirty:
+            self._dirty = False  # before: what is appended meanwhile needs another
             self._files.fsync(self._handle)
-            self._dirty = False
 
     def close(self) -> None:
         """Finish the open file, if any: synced, without `.open`. A later append starts the next one."""
         if self._handle is None:
             return
-        self.sync()
-        self._files.close(self._handle)
-        self._handle = None
+        with self._syncing:
+            self._sync()
+            self._files.close(self._handle)
+            self._handle = None
         path = os.path.join(self._directory, self._name)
         self._files.rename(path + OPEN, path)
         self._files.fsync_dir(self._directory)
@@ -175,10 +183,11 @@ class WarcWriter:
 
     def _abandon(self) -> None:
         """A write failed part way: cut the torn unit off, keep the whole ones, and leave the name to recovery."""
-        handle, self._handle = self._handle, None
-        assert handle is not None
-        try:
-            self._files.truncate(handle, self._offset)
-            self._files.fsync(handle)
-        finally:
-            self._files.close(handle)
+        with self._syncing:
+            handle, self._handle = self._handle, None
+            assert handle is not None
+            try:
+                self._files.truncate(handle, self._offset)
+                self._files.fsync(handle)
+            finally:
+                self._files.close(handle)

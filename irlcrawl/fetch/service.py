@@ -207,15 +207,16 @@ class Worker:
     # Harvest, archive, end
 
     async def _hand_over(self, asked: bool) -> None:
-        """Write what was harvested and say so. The archive is on the disk before the harvest that names its end."""
+        """Write what was harvested and say so. The archive is on the disk before the harvest that names its end; both
+        get there on a thread, while other pages are read."""
         async with self._harvest_lock:
-            self._sync_archive()
             harvest = self._harvest.take(self._warc.position)
             self._full = False
             if harvest is None:
                 if asked:
                     self._wire.send({"t": "harvest", "number": None, "file": None, "bytes": 0, "pages": 0})
                 return
+            await self._sync_archive()
             size = await asyncio.get_running_loop().run_in_executor(None, harvest.write)
             self._room.set()
             self._wire.send(
@@ -230,9 +231,10 @@ class Worker:
             await asyncio.wait(self._visits)
         await self.fetcher.close()
 
-    def _sync_archive(self) -> None:
-        self._warc.sync()
+    async def _sync_archive(self) -> None:
+        """What was archived before the call is on the disk after it."""
         self._synced_at = self.clock.now()
+        await asyncio.get_running_loop().run_in_executor(None, self._warc.sync)
 
     async def _finish(self) -> None:
         """Every visit ends, everything is handed over, and the wire closes. A second call waits for the first."""
@@ -261,7 +263,7 @@ class Worker:
         while not self._failed.done():
             await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
             if self.clock.now() - self._synced_at >= sync_seconds:
-                self._sync_archive()
+                await self._sync_archive()
             if self._harvest.age >= harvest_seconds and not self._full:
                 self._full = True
                 self._chore(self._hand_over(asked=False))

@@ -9,8 +9,10 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import uuid
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -417,6 +419,39 @@ def test_sync_makes_durable_what_was_appended_and_costs_nothing_when_nothing_was
     writer.append(failed_unit(), None)
     writer.close()
     assert files.fsyncs == 2
+
+
+class Slow(Counting):
+    """A disk on which an fsync lasts until it is allowed to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    def fsync(self, handle: Handle) -> None:
+        self.began.set()
+        assert self.may_end.wait(30)
+        super().fsync(handle)
+
+
+def test_units_are_appended_while_a_thread_syncs_and_are_synced_by_the_next(tmp_path: Path) -> None:
+    files = Slow()
+    writer = writer_in(tmp_path, files=files)
+    writer.append(failed_unit(), None)
+    with ThreadPoolExecutor(2) as threads:
+        syncing = threads.submit(writer.sync)
+        assert files.began.wait(30)
+        before = writer.position
+        writer.append(failed_unit(), None)
+        assert writer.position > before
+        closing = threads.submit(writer.close)
+        assert not closing.done(), "the handle is in use"
+        files.may_end.set()
+        syncing.result(30)
+        closing.result(30)
+    assert files.fsyncs == 2
+    (path,) = paths_in(tmp_path)
+    assert check(path) == 0
 
 
 def test_an_exchange_tells_its_header_fields() -> None:
