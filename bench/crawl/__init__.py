@@ -54,7 +54,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     which.add_argument("--peers", action="store_true", help="compare with other crawlers on the same pages")
     which.add_argument("--polite", action="store_true", help="thousands of hosts over https, with gaps")
     add = parser.add_argument
-    add("--pages", type=int, help="at least so many, by mirrors (default 50000; --peers: the sets once)")
+    add("--pages", type=int, help="at least so many, by mirrors (default 50000; --peers: of its large crawl, 0: none)")
     add("--sets", help="docsweb sets or groups (default all; --peers and --polite: p5)")
     add("--workers", type=int, default=0, help="fetch workers; 0 is one per core that the crawler has")
     add("--cores", type=int, default=0, metavar="N", help="servers and crawler on the same N cores")

@@ -4,11 +4,15 @@ nginx and dnsmasq have one core, the crawler another. A round runs every system 
 further. A page is a distinct URL that nginx was asked for, robots.txt aside, wanted or not (recall and `unexpected` say
 how many were): a system that asks for more is credited for more. Pages per CPU-second are over the user and system time
 of all a system's processes, from its first instruction to its last. Ratios are taken within a round.
+
+One more system of each round is irlcrawl on `--pages` pages of the same sets and their mirrors: what a page costs when
+the start no longer counts, and the frontier has become larger.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import sys
 from collections.abc import Sequence
@@ -18,16 +22,19 @@ from statistics import median
 from typing import Any
 
 from bench.crawl import cores, ours, tree
+from bench.crawl.single import PAGES
 from bench.crawl.systems import PEERS, System
 from tools.docsweb import audit, oracle, serve
 
 SECONDS_MAX = 900.0
-GOALS = {
-    "Scrapy, LinkExtractor": 15.0,
-    "Scrapy, lxml by hand": 6.0,
-    "Crawlee for Python": 12.0,
-    "wget --warc-file": 3.0,
-    "wget2": 1.0,
+LARGE = "irlcrawl, many pages"
+GOALS: dict[str, int | str] = {
+    "Scrapy, LinkExtractor": 15,
+    "Scrapy, lxml by hand": 6,
+    "Crawlee for Python": 12,
+    "wget --warc-file": 3,
+    "wget2": 1,
+    LARGE: "0.9 to 1.1",
 }
 """How many times as many pages per CPU-second irlcrawl wants to have."""
 
@@ -52,12 +59,20 @@ def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]
     wanted = [name for name in options.only.split(",") if name]
     peers = [peer for peer in PEERS if not wanted or peer.name.startswith(tuple(wanted))]
     skipped = [peer for peer in peers if peer.missing]
-    mine = dict(ours.clients())
+    mine, sets = dict(ours.clients()), options.sets or "p5"
+    pages = PAGES if options.pages is None else options.pages
+    if pages:
+        mine[LARGE] = []
     lines = {name: Line(name, ours.FEATURES) for name in mine}
     lines |= {p.name: Line(f"{p.name} {p.version}", p.features) for p in peers if not p.missing}
     present = {peer.name: peer for peer in peers if not peer.missing}
-    with tree.pinned(share.servers), serve.running(directory / "web", options.sets or "p5") as web:
+    with tree.pinned(share.servers), contextlib.ExitStack() as served:
+        web = served.enter_context(serve.running(directory / "web", sets))
         expected = oracle.expected(web)
+        if pages:
+            copies = -(-pages // len(expected))
+            large = served.enter_context(serve.running(directory / "large", sets, mirrors=copies - 1))
+            oracle.expected(large)  # before any clock starts
         for number in range(options.rounds):
             names = list(lines)
             turn = number % len(names)
@@ -69,7 +84,8 @@ def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]
                     if name in mine:
                         more = [*mine[name], *options.settings]
                         workers = options.workers or len(share.crawler)
-                        run = _run_ours(web, expected, out, share.crawler, workers, more)
+                        asked = large if name == LARGE else web
+                        run = _run_ours(asked, oracle.expected(asked), out, share.crawler, workers, more)
                     else:
                         run = _run_peer(web, expected, out, share.crawler, present[name])
                 except tree.CrawlFailed as error:
@@ -90,7 +106,8 @@ def _run_ours(
     out.mkdir()
     before = len(web.requests())
     usage = ours.crawl(web, out / "job", workers=workers, cores=crawler, seconds_max=SECONDS_MAX, more=more)
-    return _judged(web.requests()[before:], expected, usage)
+    judged = _judged(web.requests()[before:], expected, usage)
+    return judged | {"frontier_cpu_share": usage.samples.root_share}
 
 
 def _run_peer(web: serve.Web, expected: set[str], out: Path, crawler: set[int], peer: System) -> dict[str, float]:
@@ -135,6 +152,8 @@ def _system_lines(lines: dict[str, Line]) -> list[dict[str, Any]]:
         row |= {key: median(line.told(key)) for key in ("pages", "requests", "recall", "unexpected", "peak_rss_bytes")}
         for key in ("pages_per_cpu_s", "pages_per_s"):
             row |= {key: round(median(line.told(key)), 1), f"{key}_rounds": [round(v, 1) for v in line.told(key)]}
+        if "frontier_cpu_share" in line.runs[0]:
+            row["frontier_cpu_share"] = round(median(line.told("frontier_cpu_share")), 3)
         told.append(row)
     return told
 
@@ -162,7 +181,7 @@ def words(lines: list[dict[str, Any]]) -> str:
     table, ratios, notes = [head], [], []
     for row in lines:
         if "ratio" in row:
-            goal = f" (goal {row['goal']:g})" if row["goal"] else ""
+            goal = f" (goal {row['goal']})" if row["goal"] else ""
             ratios.append(f"{row['ratio']}: {row['median']} ({min(row['rounds'])} to {max(row['rounds'])}){goal}")
         elif "skipped" in row or "failed" in row:
             notes.append(f"{row['system']}: {row.get('skipped') or 'failed: ' + row['failed']}")

@@ -185,11 +185,15 @@ def test_a_small_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             pass
     except DocswebError as error:
         pytest.skip(f"docsweb cannot be served: {error}")
-    together = ["--cores", "1", "--sets", "python", "--rounds", "1", "--only", "wget --", "--json"]
+    together = ["--cores", "1", "--sets", "python", "--pages", "1", "--rounds", "1", "--only", "wget --", "--json"]
     assert bench_crawl(["--peers", *together, "--dir", str(tmp_path)]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     mine = next(line for line in lines if line.get("system") == "irlcrawl")
     assert mine["recall"] == 1 and mine["unexpected"] == 0 and mine["pages_per_cpu_s"] > 0
+    large = next(line for line in lines if line.get("system") == peers.LARGE)
+    assert (large["recall"], large["pages"]) == (1, mine["pages"]) and large["frontier_cpu_share"] > 0
+    (size,) = [line for line in lines if line.get("ratio") == f"irlcrawl / {peers.LARGE}"]
+    assert size["goal"] == "0.9 to 1.1"
     for line in lines:
         if line.get("system", "").startswith("wget --warc-file ") and "failed" not in line:
             assert line["recall"] > 0.9 and line["requests"] >= line["pages"]
