@@ -61,8 +61,7 @@ class Leases:
 
     def add(self, number: int) -> None:
         """A new segment."""
-        scan = self._runs._section(number).scan()
-        self._parts[number] = Batch.concat([batch.select(self.COLUMNS) for batch in scan])
+        self._parts[number] = Batch.concat(list(self._runs._section(number).scan(self.COLUMNS)))
 
     def settle(self, live: set[int]) -> None:
         """After `add`s: forget the segments that are wholly done."""
