@@ -129,6 +129,7 @@ class Crawl:
         self._turn_s = 0.0
         self._brings: tuple[float, list[ReadyHost]] | None = None
         self._seen = Seen([])
+        self._merged = 0  # rows that passed `seen`
         self._naive = 0
         self._began = time.process_time()
         self._late: Spent | None = None
@@ -178,7 +179,6 @@ class Crawl:
     def _turn(self, harvests: list[str]) -> None:
         state, now = self.state, self.clock.now()
         written, current, known = self.files.written, state.sites.current, state.seen.rows
-        pending = state.seen.pending_rows
         wanted = int(1.5 * self.rate * max(TURN_S, 10.0 * self._turn_s))
         policy = Release(
             now=now, load=self.hosts.loads.of, blocked=lambda origin: False,
@@ -192,8 +192,9 @@ class Crawl:
         )  # fmt: skip
         result = Turn(state).run(task)
         self._commit(result)
-        pending += sum(0 for _ in harvests)
-        traffic = self._seen.merge(max(pending, 1), state.seen.rows - known, spilled=True)
+        merged = self.harvester.linked - state.seen.pending_rows - self._merged
+        self._merged += merged
+        traffic = self._seen.merge(max(merged, 1), state.seen.rows - known, spilled=True)
         traffic_bytes = traffic.read + traffic.written + 2.0 * (self.files.written - written)
         self._turn_s = traffic_bytes / DISK_BYTES_PER_S
         self._turned_at = now
@@ -229,7 +230,7 @@ class Crawl:
                   f"queued {point.queued} deferred {point.deferred} runs {point.runs} calendar {point.calendar} "
                   f"hosts {len(self.hosts.hosts)} sites {state.sites.sites} "
                   f"in queue {state.sites.current}:{state.sites.slot} turn {self._turn_s:.2f} s; "
-                  f"{point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
+                  f"{point.rss_bytes >> 20} MiB, {point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
 
     def _queued_bytes(self) -> float:
         """Bytes on disk of a URL that waits in a queue or in QF."""

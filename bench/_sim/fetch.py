@@ -74,6 +74,7 @@ class Harvester:
         self._links = RecentKeys(CACHE_BITS)
         self._contents = RecentKeys(CACHE_BITS)
         self._number = 0
+        self.linked = 0  # rows of links handed over
 
     def seeds(self, pages: U8s) -> str:
         """The first harvest."""
@@ -173,6 +174,7 @@ class Harvester:
         name = harvest_name(STREAM, self._number)
         meta = {"stream": STREAM, "number": self._number, "warc": [0, 0], "counters": {"links": links}}
         self._number += 1
+        self.linked += sections["links"].rows
         schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "yields": YIELD, "facts": FACT,
                    "scope": SCOPE_ENTRY}  # fmt: skip
         with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:

@@ -28,6 +28,8 @@ from tools.simweb.web import Web
 
 DEAD_S = 3600.0
 OUTCOMES = ("failed", "throttled", "ok")
+SILENT = frozenset((Fault.CONNECT.value, Fault.TIMEOUT.value))
+"""Faults of hosts that answer nothing: a visit ends with its first request."""
 
 
 class SimHost(Host):
@@ -147,8 +149,7 @@ class Hosts:
         while left > 0 and (entry := pop()) is not None:
             assert isinstance(entry, SimHost)
             run = entry.runs[0]
-            dumb = entry.fault in (Fault.CONNECT, Fault.TIMEOUT)
-            rows = 1 if dumb else min(size(entry), run.rows, left)
+            rows = 1 if entry.fault in SILENT else min(size(entry), run.rows, left)
             entries.append(entry)
             runs.append((run.segment, run.at, rows))
             left -= rows
