@@ -149,13 +149,14 @@ def merge_rows(stored: int, ram_rows: int, row_bytes: float, disk_bytes: float =
     bytes of a waiting row. disk_bytes: for everything. A quarter of the store or of RAM, as far as RAM goes; beyond it,
     as many as make the pass over the store cost twice what the rows cost themselves (written once, their keys and
     then all of them read; keys alone are written packed and read once), as far as they fit on the disk beside the store
-    and its rewriting.
+    and its rewriting; but not where that spares less of the pass than writing rows out costs, which by the same
+    reckoning is up to (PASS_SHARE + 1) / PASS_SHARE of what RAM holds.
     """
     in_ram = min(max(stored // 4, ram_rows // 4, MERGE_ROWS_LEAST), ram_rows)
     store = store_bytes(stored) if stored else 0.0
     own = 2 * row_bytes + KEY_BYTES if row_bytes > KEY_BYTES else 2 * packed_bytes(ram_rows)
     spilled = min(store / (PASS_SHARE * own), (disk_bytes - 2 * store) / row_bytes)
-    return max(in_ram, int(max(spilled, 0.0)))
+    return int(spilled) if spilled * PASS_SHARE > ram_rows * (PASS_SHARE + 1) else in_ram
 
 
 def falsely_seen(keys: float, key_bits: int = 64) -> float:

@@ -114,5 +114,7 @@ def test_merges_are_sized_by_store_ram_and_disk() -> None:
     large = merge_rows(10**9, 16 << 20, 8)
     assert large == pytest.approx(10**9 * packed_bytes(10**9) / (2 * 2 * packed_bytes(16 << 20)), rel=0.01)
     assert 2 * merge_rows(10**9, 8 << 20, 78) < large, "rows with more beside the key wait in smaller numbers"
-    assert merge_rows(10**9, 16 << 20, 8, disk_bytes=9.7e9) == 25_000_000, "what the disk has room for"
+    assert merge_rows(10**9, 16 << 20, 8, disk_bytes=9.9e9) == 50_000_000, "what the disk has room for"
+    assert merge_rows(10**8, 16 << 20, 8) == 16 << 20, "a third more is not worth writing all of them out"
+    assert merge_rows(2 * 10**8, 16 << 20, 8) > 1.5 * (16 << 20)
     assert merge_rows(10**9, 16 << 20, 8, disk_bytes=1e9) == 16 << 20
