@@ -33,7 +33,7 @@ LINGERING_MAX = 1024
 VISIT_SECONDS_LEAST = 0.1
 """startable: how long a visit is counted to keep a clock that has no gap."""
 
-_DELAY = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
+_DELAY: dict[int, Delay] = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
 _HOST_BITS = 24
 _HOST_MASK = (1 << _HOST_BITS) - 1
 """A place in the order of service: the ticket, then the host's number (at most 16 million of them) in the low bits."""
@@ -104,7 +104,7 @@ class Workbench:
         gates = self._gates
         self.entry(host).state = State.WAITING
         kind = gates.kind[gate]
-        delay = gates.why[gate] if kind == Kind.HOST else _DELAY[Kind(kind)]
+        delay = gates.why[gate] if kind == Kind.HOST else _DELAY[kind]
         self._delay[host] = delay
         self.counts[delay] += 1
         self._at[host] = gate
