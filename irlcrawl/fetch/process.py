@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Collection
+from collections.abc import Set
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -60,8 +60,6 @@ def fork_workers(job: str | os.PathLike[str], lock_fd: int, count: int) -> list[
     for number in range(count):
         ours, theirs = socket.socketpair()
         parent = os.getpid()
-        sys.stdout.flush()
-        sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
             for other in (ours, *(earlier.sock for earlier in started)):
@@ -82,25 +80,25 @@ def _be_worker(sock: socket.socket, job: Path, lock_fd: int, parent: int, *, eag
         for handler in list(logging.root.handlers):
             logging.root.removeHandler(handler)
             handler.close()
-        _keep_open({0, 1, 2, sock.fileno(), lock_fd})
+        _keep_open({sock.fileno(), lock_fd})
         status = worker.work(sock, job, parent, eager=eager)
     except BaseException:  # whatever it is must not unwind into what the parent was doing
         traceback.print_exc()
     finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.flush()
-        os._exit(status)
+        os._exit(status)  # what its parent has not flushed is its parent's
 
 
-def _keep_open(wanted: Collection[int]) -> None:
-    """Closes all other descriptors, and reads nothing."""
+def _keep_open(wanted: Set[int]) -> None:
+    """Closes all descriptors but these, standard output and error, and reads nothing."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in wanted:
+        if int(name) not in wanted | {1, 2}:
             with contextlib.suppress(OSError):  # the listing's own
                 os.close(int(name))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    if not wanted & {0}:  # a crawl started with its input closed may have the pipe or the lock there
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        if nothing:
+            os.dup2(nothing, 0)
+            os.close(nothing)
 
 
 class Forked:

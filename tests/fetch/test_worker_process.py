@@ -161,3 +161,18 @@ def test_a_forked_process_is_waited_for_no_longer_than_asked(tmp_path: Path) -> 
     assert child.wait() == -signal.SIGKILL
     assert child.poll() == -signal.SIGKILL
     child.kill()  # nothing is left to end
+
+
+def test_a_crawl_starts_with_its_standard_streams_closed(tmp_path: Path) -> None:
+    """Then the pipe or the lock may have their numbers, which a forked worker must not take for them."""
+    job = tmp_path / "job"
+    with Loopback({"/": response(b"x")}) as server:
+        words = f"crawl {job} http://127.0.0.1:{server.port}/ --quiet -s crawl.workers=2 --network-allow 127.0.0.0/8"
+        done = subprocess.run(
+            ["sh", "-c", f'exec "{sys.executable}" -m irlcrawl {words} -s "crawl.user_agent=t/1 (+https://t.test/)" '
+             "<&- >&- 2>&-"],
+            timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0
+    log = (job / "logs" / "crawl.log").read_text()
+    assert log.count("outcome=fetched") == 1
