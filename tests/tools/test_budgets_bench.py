@@ -39,6 +39,8 @@ def test_a_run_is_the_same_each_time(tmp_path: Path) -> None:
     runs = [crawl(tmp_path / name, "ours", 2_000) for name in ("one", "two")]
     points = [[{k: v for k, v in asdict(p).items() if k not in measured} for p in run.points] for run in runs]
     assert points[0] == points[1]
+    curves = runs[0].curves()
+    assert curves["fetches"] == [p.fetches for p in runs[0].points] and len(curves["naive"]) == len(curves["seconds"])
 
 
 def test_startable_visits_are_those_that_politeness_counts(tmp_path: Path) -> None:
