@@ -84,7 +84,9 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
         return ExitCode.INTERRUPTED
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
-        return _fail(what, ExitCode.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitCode.FAILED)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _fail(f"{what}; make room, and run the same command again", ExitCode.DISK_FULL)
+        return _fail(what, ExitCode.FAILED)
     except Exception as error:
         from budgets import LedgerError
         from drum import Damaged, UnknownVersion

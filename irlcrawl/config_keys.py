@@ -63,7 +63,7 @@ class Scope:
 class Limits:
     pages: int = key(0, "Stop after this many responses; 0 is no limit. Exit code 14.", low=0)
     bytes: int = key(0, "Stop after this many bytes received; 0 is no limit. Exit code 14.", low=0)
-    seconds: float = key(0, "Stop after this long since the crawl was (re)started; 0 is no limit. Exit code 15.", low=0)
+    seconds: float = key(0.0, "Stop after this long since the crawl was (re)started; 0: no limit. Exit code 15.", low=0)
     pages_per_host: int = key(0, "Request at most this many URLs of a host; 0 is no limit.", low=0)
     pages_per_site: int = key(0, "Queue at most this many URLs of a site; 0 is no limit.", low=0)
 

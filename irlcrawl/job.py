@@ -211,20 +211,22 @@ class JobDir:
 
     def write_config(self, text: str, files: Files | None = None) -> None:
         """Replace irlcrawl.toml at once and durably, and with it the names of all that `acquire` made: what comes later
-        makes durable what is in those directories, not the directories. Raises JobError, JobFull."""
+        makes durable what is in those directories, not the directories. What it says already is not written again: a
+        disk that is full to the last byte may still be opened, and told what it takes. Raises JobError, JobFull."""
         from drum.files import Files  # loads numpy: whoever only asks has no need of it
 
         files = files or Files()
         temporary = self.config_file.with_suffix(".tmp")
         try:
             files.unlink(temporary, missing_ok=True)
-            handle = files.create(temporary)
-            try:
-                files.write(handle, text.encode())
-                files.fsync(handle)
-            finally:
-                files.close(handle)
-            files.rename(temporary, self.config_file)
+            if not files.exists(self.config_file) or files.read(self.config_file) != text.encode():
+                handle = files.create(temporary)
+                try:
+                    files.write(handle, text.encode())
+                    files.fsync(handle)
+                finally:
+                    files.close(handle)
+                files.rename(temporary, self.config_file)
             for path in (self.path, self.path.parent):  # JOB's own name has to last as long as what is in it
                 files.fsync_dir(path)
         except OSError as error:
@@ -232,7 +234,7 @@ class JobDir:
 
     def _error(self, error: OSError) -> JobError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return JobFull(f"{self.path}: no room on its disk")
+            return JobFull(f"{self.path}: no room on its disk; make some, and run the same command again")
         return JobError(f"{self.path}: cannot be written: {error.strerror}")
 
 

@@ -102,6 +102,7 @@ class WarcWriter:
         self._serial = 0
         self._offset = 0  # end of the last whole unit; an open file has at least one
         self._dirty = False  # appended to since the last fsync began
+        self._unsynced: OSError | None = None  # an fsync that failed: the kernel may say well the next time, untruly
         self._syncing = threading.Lock()  # whoever has it may use the handle: it is neither closed nor cut meanwhile
         self.bytes_written = 0
         """Bytes appended in all files."""
@@ -135,14 +136,21 @@ class WarcWriter:
         return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
-        """What was appended before the call survives a power loss once this returns. OSError: nothing is known then."""
+        """What was appended before the call survives a power loss once this returns. OSError: nothing is known then,
+        and every later call fails, too."""
         with self._syncing:
             self._sync()
 
     def _sync(self) -> None:
+        if self._unsynced is not None:
+            raise OSError(*self._unsynced.args)
         if self._handle is not None and self._dirty:
             self._dirty = False  # before: what is appended meanwhile needs another
-            self._files.fsync(self._handle)
+            try:
+                self._files.fsync(self._handle)
+            except OSError as error:
+                self._unsynced = error
+                raise
 
     def close(self) -> None:
         """Finish the open file, if any: synced, without `.open`. A later append starts the next one."""

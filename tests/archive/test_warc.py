@@ -463,3 +463,23 @@ def test_an_exchange_tells_its_header_fields() -> None:
     assert exchange.values(b"a") == [b"1 2", b"3"]
     assert (exchange.value(b"none"), exchange.mime) == (None, "text/html")
     assert exchange_of(unit_of(), header=b"ICY\r\n\r\n").status == 0
+
+
+class Failing(Counting):
+    """A disk whose next fsync fails, and which says well of the one after, as Linux does."""
+
+    def fsync(self, handle: Handle) -> None:
+        super().fsync(handle)
+        if self.fsyncs == 1:
+            raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_sync_that_failed_is_not_forgotten_by_the_next(tmp_path: Path) -> None:
+    """A harvest that was waiting for the thread's sync was written when that one failed: it named an end of the archive
+    that had not reached the disk."""
+    writer = writer_in(tmp_path, files=Failing())
+    writer.append(failed_unit(), None)
+    for end in (writer.sync, writer.sync, writer.close):
+        with pytest.raises(OSError, match="Input/output error"):
+            end()
+    assert [path.name.endswith(".open") for path in tmp_path.iterdir()] == [True], "left to recovery"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from drum import Files
+from irlcrawl.config import Config, load, to_toml
 from irlcrawl.job import ExitCode, JobDir, JobError, JobFull, JobLocked
 
 HOLD = """
@@ -150,3 +153,18 @@ def test_asking_a_directory_without_a_crawl(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no crawl here"):
         JobDir(tmp_path).require()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_configuration_that_is_there_already_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk that was full to the last byte a resumed crawl ended over its configuration, which it had written with
+    one zero otherwise, before it could say how much room it needs."""
+    with JobDir(tmp_path / "job") as job:
+        job.write_config(to_toml(Config()))
+
+        def full(self: Files, path: Path) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+        monkeypatch.setattr(Files, "create", full)
+        job.write_config(to_toml(load(job.config_file)))
+        with pytest.raises(JobFull, match="no room on its disk; make some"):
+            job.write_config("[crawl]\n")
