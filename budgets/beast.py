@@ -47,6 +47,9 @@ LEVEL_SHIFT = 4
 """Level of a URL within its site: priority >> LEVEL_SHIFT, at most LEVELS - 1. Of the places a merge gives a site, each
 level gets twice as many as the next: none starves. A URL keeps its place once it has one, whatever comes later."""
 
+ENTRY_PRIORITY = 2
+"""URLs with a lower priority are a site's entries: seeds and home pages. They go before its other URLs."""
+
 SEED = 0
 """The `source` of a seed."""
 
@@ -130,6 +133,14 @@ def slot_of(sites: npt.NDArray[np.uint64], fill: Ints, budget: Ints) -> Ints:
         return evenly
     drawn = (sites ^ (fill.astype(np.uint64) + np.uint64(1)) * GOLDEN) * GOLDEN
     return np.where(free, (drawn >> np.uint64(65 - SLOTS.bit_length())).astype(np.int64), evenly)
+
+
+def nearer(slot: Ints, queue: Ints, nearness: Ints, position: Position) -> Ints:
+    """The parts in which URLs stand that are so many times nearer than they would be: to what rotation drains next, or
+    in a later queue to its beginning."""
+    here = np.where(queue == position.current, np.minimum(position.slot + 1, slot), 0)
+    moved: Ints = here + (slot - here) // nearness
+    return moved
 
 
 class Widening:
@@ -279,7 +290,11 @@ class Placement:
         rank -= np.where(is_new, (again - again_in)[group], 0)
         count_, budget_ = count[group], budget[group]
         slot = slot_of(items["key"], fill_of(rank, count_, budget_), budget_)
-        queue = (queue_of(rank, tail[group], count_, budget_) * SLOTS + slot).astype(np.uint64)
+        queue = queue_of(rank, tail[group], count_, budget_)
+        if self._worth.nearness > 1 and "priority" in items.columns:
+            nearness = np.where(items["priority"] < ENTRY_PRIORITY, self._worth.entries(known)[group], 1)
+            slot = nearer(slot, queue, nearness, self._position)
+        queue = (queue * SLOTS + slot).astype(np.uint64)
         queue[rank >= fits[group]] = DEFER
         queue[~inside] = EXCLUDE
 
@@ -319,6 +334,8 @@ class Placement:
         turn = places - places[first][np.cumsum(first) - 1]  # among those of its level
         weight = np.empty_like(turn)
         weight[order] = (turn + 1) << level[order]
+        if self._worth.nearness > 1:
+            weight[items["priority"] < ENTRY_PRIORITY] = 0
         order = np.lexsort((weight, group * 4 + items["op"]))
         rank = np.empty_like(places)
         rank[order] = places

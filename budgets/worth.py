@@ -25,7 +25,8 @@ class Worth:
     weight: of the prior, in fetches; 0: yield is not looked at. unsupported: the budget of a site without in-degree, 0:
     the curve's; with one other site that links to it, it has the base whatever the curve says. hops: 2: only links from
     sites that are supported themselves count, by `supporters` others once enough sites are. seed_floor: the least
-    budget of a site with a seed; floors: of single sites, by key.
+    budget of a site with a seed; floors: of single sites, by key. nearness: how many times nearer than its other URLs a
+    site's entries stand (its home page, as a rule), where two sites or more link to it; 1: no nearer.
     """
 
     prior: float = 0.8
@@ -34,6 +35,7 @@ class Worth:
     seed_floor: int = 0
     hops: int = 1
     supporters: int = 3
+    nearness: int = 1
     floors: dict[int, int] = field(default_factory=dict)
 
     def budgets(self, star: Star, sites: npt.NDArray[np.uint64], known: dict[str, npt.NDArray[Any]]) -> Ints:
@@ -53,6 +55,12 @@ class Worth:
             at = np.minimum(np.searchsorted(keys, sites), len(keys) - 1)
             budget = np.where(keys[at] == sites, np.maximum(budget, floors[at]), budget)
         return budget
+
+    def entries(self, known: dict[str, npt.NDArray[Any]]) -> Ints:
+        """How many times nearer each site's entries stand: i8[n]. A site to which one other links may be any, a farm's
+        among them: a quarter; without support no nearer."""
+        least = np.where(known["in_degree"] == 1, max(self.nearness // 4, 1), 1)
+        return np.where((known["in_degree"] > 1) | (known["seeds"] > 0), self.nearness, least)
 
     def supports(self, known: dict[str, npt.NDArray[Any]], in_degree_min: int) -> npt.NDArray[np.bool_]:
         """Whose links to other sites count: sites that are supported themselves, or hold a seed, and whose pages are

@@ -154,6 +154,10 @@ class Budgets:
     duplicates_last: bool = key(
         False, "Links of a page whose content (digits apart) was met before go last, and support no other site."
     )
+    home_nearness: int = key(
+        1, "So many times nearer than its other URLs a site's home page is queued, where two others link to it, and "
+        "seeds are; 1: no nearer.", low=1, high=1_000_000
+    )  # fmt: skip
     hops: int = key(1, "2: only sites with reputation, and of seeds, raise that of others; 1: all do.", low=1, high=2)
     seed_floor: int = key(10, "Least URLs per queue of a site that has a seed.", low=1)
     top_sites: int = key(10_000, "Sites with the highest in-degree, which get more.", low=1)

@@ -134,9 +134,15 @@ class Robots(IntEnum):
 PRIORITY_DEPTH_MAX = 127
 
 
-def priority_of(depth: int, source: int) -> int:
-    """The priority byte: depth first, then what a person would click before what a machine infers. 0..255."""
-    return min(depth, PRIORITY_DEPTH_MAX) * 2 + (source >= Source.CANONICAL)
+def priority_of(depth: int, source: int, home: bool = False) -> int:
+    """The priority byte: depth first, then what a person would click before what a machine infers. 0..255. A host's
+    home page has that of a seed, however far from one: more links lead there than to any other page."""
+    return (0 if home else min(depth, PRIORITY_DEPTH_MAX)) * 2 + (source >= Source.CANONICAL)
+
+
+def is_home(url: bytes) -> bool:
+    """Whether a canonical URL is its host's home page: nothing follows the first slash."""
+    return url.endswith(b"/") and url.count(b"/") == 3
 
 
 def url_key(url: bytes, seed: int) -> int:

@@ -151,7 +151,8 @@ class Harvester:
     def _rows(self, pages: U8s, depth: NDArray[np.uint16], source: NDArray[np.uint8]) -> Batch:
         """LINK rows."""
         web = self._web
-        priority = np.minimum(depth, PRIORITY_DEPTH_MAX).astype(np.uint8) * np.uint8(2)
+        far = np.where(web.homes(pages), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
+        priority = far.astype(np.uint8) * np.uint8(2)
         zero = np.zeros(len(pages), np.uint8)
         columns: dict[str, Column] = {
             "key": web.keys(pages), "site": web.site_keys(site_of(pages)), "host": web.host_keys(web.host(pages)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -55,17 +55,19 @@ def _paper(config: Config) -> None:
 def _ours(config: Config) -> None:
     """What this crawler offers beyond the paper, turned on."""
     budgets = config.budgets
-    budgets.curve, budgets.top_sites, budgets.top_budget = "rank", 10_000, 100_000
+    budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 10_000_000, 100_000
     budgets.base, budgets.unsupported, budgets.seed_floor = 10, 1, 1_000
-    budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 2, True
+    budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 1, True
+    budgets.home_nearness = 64
 
 
 def _all_knowing(config: Config) -> None:
-    config.budgets.base, config.budgets.top_budget = 2, 10_000
+    config.budgets.base, config.budgets.top_budget, config.budgets.home_nearness = 2, 10_000, 64
 
 
-def _supporters(state: HasSites, web: Web) -> None:
-    state.sites.worth = replace(state.sites.worth, supporters=2)
+def _all_knowing_but_homes(config: Config) -> None:
+    _all_knowing(config)
+    config.budgets.home_nearness = 1
 
 
 def _in_degree_alone(state: HasSites, web: Web) -> None:
@@ -74,7 +76,7 @@ def _in_degree_alone(state: HasSites, web: Web) -> None:
 
 
 def _told(state: HasSites, web: Web) -> None:
-    state.sites.worth = _Importance(web=web)
+    state.sites.worth = _Importance(web=web, nearness=state.sites.worth.nearness)
 
 
 def policies() -> dict[str, Policy]:
@@ -96,21 +98,22 @@ def variants() -> dict[str, Policy]:
     good = policies()["oracle"].admit
     return {
         **{name: Policy(name, partial(_changed, values=values)) for name, values in _VARIANTS.items()},
-        "ours-supporters-2": Policy("ours-supporters-2", _ours, _supporters),
         "ours-told": Policy("ours-told", _ours, admit=good),
         "oracle-untold": Policy("oracle-untold", _all_knowing, _told),
+        "oracle-no-homes": Policy("oracle-no-homes", _all_knowing_but_homes, _told, admit=good),
     }
 
 
 _VARIANTS: dict[str, dict[str, Any]] = {
-    "ours-log": {"curve": "log"},
-    "ours-linear": {"curve": "linear"},
+    "ours-rank": {"curve": "rank", "top_sites": 10_000},
+    "ours-no-homes": {"home_nearness": 1},
     "ours-no-yield": {"yield_weight": 0.0},
-    "ours-one-hop": {"hops": 1},
+    "ours-two-hops": {"hops": 2},
     "ours-unsupported-base": {"unsupported": 0},
     "ours-credulous": {"duplicates_last": False},
     "ours-seed-floor-10": {"seed_floor": 10},
     "ours-scale-1": {"base": 2, "top_budget": 10_000, "seed_floor": 100},
+    "ours-before": {"curve": "rank", "top_sites": 10_000, "hops": 2, "home_nearness": 1},
 }
 
 
@@ -134,3 +137,6 @@ class _Importance(Worth):
         best = web.site_importance(np.zeros(1, np.int64))[0]
         params = star.params
         return params.base + (params.top_budget * worth / best).astype(np.int64)
+
+    def entries(self, known: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+        return np.full(len(known["in_degree"]), self.nearness, np.int64)

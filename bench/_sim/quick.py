@@ -173,10 +173,11 @@ class Quick:
         self.sites._pairs.pend_batch(Batch(columns))
 
     def _rows(self, pages: U8s, depth: NDArray[np.int64], source: Source) -> Batch:
+        far = np.where(self.web.homes(pages), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
         columns: dict[str, Column] = {
             "key": self.web.keys(pages), "site": self.web.site_keys(site_of(pages)), "depth": depth.astype(np.uint16),
             "source": np.full(len(pages), source, np.uint8),
-            "priority": np.minimum(depth, PRIORITY_DEPTH_MAX).astype(np.uint8) * np.uint8(2),
+            "priority": far.astype(np.uint8) * np.uint8(2),
         }  # fmt: skip
         return Batch(columns)
 

@@ -72,6 +72,7 @@ def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: i
             unsupported=budgets.unsupported,
             seed_floor=budgets.seed_floor,
             hops=budgets.hops,
+            nearness=budgets.home_nearness,
             floors=Overrides(config.site).budget_min_by_site(),
         ),
         ordered=True,

@@ -19,7 +19,7 @@ from irlcrawl.page.context import Context
 from irlcrawl.page.fingerprint import fingerprint
 from irlcrawl.page.links import extract, refresh_target, robots_header
 from irlcrawl.page.repetition import directory_key
-from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, pair_key, priority_of, url_key
+from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, is_home, pair_key, priority_of, url_key
 from irlcrawl.url import canonical
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -144,11 +144,12 @@ def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, So
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
     names, seed, rows = context.names, context.seed, found.links
     own_site = names(unit.url)[0]
-    priorities = {source: priority_of(depth, source) for source in {source for _, source in links}}
+    sources = {source for _, source in links}
+    priorities = {source: (priority_of(depth, source), priority_of(depth, source, True)) for source in sources}
     others: set[int] = set()
     for url, source in links:
         site, host = names(url)
         if site != own_site:
             others.add(site)
-        rows.append((url_key(url, seed), site, host, depth, hop, source, priorities[source], 0, url))
+        rows.append((url_key(url, seed), site, host, depth, hop, source, priorities[source][is_home(url)], 0, url))
     found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

@@ -253,6 +253,10 @@ class Sites:
         number, _ = self.place(pages)
         return (site_of(pages).astype(np.uint64) << np.uint64(32)) | number.astype(np.uint64)
 
+    def homes(self, pages: U8s) -> Bools:
+        """Which are home pages of their hosts."""
+        return np.asarray((section_of(pages) == Section.PAGES) & (self.place(pages)[1] == 0))
+
     def truth(self, pages: U8s, when: float | Array = 0.0) -> Array:
         """Truth, u1. On a soft-404 site, ordinary pages that are missing are SOFT404 too."""
         site, section = site_of(pages), section_of(pages)
