@@ -147,6 +147,11 @@ class KeyBuffer:
         """What waits, as ascending arrays without repeats, once it was swept; views, good until the next add."""
         return [self._keys[start:end] for start, end in pairwise(self._ends)]
 
+    @property
+    def keys(self) -> Keys:
+        """All that waits, run after run; a view, good until the next add."""
+        return self._keys[: self.rows]
+
     def add(self, keys: Keys) -> None:
         """At most `room` keys."""
         self._keys[self.rows : self.rows + len(keys)] = keys

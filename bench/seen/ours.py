@@ -15,7 +15,7 @@ from bench.seen.systems import Batched, Deliver, Refused, System, ascending, dis
 from drum import Batch, Drum
 from drum.bucket import KeyBuffer, RecentKeys
 from drum.drum import CACHE_BYTES_MAX, KEYS_EIGHTHS
-from drum.keyset import united
+from drum.keyset import compact
 
 BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the processor's cache
 
@@ -237,6 +237,6 @@ class CachedMercatorB(MercatorB):
 
     def _wanted(self) -> Keys:
         self._keys.sweep(self._recent)
-        wanted = united(self._keys.runs)
+        wanted = self._keys.keys
         self._keys.clear()
-        return wanted
+        return wanted[: compact(wanted)]  # in place: it keeps to the RAM setting, as drum does
