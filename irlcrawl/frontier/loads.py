@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
-from irlcrawl.frontier.hosts import HostRecord
+from irlcrawl.frontier.hosts import HostRecord, records_of
 from irlcrawl.frontier.politeness import Politeness, State
-from irlcrawl.frontier.release import HostLoad
+from irlcrawl.frontier.release import HostLoads
 from irlcrawl.frontier.visits import Host
 
 EXCHANGE_S = 0.001
@@ -49,29 +53,36 @@ class Loads:
             else:
                 self.address_rows.pop(host.address, None)
 
-    def of(self, key: int, record: HostRecord) -> HostLoad:
-        """With as many hosts in memory as there may be, another one's URLs come back after the horizon."""
-        now = self._clock.now()
-        host = self._hosts.get(key)
-        if host is None:
-            self._newcomers += 1
-            hosts_max = self._config.frontier.hosts_active_max
-            # Those that find no room come back by as many as there is room for, a horizon after the last ones.
-            horizons = (len(self._hosts) + self._newcomers - 1) // hosts_max
-            if horizons:
-                due = now + horizons * self._config.politeness.horizon_seconds
-                return HostLoad(0, self.gap_unknown(record), due)
-        active = host if host is not None and host.state != State.IDLE else None
-        gap = self.gap_unknown(record) if active is None else self._politeness.gap_for(active)
-        cap = self._config.frontier.urls_per_host_max
-        if gap > 0:
-            cap = max(4, min(cap, int(self._config.politeness.horizon_seconds / gap)))
-        rows = 0 if host is None else host.rows
-        address = record.address_at(now) if host is None else host.address
-        together = max(rows, self.address_rows.get(address, 0)) if address else rows
-        due = now if active is None else max(now, self._politeness.due(active))
-        gap = max(gap, EXCHANGE_S)
-        return HostLoad(room=cap - together, gap=gap, free_at=due + gap * min(cap, together + cap))
+    def of(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
+        """Of hosts and their STATE, a row each. With as many hosts in memory as there may be, the URLs of others come
+        back after the horizon."""
+        now, config = self._clock.now(), self._config
+        horizon = config.politeness.horizon_seconds
+        gap = np.maximum(config.politeness.gap_host_seconds, states["crawl_delay"].astype(np.float64))
+        together, due = np.zeros(len(keys), np.int64), np.full(len(keys), now)
+        unknown = np.ones(len(keys), np.bool_)
+        for at, key in enumerate(keys.tolist()):  # those in memory are objects, and most are not
+            if (host := self._hosts.get(key)) is not None:
+                unknown[at] = False
+                together[at] = max(host.rows, self.address_rows.get(host.address, 0) if host.address else 0)
+                if host.state != State.IDLE:
+                    gap[at], due[at] = self._politeness.gap_for(host), max(now, self._politeness.due(host))
+        if self.address_rows:
+            addressed = np.flatnonzero(unknown & (states["family"] > 0) & (states["address_until"] > now))
+            for at, record in zip(addressed.tolist(), records_of(states.take(addressed)), strict=True):
+                together[at] = self.address_rows.get(record.address_at(now) or "", 0)
+        cap = np.full(len(keys), config.frontier.urls_per_host_max)
+        slow = gap > 0
+        cap[slow] = np.maximum(np.minimum(horizon / gap[slow], cap[slow]).astype(np.int64), 4)
+        room, pace = cap - together, np.maximum(gap, EXCHANGE_S)
+        free_at = due + pace * cap
+        # Those that find no room come back by as many as there is room for, a horizon after the last ones.
+        new = np.flatnonzero(unknown)
+        horizons = (len(self._hosts) + self._newcomers + np.arange(len(new))) // config.frontier.hosts_active_max
+        self._newcomers += len(new)
+        late, horizons = new[horizons > 0], horizons[horizons > 0]
+        room[late], pace[late], free_at[late] = 0, gap[late], now + horizons * horizon
+        return HostLoads(room, pace, free_at)
 
     def gap_unknown(self, record: HostRecord) -> float:
         """Seconds between requests to a host of which only its record is known."""

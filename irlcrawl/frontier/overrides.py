@@ -36,6 +36,11 @@ class Overrides:
         site = self.of(name)
         return None if site is None else site.gap_host_seconds
 
+    @property
+    def block_any(self) -> bool:
+        """Some site is blocked."""
+        return any(site.block for site in self._sites.values())
+
     def blocked(self, name: str) -> bool:
         site = self.of(name)
         return site is not None and site.block

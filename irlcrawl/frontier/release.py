@@ -20,12 +20,12 @@ from irlcrawl.rows import LINK, Class, Reason, Robots, origin_of
 
 
 @dataclass
-class HostLoad:
-    """What the loop holds for a host: how many of its URLs are in runs, how many more it may have, and its pace."""
+class HostLoads:
+    """What the loop holds for some hosts, a row each: how many more URLs they may have in runs, and their pace."""
 
-    room: int  # URLs it may still get
-    gap: float  # seconds between two of its requests
-    free_at: float  # unix seconds when what it has waiting will be done
+    room: NDArray[np.int64]  # URLs it may still get; below 0 counts as 0
+    gap: NDArray[np.float64]  # seconds between two of its requests
+    free_at: NDArray[np.float64]  # unix seconds when what it has waiting will be done
 
 
 @dataclass
@@ -45,8 +45,8 @@ class Policy:
     """What a release needs to know beside the rows."""
 
     now: float
-    load: Callable[[int, HostRecord], HostLoad]  # host key, record
-    blocked: Callable[[bytes], bool]  # origin
+    load: Callable[[NDArray[np.uint64], Batch], HostLoads]  # keys of hosts, their STATE
+    blocked: Callable[[bytes], bool] | None  # origin; None: none is
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int
@@ -92,7 +92,8 @@ def _judge(
     """(fate, due) of every row. Fate 0: to a run; > 0: leaves for that reason; -1: into the calendar."""
     states, now = hosts.states, policy.now
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
-    whole[[policy.blocked(origin) for origin in origins]] = Reason.BLOCKED
+    if policy.blocked is not None:
+        whole[[policy.blocked(origin) for origin in origins]] = Reason.BLOCKED
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
@@ -103,16 +104,14 @@ def _judge(
     fate[closed] = hosts.spread(refused)[closed]
     due = np.where(closed, hosts.spread(states["robots_until"]), 0.0)
     open_ = np.flatnonzero((whole == 0) & ~denied)
-    ruled = robots == Robots.RULES
     room, gap, free_at = np.zeros((3, len(whole)))
-    keys = links["host"][hosts.starts[open_]].tolist()
-    # A Python loop per host: each host that gets a run becomes an object in memory anyway.
-    for at, key, record in zip(open_.tolist(), keys, records_of(states.take(open_)), strict=True):
-        load = policy.load(key, record)
-        room[at], gap[at], free_at[at] = max(load.room, 0), load.gap, load.free_at
-        if ruled[at]:
-            part = slice(hosts.starts[at], hosts.ends[at])
-            _apply_rules(links, fate, np.flatnonzero(fate[part] == 0) + part.start, max(load.room, 0), record, policy)
+    load = policy.load(links["host"][hosts.starts[open_]], states.take(open_))
+    room[open_], gap[open_], free_at[open_] = np.maximum(load.room, 0), load.gap, load.free_at
+    ruled = np.flatnonzero((robots == Robots.RULES) & (whole == 0))
+    # A Python loop per host with rules: they are looked up and matched one host at a time.
+    for at, record in zip(ruled.tolist(), records_of(states.take(ruled)), strict=True):
+        part = slice(hosts.starts[at], hosts.ends[at])
+        _apply_rules(links, fate, np.flatnonzero(fate[part] == 0) + part.start, int(room[at]), record, policy)
     going = fate == 0
     before = np.cumsum(going) - going  # rows that may go, of hosts before and of this one
     surplus = before - hosts.spread(before[hosts.starts]) - hosts.spread(room)

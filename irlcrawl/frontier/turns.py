@@ -164,7 +164,7 @@ class Turns:
         policy = Policy(
             now=now,
             load=frontier.hosts.loads.of,
-            blocked=lambda origin: frontier.overrides.blocked(host_of(origin + b"/")),
+            blocked=self._blocked if frontier.overrides.block_any else None,
             allowed=self.rules.allowed,
             quota_host=frontier.config.limits.pages_per_host,
             denials_max=frontier.config.politeness.retries_max,
@@ -181,6 +181,9 @@ class Turns:
             urgent=urgent,
             proceed=lambda: frontier.ending is None,
         )
+
+    def _blocked(self, origin: bytes) -> bool:
+        return self._frontier.overrides.blocked(host_of(origin + b"/"))
 
     def _close_streams(self, result: Result, streams: Iterable[int]) -> None:
         """Streams of workers that are gone need no entry once all they left is ingested: with this result at last."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drum import Batch, Ragged
 from irlcrawl.frontier.hosts import STATE, HostRecord, state_batch
-from irlcrawl.frontier.release import HostLoad, Policy, class_of, release
+from irlcrawl.frontier.release import HostLoads, Policy, class_of, release
 from irlcrawl.rows import LINK, Class, Reason, Robots
 
 NOW = 1000.0
@@ -55,7 +55,7 @@ def test_every_row_goes_where_the_rules_say(
 ) -> None:
     policy = Policy(
         now=NOW,
-        load=lambda key, record: HostLoad(*loads[key]),
+        load=lambda keys, states: HostLoads(*np.array([loads[key] for key in keys.tolist()]).reshape(-1, 3).T),
         blocked=lambda origin: int(origin[8:9]) in blocked,
         allowed=lambda record, urls: [not url.endswith(b"3") for url in urls],
         quota_host=quota,

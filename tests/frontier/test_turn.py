@@ -7,16 +7,18 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from budgets import LedgerError
-from drum import Edits
+from drum import Batch, Edits
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.frontier import recovery, turn
-from irlcrawl.frontier.release import HostLoad, Policy
+from irlcrawl.frontier.release import HostLoads, Policy
 from irlcrawl.frontier.runs import Run
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import State
@@ -86,10 +88,14 @@ class Player:
         self.state.close()
         self.open()
 
+    def load(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
+        hosts = np.ones(len(keys))
+        return HostLoads(self.room * hosts.astype(np.int64), 1.0 * hosts, self.clock.now() * hosts)
+
     def task(self) -> Task:
         harvests, self.inbox = self.inbox, []
         policy = Policy(
-            now=self.clock.now(), load=lambda key, record: HostLoad(self.room, 1.0, self.clock.now()),
+            now=self.clock.now(), load=self.load,
             blocked=lambda origin: False, allowed=lambda record, urls: [True] * len(urls), quota_host=0, denials_max=3,
         )  # fmt: skip
         return Task(
