@@ -154,11 +154,13 @@ def test_how_a_crawl_ends_is_the_exit_code(tmp_path: Path, run: Run, crawl: Fake
 
 
 def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    from budgets import LedgerError
     from drum import Damaged
 
     for error, code, told in [
-        (OSError(28, "No space left on device"), ExitCode.DISK_FULL, "No space"),
-        (OSError(5, "Input/output error"), ExitCode.FAILED, "Input/output error"),
+        (OSError(28, "No space left on device"), ExitCode.DISK_FULL, "No space left on device; make room, and run"),
+        (OSError(5, "Input/output error", "job/x"), ExitCode.FAILED, "irlcrawl: job/x: Input/output error"),
+        (LedgerError("a URL too many"), ExitCode.DAMAGED, "a URL too many; to check all of it: irlcrawl fsck"),
         (Damaged("job/state/x.seg", 4711, "checksum"), ExitCode.DAMAGED, "job/state/x.seg: damaged at offset 4711"),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, ""),
     ]:
