@@ -18,6 +18,7 @@ from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.frontier.state import State
 from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, PRIORITY_LAST, RETRY, RecentKeys, harvest_name
+from irlcrawl.page.linklist import is_list
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
 from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
@@ -28,6 +29,7 @@ STREAM = 1
 CACHE_BITS = 22  # recent keys of all workers together
 PAIR_BITS = 16
 RETRIES_MAX = 3
+SITE_BITS = 28
 HARVEST_LEVEL = -1000
 """Of zstd, which then finds next to nothing, so that columns are stored as they are: real workers compress what they
 hand over in processes of their own, and not at the frontier's cost."""
@@ -93,8 +95,6 @@ class Harvester:
         }
         novel = self._novel(leased, pages, when)
         done = ~again & (leased.status != 0)
-        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": novel.astype(np.uint8)}
-        sections["yields"] = Batch(yields).filter(done)
         ok = np.flatnonzero(leased.status == 200)
         links = web.links(pages[ok], when)
         source = ok[links.sources()]
@@ -107,9 +107,14 @@ class Harvester:
             depth = np.concatenate([depth, leased.depth[moved]])
             kind = np.concatenate([kind, np.full(len(to), Source.REDIRECT, np.uint8)])
         found = len(targets)
-        wary = self._state.config.budgets.duplicates_last
+        budgets = self._state.config.budgets
+        listed = link_lists(pages, source, targets, budgets.link_list_sites)
+        brought = (novel & ~listed).astype(np.uint8)
+        sections["yields"] = Batch({"key": web.site_keys(site_of(pages)), "novel": brought}).filter(done)
+        wary = budgets.duplicates_last
         supports = novel[source] | (kind == Source.REDIRECT) if wary else np.ones(len(source), np.bool_)
-        sections["pairs"] = self._pair_rows(site_of(pages)[source[supports]], site_of(targets[supports]))
+        votes = supports & ~listed[source]
+        sections["pairs"] = self._pair_rows(site_of(pages)[source[votes]], site_of(targets[votes]))
         fresh = self._links.fresh(web.keys(targets))
         if self._admit is not None:
             fresh[fresh] = self._admit[web.truth(targets[fresh], when)]
@@ -188,6 +193,15 @@ class Harvester:
                 labelled = section in ("links", "pairs") and batch.rows > LABEL_ROWS
                 out.append(batch, (batch["key"] >> LABEL_SHIFT).astype(np.uint8) if labelled else None)
         return name
+
+
+def link_lists(pages: U8s, source: NDArray[np.int64], targets: U8s, sites_max: int) -> NDArray[np.bool_]:
+    """Which pages are lists of links (page/linklist.py); link i leads from pages[source[i]] to targets[i]."""
+    to = site_of(targets)
+    out = to != site_of(pages)[source]
+    pairs = np.unique(source[out] << SITE_BITS | to[out])
+    sites = np.bincount(pairs >> SITE_BITS, minlength=len(pages))
+    return is_list(sites, np.bincount(source, minlength=len(pages)), sites_max)
 
 
 def _passing(status: NDArray[np.int16]) -> NDArray[np.bool_]:

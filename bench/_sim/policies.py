@@ -58,7 +58,7 @@ def _ours(config: Config) -> None:
     budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 10_000_000, 100_000
     budgets.base, budgets.unsupported, budgets.seed_floor = 10, 1, 1_000
     budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 1, True
-    budgets.home_nearness = 64
+    budgets.home_nearness, budgets.link_list_sites = 64, 8
 
 
 def _all_knowing(config: Config) -> None:
@@ -106,6 +106,7 @@ def variants() -> dict[str, Policy]:
 
 _VARIANTS: dict[str, dict[str, Any]] = {
     "ours-rank": {"curve": "rank", "top_sites": 10_000},
+    "ours-no-lists": {"link_list_sites": 0},
     "ours-no-homes": {"home_nearness": 1},
     "ours-no-yield": {"yield_weight": 0.0},
     "ours-two-hops": {"hops": 2},

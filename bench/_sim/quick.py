@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.crawl import SEEDS, WARM_UP, CountingFiles, Run
-from bench._sim.fetch import Spent
+from bench._sim.fetch import Spent, link_lists
 from bench._sim.policies import Policy
 from budgets.beast import RECORD, YIELD
 from budgets.worth import Worth
@@ -62,7 +62,7 @@ class Quick:
         policy.configure(config)
         path.mkdir()
         self.web, self.policy, self.fetches, self.rate, self._path = web, policy, fetches, rate, path
-        self._wary = config.budgets.duplicates_last
+        self._wary, self._link_list_sites = config.budgets.duplicates_last, config.budgets.link_list_sites
         self._files = CountingFiles()
         self._catalog = Catalog.open(path, self._files)
         self._pool = SegmentPool(self._files, path)
@@ -148,12 +148,14 @@ class Quick:
         spent.importance += float(web.importance(pages[good], when).sum())
         novel = np.zeros(len(pages), np.bool_)
         novel[ok] = self._contents.fresh(content(web, pages[ok], when))
-        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": novel.astype(np.uint8)}
-        self.sites._sites.pend_batch(Batch(yields), YIELD)
         links = web.links(pages[ok], when)
         source, targets = np.flatnonzero(ok)[links.sources()], links.targets
+        listed = link_lists(pages, source, targets, self._link_list_sites)
+        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": (novel & ~listed).astype(np.uint8)}
+        self.sites._sites.pend_batch(Batch(yields), YIELD)
         supports = novel[source] if self._wary else np.ones(len(source), np.bool_)
-        self._pairs(site_of(pages)[source[supports]], site_of(targets[supports]))
+        votes = supports & ~listed[source]
+        self._pairs(site_of(pages)[source[votes]], site_of(targets[votes]))
         if self.policy.admit is not None:
             among = self.policy.admit[web.truth(targets, when)]
             targets, source, supports = targets[among], source[among], supports[among]

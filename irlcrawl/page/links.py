@@ -51,6 +51,8 @@ class Found:
     noindex: bool = False
     cut: bool = False
     """There were more links than are taken."""
+    named: int = 0
+    """Links on the page as often as they stand there."""
 
 
 def extract(
@@ -128,6 +130,7 @@ class References:
         self._names = {"robots", product_token or "robots"}
         self._room = params.links_max * CANDIDATES_FACTOR
         self.references: dict[str, Source] = {}
+        self.named = 0
         self.base: str | None = None
         self.nofollow = False
         self.noindex = False
@@ -154,6 +157,7 @@ class References:
             # a space before the fragment belongs to the URL; without the `#` it would be trimmed
             href = href[: at + 1] if at and href[at - 1] <= " " else href[:at]
         self.references[href] = Source.LINK
+        self.named += 1
 
     def _other(self, tag: str, get: Get) -> None:
         if tag == "link":
@@ -180,6 +184,7 @@ class References:
             self.noindex |= noindex
 
     def _add(self, href: str | None, source: Source) -> None:
+        self.named += href is not None
         if href is not None and (href not in self.references or source < self.references[href]):
             self.references[href] = source
 
@@ -189,6 +194,7 @@ class References:
                 if len(self.references) > self._room:
                     self.cut = True
                     return
+                self.named += 1
                 self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
 
 
@@ -206,7 +212,7 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
     join = resolver.join
     links: dict[bytes, Source] = {}
     room = URL_BYTES_MAX
-    found.cut = page.cut
+    found.cut, found.named = page.cut, page.named
     for href, source in page.references.items():  # per reference: each is a parse, and most pages have under a hundred
         url = join(href)
         if url is None or url == base_url:

@@ -127,7 +127,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]
     page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
-    links = page.links
+    links, found.named = page.links, page.named
     if b"refresh" in values and not (page.nofollow and context.config.page.nofollow):
         reference = refresh_target(values[b"refresh"].decode("latin-1"))
         target = canonical(reference, unit.url) if reference else None

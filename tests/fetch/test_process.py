@@ -76,6 +76,7 @@ def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:
     found = process(unit(), exchange(body), LOCATION, context(entries=(b"site a.test", b"site b.test")))
     assert [site for _, site, _ in found.pairs] == [name_key(b"b.test")]
     assert found.out_of_scope == 1 and len(found.links) == 3
+    assert found.named == 4
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_fragments_repeats_and_the_page_itself_are_dropped() -> None:
     hrefs = ["#a", "x#a", "x#b", "./x", "", "page.html", "page.html#c", "y #z"]
     body = "".join(f"<a href='{href}'>" for href in hrefs)
     assert urls(body) == ["/dir/x", "/dir/y%20"]
+    assert found(body).named == len(hrefs), "a page that repeats its menu has more links of its own"
 
 
 @pytest.mark.parametrize(
