@@ -58,8 +58,8 @@ class Worth:
 
     def entries(self, known: dict[str, npt.NDArray[Any]]) -> Ints:
         """How many times nearer each site's entries stand: i8[n]. A site to which one other links may be any, a farm's
-        among them: a quarter; without support no nearer."""
-        least = np.where(known["in_degree"] == 1, max(self.nearness // 4, 1), 1)
+        among them: an eighth; without support no nearer."""
+        least = np.where(known["in_degree"] == 1, max(self.nearness // 8, 1), 1)
         return np.where((known["in_degree"] > 1) | (known["seeds"] > 0), self.nearness, least)
 
     def supports(self, known: dict[str, npt.NDArray[Any]], in_degree_min: int) -> npt.NDArray[np.bool_]:

@@ -58,7 +58,7 @@ def _ours(config: Config) -> None:
     budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 10_000_000, 100_000
     budgets.base, budgets.unsupported, budgets.seed_floor = 10, 1, 1_000
     budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 1, True
-    budgets.home_nearness, budgets.link_list_sites = 64, 8
+    budgets.home_nearness, budgets.link_list_sites = 64, 5
 
 
 def _all_knowing(config: Config) -> None:

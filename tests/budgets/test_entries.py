@@ -31,7 +31,7 @@ def test_entries_go_first_and_stand_nearer_in_the_queue_they_are_in(
     record.tail = min(record.tail, current + 2)
     model = Model(lambda degree: base + degree, span=2, current=current, slot=slot)
     model.records = {site: Record(**vars(record))}
-    least = {0: 1, 1: max(nearness // 4, 1)}.get(record.in_degree, nearness)
+    least = {0: 1, 1: max(nearness // 8, 1)}.get(record.in_degree, nearness)
     near = nearness if record.seeds else least
     expected = {}
     for at in sorted(range(len(priorities)), key=lambda i: nearness > 1 and priorities[i] >= ENTRY_PRIORITY):
