@@ -156,7 +156,7 @@ class Budgets:
     )
     link_list_sites: int = key(
         0, "A page that links to more other sites than this, and one link in six to yet another, raises the reputation "
-        "of none and counts as nothing new of its site's; 0: no page. 8 keeps link farms down.", low=0
+        "of none and counts as nothing new of its site's; 0: no page. 5 keeps link farms down.", low=0
     )  # fmt: skip
     home_nearness: int = key(
         1, "So many times nearer than its other URLs a site's home page is queued, where two others link to it, and "
