@@ -4,7 +4,7 @@ One crawl with every gap at zero, for as long as asked, of docsweb with enough m
 sample web (an endless calendar, a slow drip, refusals, broken answers, names that lead nowhere). While it runs every
 process is looked at every few seconds; after it, `--json` prints
 
-`memory_slope_mib_per_h`   least-squares slope of resident memory after warm-up, per process, frontier first, and its
+`memory_slope_mib_per_h`   least-squares slope of anonymous memory after warm-up, per process, frontier first, and its
                            standard error: a short run cannot tell a small slope from noise
 `memory_mib_by_sixth`      the median in each sixth of the run: whether warm-up was over when it was said to be
 `held`                     what the frontier held when warm-up was over, and at the end (status, `held`): a slope says
@@ -208,7 +208,7 @@ def _watch(command: list[str], job: Path, seconds_max: float) -> tuple[list[Proc
 
 def _look(root: int, now: float, seen: dict[int, Process]) -> None:
     for pid in tree.descendants(root):
-        size = tree.resident(pid)
+        size = tree.anonymous(pid)
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             files = len(os.listdir(f"/proc/{pid}/fd"))
             if size is not None:

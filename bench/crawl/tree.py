@@ -155,6 +155,15 @@ def resident(pid: int) -> int | None:
         return None
 
 
+def anonymous(pid: int) -> int | None:
+    """Resident bytes that are of no file: those of programs and libraries come and go with what others need."""
+    try:
+        _, pages, of_files, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+        return (int(pages) - int(of_files)) * PAGE_BYTES
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def cpu_seconds(pid: int) -> float | None:
     """User and system time of a process, without its children's."""
     try:
