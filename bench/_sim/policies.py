@@ -55,8 +55,8 @@ def _paper(config: Config) -> None:
 def _ours(config: Config) -> None:
     """What this crawler offers beyond the paper, turned on."""
     budgets = config.budgets
-    budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 10_000_000, 400_000
-    budgets.base, budgets.unsupported, budgets.seed_floor = 40, 1, 4_000
+    budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 10_000_000, 200_000
+    budgets.base, budgets.unsupported, budgets.seed_floor = 20, 1, 2_000
     budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 1, True
     budgets.home_nearness, budgets.link_list_sites = 64, 5
 
