@@ -268,6 +268,15 @@ class DiskFiles(Files):
         data = self.disk.inodes[number].data if number else self.boot.encode()
         return bytes(data[offset : offset + length])
 
+    def direct(self, handle: Handle) -> Handle:
+        self._alive()
+        return self._handle(self._handles[handle][0], 0)
+
+    def pread_into(self, handle: Handle, buffer: memoryview, offset: int) -> int:
+        data = self.pread(handle, len(buffer), offset)
+        buffer[: len(data)] = data
+        return len(data)
+
     def read(self, path: Path) -> bytes:
         self._alive()
         return bytes(self.disk.inodes[self.disk.inode(str(path))].data)
