@@ -233,8 +233,8 @@ class Hosts:
 
     def _leave(self, host: Host, reason: Reason, due: float = 0.0) -> None:
         """Its URLs go: for good, or into the calendar."""
-        known = host.state != State.IDLE
-        gap = self.polite.gap_for(host) if known else self.loads.gap_unknown(host.record)
+        least = max(self.config.politeness.gap_host_seconds, host.record.crawl_delay)
+        gap = self.polite.gap_for(host) if host.state != State.IDLE else least
         self.handover.withdraw(Withdrawal(list(host.runs), reason, due, gap))
         self.loads.count(host, -host.rows)
         host.runs.clear()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from drum import Batch
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
-from irlcrawl.frontier.hosts import HostRecord, records_of
+from irlcrawl.frontier.hosts import records_of
 from irlcrawl.frontier.politeness import Politeness, State
 from irlcrawl.frontier.release import HostLoads
 from irlcrawl.frontier.visits import Host
@@ -83,7 +83,3 @@ class Loads:
         late, horizons = new[horizons > 0], horizons[horizons > 0]
         room[late], pace[late], free_at[late] = 0, gap[late], now + horizons * horizon
         return HostLoads(room, pace, free_at)
-
-    def gap_unknown(self, record: HostRecord) -> float:
-        """Seconds between requests to a host of which only its record is known."""
-        return max(self._config.politeness.gap_host_seconds, record.crawl_delay)
