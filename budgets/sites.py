@@ -20,8 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from budgets.beast import (
-    DEFER,
-    EXCLUDE,
     IN_DEGREE,
     ORDER,
     PLACE,
@@ -35,8 +33,9 @@ from budgets.beast import (
     Quotas,
     drain_to,
 )
-from budgets.deferred import Deferred, partition
+from budgets.deferred import Deferred
 from budgets.ledger import LedgerError
+from budgets.outlet import LABELS_MAX, Outlet, Sink, by_key, by_site, without
 from budgets.star import BudgetParams, Histogram, Ints
 from budgets.worth import IN_DEGREE_ALONE, Worth
 from drum import (
@@ -50,19 +49,14 @@ from drum import (
     Kernel,
     Repository,
     Result,
-    SectionWriter,
     SegmentPool,
     SegmentWriter,
 )  # fmt: skip
 
-Sink: TypeAlias = Callable[[Batch], None]
 Proceed: TypeAlias = Callable[[], bool]
 
 STATE = "budgets/state"
 HISTOGRAM = "budgets/histogram"
-
-LABELS_MAX = 4_096
-"""Entries of labels for a section of queues: where few sites share a queue, nearly every URL has a label of its own."""
 
 KEEP_MAX = 0.5
 """What a shed keeps of what it reads of QF: with more, the bound on re-reads would not hold."""
@@ -144,7 +138,7 @@ class Sites:
 
     def pend_urls(self, batch: Batch) -> None:
         """New URLs, held in memory until `merge` or `spill`. Every key comes once in a crawl."""
-        self._sites.pend_batch(_by_site(batch), PLACE)
+        self._sites.pend_batch(by_site(batch), PLACE)
 
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
         """What is in memory becomes sections, so that a commit may come before the merge."""
@@ -181,7 +175,7 @@ class Sites:
             if last > self.position.label:
                 self.current, self.slot = divmod(last, SLOTS)
             for batch in self._queues.take_through(edits, last):
-                emit(_without(batch, "queue"))
+                emit(without(batch, "queue"))
                 done.rows += batch.rows
                 self.drained += batch.rows
             if end is not None and through is None:
@@ -204,7 +198,7 @@ class Sites:
             self._merge(writer, edits, exclude, keep=min(KEEP_MAX, 1 - rows / given) if given > rows else 0.0)
         dropped = self.excluded - before
         self.excluded += self._queues.drop_last(
-            writer, edits, rows - dropped, lambda batch: exclude(_without(batch, "queue"))
+            writer, edits, rows - dropped, lambda batch: exclude(without(batch, "queue"))
         )
         self._save(edits)
         return self.excluded - before
@@ -285,7 +279,7 @@ class Sites:
         """URLs not merged yet, as `pend_urls` got them (for listings)."""
         for op, batch in self._sites.scan_pending():
             if op in (PLACE, REREAD):
-                yield _by_key(batch)
+                yield by_key(batch)
 
     def records(self, keys: npt.NDArray[np.uint64]) -> dict[int, SiteRecord]:
         """The records of those of the sites that have one, by key. Reads the blocks that hold them."""
@@ -342,7 +336,7 @@ class Sites:
         columns = [*(ORDER if urls else ()), *(("novel",) if ops.get(YIELD) else ())]
         records = self._sites.scan if reread else None
         kernel = Placement(star, self.position, self._quotas, records, self.worth, columns, keep)
-        outlet = _Outlet(writer, exclude)
+        outlet = Outlet(writer, exclude)
         self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit, proceed=lambda _: proceed())
         if outlet.queue is not None:
             self._queues.append(edits, writer, outlet.queue.name)
@@ -384,51 +378,3 @@ class _Supported(CheckUpdate):
         emit = np.zeros(items.rows, np.bool_)
         emit[first[fresh]] = True
         return Result(stored, fresh, emit)
-
-
-class _Outlet:
-    """Where the rows of one merge go: a section for all queues, one of QF for each cycle end, or out."""
-
-    def __init__(self, writer: SegmentWriter, exclude: Sink) -> None:
-        self._writer = writer
-        self._exclude = exclude
-        self.queue: SectionWriter | None = None
-        self.deferred: dict[int, SectionWriter] = {}
-
-    def emit(self, bucket: Bucket, batch: Batch) -> None:
-        queue = batch["queue"]
-        late, out = queue == DEFER, queue == EXCLUDE
-        if late.any():
-            self._defer(bucket.extra["cycle_end"], _without(batch, "queue").filter(late))
-        if out.any():
-            self._exclude(_by_key(_without(batch, "queue").filter(out)))
-        placed = _by_key(batch.filter(~(late | out)))
-        if placed.rows:
-            if self.queue is None:
-                self.queue = self._writer.section(
-                    f"queue.{len(self._writer.sections)}", placed.schema, cluster="site", labels_max=LABELS_MAX
-                )
-            self.queue.append(placed, labels=placed["queue"])
-
-    def _defer(self, cycle_end: int, batch: Batch) -> None:
-        section = self.deferred.get(cycle_end)
-        if section is None:
-            name = f"sites.deferred.{len(self._writer.sections)}"
-            section = self.deferred[cycle_end] = self._writer.section(name, batch.schema)
-        section.append(batch, labels=partition(batch["key"]))
-
-
-def _by_site(batch: Batch) -> Batch:
-    """URLs as rows of the sites drum: its key is the site, the URL's own key stands beside as `link`."""
-    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "site")}
-    return Batch({"key": batch["site"], "link": batch["key"], **rest})
-
-
-def _by_key(batch: Batch) -> Batch:
-    """The inverse of `_by_site`."""
-    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "link")}
-    return Batch({"key": batch["link"], "site": batch["key"], **rest})
-
-
-def _without(batch: Batch, column: str) -> Batch:
-    return batch.select(name for name in batch.columns if name != column)

@@ -1,0 +1,65 @@
+"""Where the rows of one merge of the sites drum go. And the two shapes a URL has: by its own key, as callers know it,
+and as a row of the sites drum, whose key is the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from budgets.beast import DEFER, EXCLUDE
+from budgets.deferred import partition
+from drum import Batch, Bucket, SectionWriter, SegmentWriter
+
+Sink: TypeAlias = Callable[[Batch], None]
+
+LABELS_MAX = 4_096
+"""Entries of labels for a section of queues: where few sites share a queue, nearly every URL has a label of its own."""
+
+
+class Outlet:
+    """Where the rows of one merge go: a section for all queues, one of QF for each cycle end, or out."""
+
+    def __init__(self, writer: SegmentWriter, exclude: Sink) -> None:
+        self._writer = writer
+        self._exclude = exclude
+        self.queue: SectionWriter | None = None
+        self.deferred: dict[int, SectionWriter] = {}
+
+    def emit(self, bucket: Bucket, batch: Batch) -> None:
+        queue = batch["queue"]
+        late, out = queue == DEFER, queue == EXCLUDE
+        if late.any():
+            self._defer(bucket.extra["cycle_end"], without(batch, "queue").filter(late))
+        if out.any():
+            self._exclude(by_key(without(batch, "queue").filter(out)))
+        placed = by_key(batch.filter(~(late | out)))
+        if placed.rows:
+            if self.queue is None:
+                self.queue = self._writer.section(
+                    f"queue.{len(self._writer.sections)}", placed.schema, cluster="site", labels_max=LABELS_MAX
+                )
+            self.queue.append(placed, labels=placed["queue"])
+
+    def _defer(self, cycle_end: int, batch: Batch) -> None:
+        section = self.deferred.get(cycle_end)
+        if section is None:
+            name = f"sites.deferred.{len(self._writer.sections)}"
+            section = self.deferred[cycle_end] = self._writer.section(name, batch.schema)
+        section.append(batch, labels=partition(batch["key"]))
+
+
+def by_site(batch: Batch) -> Batch:
+    """URLs as rows of the sites drum: its key is the site, the URL's own key stands beside as `link`."""
+    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "site")}
+    return Batch({"key": batch["site"], "link": batch["key"], **rest})
+
+
+def by_key(batch: Batch) -> Batch:
+    """The inverse of `by_site`."""
+    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "link")}
+    return Batch({"key": batch["link"], "site": batch["key"], **rest})
+
+
+def without(batch: Batch, column: str) -> Batch:
+    return batch.select(name for name in batch.columns if name != column)
