@@ -131,7 +131,7 @@ class Runs:
         ref = self._refs[number]
         return self._pool.section(ref["file"], ref["section"])
 
-    def fold(self, segments: NDArray[np.uint32], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    def fold(self, segments: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Mark (segment, row) pairs as done; True where one was not before, so that nothing is counted twice."""
         fresh = np.zeros(len(rows), np.bool_)
         for number in np.unique(segments).tolist():
@@ -147,6 +147,20 @@ class Runs:
             segment.left -= len(new)
             self._dirty = self._dirty or len(new) > 0
         return fresh
+
+    def take(self, segments: NDArray[np.int64], rows: NDArray[np.int64]) -> Batch:
+        """LINK rows by their places, in the order given; each block is read
+        once, and none is kept."""
+        parts, places = [], []
+        for number in np.unique(segments).tolist():
+            of_segment = np.flatnonzero(segments == number)
+            section, first = self._section(number), self._segments[number].first
+            blocks = np.searchsorted(first, rows[of_segment], side="right") - 1
+            for block in np.unique(blocks).tolist():
+                at = of_segment[blocks == block]
+                parts.append(section.read(block).take(rows[at] - first[block]))
+                places.append(at)
+        return Batch.concat(parts).take(np.argsort(np.concatenate(places)))
 
     def save(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
         """Drop segments that are wholly done and write all bitmaps, if any changed."""
@@ -190,14 +204,14 @@ class Runs:
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
-    def read(self, number: int, start: int, end: int, cached: bool = True) -> Batch:
-        """Rows [start, end) of a segment as a LINK batch; the loop's blocks stay in a bounded cache, the turn's not."""
+    def read(self, number: int, start: int, end: int) -> Batch:
+        """Rows [start, end) of a segment as a LINK batch; their blocks stay in a bounded cache."""
         segment = self._segments[number]
         first, last = np.searchsorted(segment.first, [start, end - 1], side="right") - 1
         parts = []
         for block in range(int(first), int(last) + 1):
             base = int(segment.first[block])
-            rows = self._block(number, block) if cached else self._section(number).read(block)
+            rows = self._block(number, block)
             parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
         return parts[0] if len(parts) == 1 else Batch.concat(parts)
 

@@ -98,8 +98,8 @@ class Turn:
         try:
             for file in task.harvests:
                 self._ingest(file, task)
-            for withdrawal in task.withdrawn:
-                self._withdraw(withdrawal, task)
+            if task.withdrawn:
+                self._withdraw(task.withdrawn, task)
             if task.states is not None:
                 self.state.hosts.pend_batch(task.states, OP_STATE)
             if task.merge:
@@ -150,23 +150,25 @@ class Turn:
         repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
         return repeats
 
-    def _withdraw(self, withdrawal: Withdrawal, task: Task) -> None:
+    def _withdraw(self, withdrawals: list[Withdrawal], task: Task) -> None:
         """URLs leave their runs without a request: for good, or into the calendar."""
         state = self.state
-        at = withdrawal.due
-        for run in withdrawal.runs:
-            for start in range(run.at, run.end, RELEASE_ROWS):
-                end = min(run.end, start + RELEASE_ROWS)
-                rows = state.runs.read(run.segment, start, end, cached=False)
-                places = np.arange(start, end, dtype=np.uint32)
-                fresh = state.runs.fold(np.full(end - start, run.segment, np.uint32), places)
-                rows = rows.filter(fresh)
-                if withdrawal.reason is Reason.OK:
-                    due = at + withdrawal.gap * np.arange(rows.rows, dtype=np.float64)
-                    at += withdrawal.gap * rows.rows
-                    self._wait(rows, due)
-                else:
-                    self._leave(rows, [withdrawal.reason] * rows.rows, task.now)
+        runs = [(run.segment, run.at, run.rows, at) for at, one in enumerate(withdrawals) for run in one.runs]
+        segment, start, count, which = np.array(runs, np.int64).T
+        segment, which = np.repeat(segment, count), np.repeat(which, count)
+        row = np.arange(len(which)) + np.repeat(start - (np.cumsum(count) - count), count)
+        fresh = state.runs.fold(segment, row)
+        segment, row, which = segment[fresh], row[fresh], which[fresh]
+        rank = np.arange(len(which)) - np.searchsorted(which, which)  # within its withdrawal
+        due, gap = np.array([(one.due, one.gap) for one in withdrawals]).T
+        due = due[which] + gap[which] * rank
+        reason = np.array([one.reason for one in withdrawals], np.uint8)[which]
+        for at in range(0, len(which), RELEASE_ROWS):
+            part = slice(at, at + RELEASE_ROWS)
+            rows, reasons = state.runs.take(segment[part], row[part]), reason[part]
+            later = reasons == Reason.OK
+            self._wait(rows.filter(later), due[part][later])
+            self._leave(rows.filter(~later), [Reason(number) for number in reasons[~later].tolist()], task.now)
         self.result.moved = True
 
     def _wait(self, rows: Batch, due: NDArray[np.float64]) -> None:

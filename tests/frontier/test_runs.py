@@ -139,9 +139,21 @@ def test_reads_across_blocks(tmp_path_factory: pytest.TempPathFactory, reads: li
     number = shelf.add([rows])
     for start, count in reads:
         end = min(start + count, rows)
-        for cached in (True, False):
-            batch = shelf.runs.read(number, start, end, cached)
-            assert batch["key"].tolist() == list(range(start, end))
-            assert batch["url"].tolist() == [b"http://h/%d" % row for row in range(start, end)]
+        batch = shelf.runs.read(number, start, end)
+        assert batch["key"].tolist() == list(range(start, end))
+        assert batch["url"].tolist() == [b"http://h/%d" % row for row in range(start, end)]
     assert shelf.runs._cache_bytes <= 200_000
     assert shelf.runs._cache_bytes == sum(batch.nbytes for batch in shelf.runs._cache.values())
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1299)), min_size=1, max_size=50))
+def test_takes_rows_of_many_segments_in_the_order_asked(
+    tmp_path_factory: pytest.TempPathFactory, places: list[tuple[int, int]]
+) -> None:
+    shelf = Shelf(tmp_path_factory.mktemp("runs"))
+    numbers = [shelf.add([rows]) for rows in (1300, 2 * BLOCK_ROWS, 7)]
+    places = [(numbers[which], row % (1300, 2 * BLOCK_ROWS, 7)[which]) for which, row in places]
+    batch = shelf.runs.take(np.array([number for number, _ in places]), np.array([row for _, row in places]))
+    assert batch["key"].tolist() == [row for _, row in places]
+    assert batch["url"].tolist() == [b"http://h/%d" % row for _, row in places]
