@@ -22,7 +22,7 @@ from irlcrawl.page.linklist import is_list
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
 from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
-from tools.simweb.truth import Truth, site_of
+from tools.simweb.truth import Truth, host_number, site_of
 from tools.simweb.web import Web
 
 STREAM = 1
@@ -115,9 +115,12 @@ class Harvester:
         supports = novel[source] | (kind == Source.REDIRECT) if wary else np.ones(len(source), np.bool_)
         votes = supports & ~listed[source]
         sections["pairs"] = self._pair_rows(site_of(pages)[source[votes]], site_of(targets[votes]))
-        fresh = self._links.fresh(web.keys(targets))
+        keys = web.keys(targets)
+        fresh = np.flatnonzero(self._links.fresh(keys))
         if self._admit is not None:
-            fresh[fresh] = self._admit[web.truth(targets[fresh], when)]
+            fresh = fresh[self._admit[web.truth(targets[fresh], when)]]
+        if len(fresh) > LABEL_ROWS:  # as they will lie in the file: numbers are put in order faster than texts
+            fresh = fresh[np.argsort(_labels(keys[fresh]), kind="stable")]
         rows = self._rows(targets[fresh], depth[fresh].astype(np.uint16), kind[fresh])
         last = np.where(supports[fresh], rows["priority"], np.uint8(PRIORITY_LAST))
         sections["links"] = rows.with_(priority=last)
@@ -156,13 +159,15 @@ class Harvester:
     def _rows(self, pages: U8s, depth: NDArray[np.uint16], source: NDArray[np.uint8]) -> Batch:
         """LINK rows."""
         web = self._web
-        far = np.where(web.homes(pages), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
+        place = web.place(pages)
+        far = np.where(web.homes(pages, place), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
         priority = far.astype(np.uint8) * np.uint8(2)
         zero = np.zeros(len(pages), np.uint8)
         columns: dict[str, Column] = {
-            "key": web.keys(pages), "site": web.site_keys(site_of(pages)), "host": web.host_keys(web.host(pages)),
-            "depth": depth, "hop": zero, "source": source, "priority": priority, "attempt": zero,
-            "url": web.urls(pages) if len(pages) else _empty(0),
+            "key": web.keys(pages), "site": web.site_keys(site_of(pages)),
+            "host": web.host_keys(host_number(pages, place[0])), "depth": depth, "hop": zero,
+            "source": source, "priority": priority, "attempt": zero,
+            "url": web.urls(pages, place) if len(pages) else _empty(0),
         }  # fmt: skip
         return Batch(columns)
 
@@ -191,7 +196,7 @@ class Harvester:
                 if batch is None or not batch.rows:
                     continue
                 labelled = section in ("links", "pairs") and batch.rows > LABEL_ROWS
-                out.append(batch, (batch["key"] >> LABEL_SHIFT).astype(np.uint8) if labelled else None)
+                out.append(batch, _labels(batch["key"]) if labelled else None)
         return name
 
 
@@ -199,9 +204,15 @@ def link_lists(pages: U8s, source: NDArray[np.int64], targets: U8s, sites_max: i
     """Which pages are lists of links (page/linklist.py); link i leads from pages[source[i]] to targets[i]."""
     to = site_of(targets)
     out = to != site_of(pages)[source]
-    pairs = np.unique(source[out] << SITE_BITS | to[out])
-    sites = np.bincount(pairs >> SITE_BITS, minlength=len(pages))
+    pairs = np.sort(source[out] << SITE_BITS | to[out])
+    distinct = np.append(pairs[:-1] != pairs[1:], True)[: len(pairs)]
+    sites = np.bincount(pairs[distinct] >> SITE_BITS, minlength=len(pages))
     return is_list(sites, np.bincount(source, minlength=len(pages)), sites_max)
+
+
+def _labels(keys: U8s) -> NDArray[np.uint8]:
+    """The parts of a harvest that its keys belong to."""
+    return (keys >> LABEL_SHIFT).astype(np.uint8)
 
 
 def _passing(status: NDArray[np.int16]) -> NDArray[np.bool_]:

@@ -90,8 +90,8 @@ def links(web: Sites, pages: U8s, when: float = 0.0) -> Links:
     offsets = np.zeros(len(pages) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
     rows = np.repeat(np.arange(len(pages)), count)
-    position = np.arange(offsets[-1]) - offsets[rows]
-    hashes = finish(mix(web.salt("links"), web.twin(pages))[rows] + position.astype(np.uint64) * GOLDEN)
+    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], count)
+    hashes = finish(np.repeat(mix(web.salt("links"), web.twin(pages)), count) + position.view(np.uint64) * GOLDEN)
     modes = _modes(web, pages, when)
     targets = np.empty(len(rows), np.uint64)
     for mode in np.unique(modes).tolist():  # at most nine
@@ -122,31 +122,41 @@ def _ordinary(f: _From, rows: I8s) -> U8s:
     size, hosts, trap = f.web.size(site), f.web.host_count(site), f.web.trap(site)
     host, page = f.web.place(f.pages)
     mine = host_pages(host, hosts, size)
-    n, at, draw, u = mine[rows], page[rows], lot(f.hash), f.u()
-
-    to = (u * np.minimum(n, MENU)).astype(np.int64)
+    draw, u = lot(f.hash), f.u()
     nav, near = lots(p.nav_share), lots(p.nav_share + p.near_share)
     cross, trapped = lots(p.nav_share + p.near_share + p.cross_share), lots(1.0 - _external_share(f.web))
-    close = (draw >= nav) & (draw < near)
-    step = ((f.hash >> np.uint64(16)) & np.uint64(2 * NEAR - 1)).astype(np.int64) - NEAR
-    to = np.where(close, np.clip(at + step, 0, n - 1), to)
-    child = p.branching * at + 1 + f.position
-    below_here = (f.position < p.branching) & (child < n)
-    to = np.where(below_here, child, to)
-    several = hosts > 1
-    index = join_index(host[rows], to, hosts[rows]) if several.any() else to
-    targets = page_number(site, Section.PAGES, np.zeros(len(site), np.uint64))[rows] | index.astype(np.uint64)
 
-    draw = np.where(below_here, 0, draw)
-    some = np.flatnonzero((draw >= near) & (draw < cross) & several[rows])
+    to = (u * np.minimum(mine, MENU)[rows]).astype(np.int64)
+    some = np.flatnonzero((draw >= nav) & (draw < near))
+    r = rows[some]
+    step = ((f.hash[some] >> np.uint64(16)) & np.uint64(2 * NEAR - 1)).astype(np.int64) - NEAR
+    to[some] = np.clip(page[r] + step, 0, mine[r] - 1)
+    first = np.flatnonzero(f.position < p.branching)
+    child = p.branching * page[rows[first]] + 1 + f.position[first]
+    there = child < mine[rows[first]]
+    below_here = first[there]
+    to[below_here] = child[there]
+    draw[below_here] = 0
+    several = hosts > 1
+    some = np.flatnonzero(several[rows])
+    r = rows[some]
+    to[some] = join_index(host[r], to[some], hosts[r])
+    targets = page_number(site, Section.PAGES, np.zeros(len(site), np.uint64))[rows] | to.view(np.uint64)
+
+    away = np.flatnonzero(draw >= near)
+    some = away[draw[away] < cross]
+    some = some[several[rows[some]]]
     r = rows[some]
     targets[some] = page_number(site[r], Section.PAGES, skewed(u[some], size[r], p.skew))
-    some = np.flatnonzero((draw >= cross) & (draw < trapped) & (trap[rows] != Section.PAGES))
+    some = away[(draw[away] >= cross) & (draw[away] < trapped)]
+    some = some[trap[rows[some]] != Section.PAGES]
     r = rows[some]
     targets[some] = _entry(f.hash[some], site[r], trap[r], size[r])
-    some = np.flatnonzero(draw >= trapped)
+    some = away[draw[away] >= trapped]
     targets[some] = _external(f.web, f.hash[some], site[rows[some]])
-    some = np.flatnonzero(f.web.spammed(site)[rows] & ~below_here)
+    commented = f.web.spammed(site)[rows]
+    commented[below_here] = False
+    some = np.flatnonzero(commented)
     spam = mix(f.web.salt("spam"), f.hash[some])
     chosen = lot(spam) < lots(p.spammed_link_share)
     some, spam = some[chosen], spam[chosen]

@@ -127,14 +127,14 @@ class Names:
         label = self._label(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64))
         return _joined([label, self._name(site), _constant(len(site), b".test")])
 
-    def urls(self, pages: U8s) -> Ragged:
-        """The canonical URL of each page."""
-        parts = [self._urls(pages[a : a + CHUNK_ROWS]) for a in range(0, len(pages), CHUNK_ROWS)]
-        return Ragged.concat(parts)
+    def urls(self, pages: U8s, place: tuple[I8s, I8s] | None = None) -> Ragged:
+        """The canonical URL of each page. place: that of the pages (`Sites.place`), for callers who have it."""
+        host, page = self.web.place(pages) if place is None else place
+        chunks = [slice(a, a + CHUNK_ROWS) for a in range(0, len(pages), CHUNK_ROWS)]
+        return Ragged.concat([self._urls(pages[rows], host[rows], page[rows]) for rows in chunks])
 
-    def _urls(self, pages: U8s) -> Ragged:
+    def _urls(self, pages: U8s, host: I8s, page: I8s) -> Ragged:
         site, section = site_of(pages), section_of(pages)
-        host, page = self.web.place(pages)
         origin = self._origin(site, host)
         rows = np.flatnonzero(section == Section.PAGES)
         if len(rows) == len(pages):
@@ -248,7 +248,7 @@ class Names:
         index = np.where((index >= 0) & (index < 1 << 32), index, 0)
         found = page_number(sites, section, index)
         known &= self.web.exists(found)
-        return np.where(known & _same(self._urls(np.where(known, found, np.uint64(0))), urls), found, NOWHERE)
+        return np.where(known & _same(self.urls(np.where(known, found, np.uint64(0))), urls), found, NOWHERE)
 
 
 def _trap_path(section: int, index: I8s) -> list[Array]:

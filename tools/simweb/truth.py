@@ -7,9 +7,11 @@ mirrors. Names do not show it (`names.py` permutes the numbers).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tools.simweb.mix import (
     Array,
@@ -94,6 +96,29 @@ def index_of(pages: U8s) -> I8s:
     return (pages & INDEX_MASK).astype(np.int64)
 
 
+class PerSite:
+    """A whole number of each site that arithmetic gives: looked up in a table once it was asked for as often as there
+    are sites, at a tenth of the cost."""
+
+    CHUNK = 1 << 16
+
+    def __init__(self, made: Callable[[I8s], I8s], sites: int) -> None:
+        """`made`: values of 1 to 2^32, a row per site; `sites`: how many there are."""
+        self._made, self._sites, self._asked = made, sites, 0
+        self._table: NDArray[np.uint32] | None = None  # of values less 1
+
+    def __call__(self, sites: I8s) -> I8s:
+        if self._table is None:
+            self._asked += len(sites)
+            if self._asked < self._sites:
+                return self._made(sites)
+            self._table = np.empty(self._sites, np.uint32)
+            for start in range(0, self._sites, self.CHUNK):
+                some = np.arange(start, min(start + self.CHUNK, self._sites))
+                self._table[some] = self._made(some) - 1
+        return self._table[sites].astype(np.int64) + 1
+
+
 class Sites:
     """The web's sites, hosts and pages as functions of their numbers. `when` is a moment of the run, 0 to 1."""
 
@@ -120,6 +145,7 @@ class Sites:
         traps = (p.calendar_share, p.pagination_share, p.session_share, p.parameter_share, p.honeypot_share,
                  p.soft404_share)  # fmt: skip
         self._trap_bounds = np.cumsum(traps)
+        self._size, self._host_count = PerSite(self._sizes, self.sites), PerSite(self._host_counts, self.sites)
 
     def salt(self, purpose: str) -> int:
         return salted(self.params.seed, purpose)
@@ -128,16 +154,23 @@ class Sites:
 
     def kind(self, sites: I8s) -> Array:
         """Kind, u1."""
-        starts = [self.farm_start, self.subdomain_start, self.mirror_start]
-        return np.searchsorted(starts, sites, side="right").astype(np.uint8)
+        found = (sites >= self.farm_start).view(np.uint8)
+        found += (sites >= self.subdomain_start).view(np.uint8)
+        found += (sites >= self.mirror_start).view(np.uint8)
+        return found
 
     def original(self, sites: I8s) -> I8s:
         """The site a mirror copies; every other site itself."""
-        copied = below(uniform(mix(self.salt("mirror"), sites)), self.good_sites)
-        return np.where(sites >= self.mirror_start, copied, sites)
+        found = sites.copy()
+        mirrors = np.flatnonzero(sites >= self.mirror_start)
+        found[mirrors] = below(uniform(mix(self.salt("mirror"), sites[mirrors])), self.good_sites)
+        return found
 
     def size(self, sites: I8s) -> I8s:
         """Pages in section PAGES."""
+        return self._size(sites)
+
+    def _sizes(self, sites: I8s) -> I8s:
         p = self.params
         rank = self.original(sites) + 1.0
         noise = p.site_size_noise ** (2.0 * uniform(mix(self.salt("size"), self.original(sites))) - 1.0)
@@ -150,6 +183,9 @@ class Sites:
 
     def host_count(self, sites: I8s) -> I8s:
         """Hosts of a site: thousands for a subdomain service, 2^28 for the enemies that imitate one."""
+        return self._host_count(sites)
+
+    def _host_counts(self, sites: I8s) -> I8s:
         p = self.params
         size = self.size(sites)
         kind = self.kind(sites)
@@ -250,12 +286,12 @@ class Sites:
 
     def host(self, pages: U8s) -> U8s:
         """The host's number: site << 32 | number on its site."""
-        number, _ = self.place(pages)
-        return (site_of(pages).astype(np.uint64) << np.uint64(32)) | number.astype(np.uint64)
+        return host_number(pages, self.place(pages)[0])
 
-    def homes(self, pages: U8s) -> Bools:
-        """Which are home pages of their hosts."""
-        return np.asarray((section_of(pages) == Section.PAGES) & (self.place(pages)[1] == 0))
+    def homes(self, pages: U8s, place: tuple[I8s, I8s] | None = None) -> Bools:
+        """Which are home pages of their hosts. place: that of the pages, for callers who have it."""
+        _, page = self.place(pages) if place is None else place
+        return np.asarray((section_of(pages) == Section.PAGES) & (page == 0))
 
     def truth(self, pages: U8s, when: float | Array = 0.0) -> Array:
         """Truth, u1. On a soft-404 site, ordinary pages that are missing are SOFT404 too."""
@@ -293,20 +329,31 @@ def finish_again(h: U8s) -> U8s:
     return mix(0x5851F42D4C957F2D, h)
 
 
+def host_number(pages: U8s, number: I8s) -> U8s:
+    """The hosts of pages that are on host `number` of their site each."""
+    return ((pages >> SITE_SHIFT) << np.uint64(32)) | number.astype(np.uint64)
+
+
 def split_index(index: I8s, hosts: I8s) -> tuple[I8s, I8s]:
     """(host, page on it): the even half of a site of several hosts is its host 0, the odd half is dealt out to the
     others."""
-    several = hosts > 1
-    others = np.maximum(hosts - 1, 1)
-    half = index >> 1
-    odd = several & ((index & 1) == 1)
-    return np.where(odd, 1 + half % others, 0), np.where(odd, half // others, np.where(several, half, index))
+    host, page = np.zeros(len(index), np.int64), index.copy()
+    several = np.flatnonzero(hosts > 1)
+    page[several] >>= 1
+    odd = several[(index[several] & 1) == 1]
+    page[odd], host[odd] = np.divmod(page[odd], hosts[odd] - 1)
+    host[odd] += 1
+    return host, page
 
 
 def join_index(host: I8s, page: I8s, hosts: I8s) -> I8s:
     """The inverse of split_index."""
-    odd = 2 * (page * (hosts - 1) + host - 1) + 1
-    return np.where(hosts == 1, page, np.where(host == 0, 2 * page, odd))
+    index = page.copy()
+    several = np.flatnonzero(hosts > 1)
+    index[several] <<= 1
+    odd = several[host[several] > 0]
+    index[odd] = 2 * (page[odd] * (hosts[odd] - 1) + host[odd]) - 1
+    return index
 
 
 def host_pages(host: I8s, hosts: I8s, size: I8s) -> I8s:

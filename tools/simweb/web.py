@@ -25,9 +25,9 @@ class Web(Sites):
         """The out-links of each page: a ragged column of pages."""
         return links(self, pages, when)
 
-    def urls(self, pages: U8s) -> Ragged:
-        """The canonical URL of each page."""
-        return self.names.urls(pages)
+    def urls(self, pages: U8s, place: tuple[I8s, I8s] | None = None) -> Ragged:
+        """The canonical URL of each page. place: that of the pages (`Sites.place`), for callers who have it."""
+        return self.names.urls(pages, place)
 
     def pages(self, urls: Ragged) -> U8s:
         """The page of each URL; NOWHERE where no page has it."""
