@@ -102,6 +102,11 @@ class Catalog:
             catalog._take_over(names)
         return catalog
 
+    @classmethod
+    def exists(cls, root: Path, files: Files) -> bool:
+        """Whether a catalogue was begun in `root`."""
+        return bool(cls(root, files, readonly=True)._logs())
+
     def get(self, key: str, default: Any = None) -> Any:
         """The value; treat it as read-only."""
         return self._state.get(key, default)

@@ -19,6 +19,7 @@ from irlcrawl.job import ExitCode, JobError, command
 from irlcrawl.upkeep import verbs as upkeep_verbs
 from irlcrawl.watch import verbs as watch_verbs
 from irlcrawl.watch.control import ControlError
+from irlcrawl.watch.progress import unheard
 
 DEPENDENCIES = (
     "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy", "protego",
@@ -101,7 +102,8 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
 
 
 def _fail(what: object, code: ExitCode) -> ExitCode:
-    print(f"irlcrawl: {what}", file=sys.stderr)
+    with unheard(sys.stderr):  # the exit code says it, too
+        print(f"irlcrawl: {what}", file=sys.stderr)
     return code
 
 

@@ -150,7 +150,7 @@ class JobDir:
                 os.close(fd)
                 raise
         except OSError as error:
-            raise self._error(error) from error
+            raise self.cannot_be_written(error) from error
         self.lock_fd = fd
 
     def acquire_to_look(self) -> None:
@@ -230,9 +230,10 @@ class JobDir:
             for path in (self.path, self.path.parent):  # JOB's own name has to last as long as what is in it
                 files.fsync_dir(path)
         except OSError as error:
-            raise self._error(error) from error
+            raise self.cannot_be_written(error) from error
 
-    def _error(self, error: OSError) -> JobError:
+    def cannot_be_written(self, error: OSError) -> JobError:
+        """What to tell when the system says so."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return JobFull(f"{self.path}: no room on its disk; make some, and run the same command again")
         return JobError(f"{self.path}: cannot be written: {error.strerror}")

@@ -51,7 +51,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     if args.dry_run:
         return _dry_run(job, config, len(seeds))
     from irlcrawl.crawl import run_crawl
-    from irlcrawl.watch.progress import progress_for
+    from irlcrawl.watch.progress import progress_for, unheard
 
     with job:
         progress = progress_for(quiet=args.quiet)
@@ -61,7 +61,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
         finally:
             progress.close()
     if not args.quiet:
-        _tell_end(job, code, args.job)
+        with unheard(sys.stdout):
+            _tell_end(job, code, args.job)
     return code
 
 
@@ -149,13 +150,11 @@ def _tell_end(job: JobDir, code: ExitCode, name: str) -> None:
 
 def status(args: argparse.Namespace) -> int:
     job = JobDir(args.job).require()
-    if not args.watch:
-        _print_status(job, args.json)
-        return ExitCode.DONE
     pause = threading.Event()
     try:
-        while _print_status(job, args.json) in status_record.ALIVE:
-            pause.wait(WATCH_SECONDS)
+        with reader_may_leave():
+            while _print_status(job, args.json) in status_record.ALIVE and args.watch:
+                pause.wait(WATCH_SECONDS)
     except KeyboardInterrupt:
         print()
     return ExitCode.DONE
@@ -188,7 +187,8 @@ def stop(args: argparse.Namespace) -> int:
 def inspect(args: argparse.Namespace) -> int:
     from irlcrawl.watch.inspect import describe
 
-    print("\n".join(describe(JobDir(args.job).require(), args.job)))
+    with reader_may_leave():
+        print("\n".join(describe(JobDir(args.job).require(), args.job)))
     return ExitCode.DONE
 
 
@@ -218,9 +218,8 @@ def reader_may_leave() -> Iterator[None]:
 def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     import re
 
-    from drum import Files
-    from irlcrawl.archive import logfiles
     from irlcrawl.rows import Reason
+    from irlcrawl.watch.outcomes import outcomes
 
     wanted = args.status
     outcome = wanted if wanted in OUTCOMES else None
@@ -232,7 +231,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     if args.reason is not None and args.reason not in reasons:
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
-    for entry in logfiles.read(Files(), os.fspath(job.crawl_log), status=code, host=args.host, reason=args.reason):
+    for entry in outcomes(job, status=code, host=args.host, reason=args.reason):
         # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
         if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
             yield str(entry.status), entry.reason, entry.url.decode()
@@ -259,6 +258,7 @@ def _host_names(origin: bytes) -> tuple[str, str]:
 def get(args: argparse.Namespace) -> int:
     from irlcrawl.archive import get as archive_get
     from irlcrawl.url import SeedError, seed_url
+    from irlcrawl.watch.outcomes import check_log
 
     job = JobDir(args.job).require()
     try:
@@ -268,6 +268,7 @@ def get(args: argparse.Namespace) -> int:
     try:
         found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
     except archive_get.Unavailable as error:
+        check_log(job)
         raise JobError(str(error)) from error
     with reader_may_leave():
         sys.stdout.buffer.write(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from isal import isal_zlib
@@ -20,6 +20,7 @@ from irlcrawl.archive.crawllog import BadLine, LogEntry, field_of, parse, split_
 SCAN_BYTES = 1 << 20
 LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
 COMPRESSED = ".gz"
+MISSING = "this part of the crawl log is missing"
 
 
 def rolled_parts(files: Files, path: str) -> dict[int, str]:
@@ -39,6 +40,25 @@ def log_files(files: Files, path: str) -> list[str]:
     """The files of a log in the order written: parts rolled away, then `path`."""
     parts = list(rolled_parts(files, path).values())
     return [*parts, path] if files.exists(path) else parts
+
+
+def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> None:
+    """Damaged when a part that a commit knows (frontier/logs.py: CrawlLog.entry) is gone, or the newest file ends
+    before it did then. A crawl may roll and compress meanwhile: the name a file has first is looked for first."""
+    rolled, size = committed.get("part", 0), committed.get("bytes", 0)
+    for number in range(1, rolled + 1):
+        if not _is_part(files, path, number):
+            raise Damaged(f"{path}.{number}{COMPRESSED}", 0, MISSING)
+    try:
+        there = files.size(path)
+    except FileNotFoundError:
+        there = 0
+    if there < size and not _is_part(files, path, rolled + 1):
+        raise Damaged(path, there, f"the crawl log ends before {size}, where it was committed")
+
+
+def _is_part(files: Files, path: str, number: int) -> bool:
+    return files.exists(f"{path}.{number}") or files.exists(f"{path}.{number}{COMPRESSED}")
 
 
 def read(

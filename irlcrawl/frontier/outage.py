@@ -113,7 +113,7 @@ class Outage:
 
     async def is_ours(self) -> bool:
         """A name had no answer: whether no name has."""
-        if not self.paused and not await self._alive():
+        if not self.paused and not await self._alive() and not self.paused:  # others asked with it
             self._names = False
             self._begin("no resolver answers")
         return self.paused

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgets import BudgetParams, Ledger, Sites, Worth
-from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
+from drum import Batch, Catalog, Damaged, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
 from irlcrawl.archive.crawllog import decided_line
+from irlcrawl.archive.logfiles import log_files
+from irlcrawl.archive.warc import warc_files
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.calendar import Calendar
@@ -26,6 +28,7 @@ from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, RECORD
 from irlcrawl.frontier.logs import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.runs import Runs
+from irlcrawl.harvest import harvest_name
 from irlcrawl.job import JobDir
 from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.scope import Scope
@@ -37,6 +40,7 @@ OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 PROMISES_MAX = 100
+STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
 
 
 class Pace:
@@ -90,6 +94,13 @@ def note_promises(catalog: Catalog, edits: Edits, config: Config, now: float) ->
         edits.set("promises", [*known[1 - PROMISES_MAX :], {"from": now, "promised": promised}])
 
 
+def has_outcomes(job: JobDir, files: Files) -> bool:
+    """Whether archives or a crawl log show that a crawl was here."""
+    if files.exists(job.warcs) and warc_files(files, str(job.warcs)):
+        return True
+    return files.exists(job.logs) and any(files.size(path) for path in log_files(files, str(job.crawl_log)))
+
+
 class State:
     """Open with `State.open`; JOB's lock must be held."""
 
@@ -121,6 +132,8 @@ class State:
     def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
         """Open or create JOB/state. UnknownVersion, Damaged, OSError."""
         files = files or Files()
+        if not Catalog.exists(job.state, files) and has_outcomes(job, files):
+            raise Damaged(str(job.state), 0, STATE_GONE)
         catalog = Catalog.open(job.state, files)
         edits = Edits()
         formats.check(catalog)
@@ -198,6 +211,13 @@ class State:
             "calendar": self.calendar.rows,
             "runs": self.runs.rows,
         }
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it never had any seeds, not even such as no turn has taken yet."""
+        seeds = harvest_name(SEEDS_STREAM, self.streams[SEEDS_STREAM]["next"])
+        taken = self.ingests or self.ledger.discovered or self.files.exists(os.path.join(self.dir, seeds))
+        return not taken
 
     @property
     def waiting(self) -> int:

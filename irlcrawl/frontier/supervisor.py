@@ -18,7 +18,7 @@ import uvloop
 
 from drum import Edits
 from irlcrawl.clock import SystemClock
-from irlcrawl.config import Config, to_toml
+from irlcrawl.config import Config, ConfigError, to_toml
 from irlcrawl.fetch.process import Started, start_worker
 from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
@@ -27,7 +27,7 @@ from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.steps import log_step
 from irlcrawl.harvest import harvest_name
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.job import ExitCode, JobDir, JobFull
 from irlcrawl.watch.control import serve
 
 if TYPE_CHECKING:
@@ -58,16 +58,17 @@ class Supervisor:
         self._over = False  # the crawl ended as it should, and every worker was told
 
     def run(self, seeds: Sequence[Seed], workers: Sequence[Started]) -> ExitCode:
-        """Crawl with these, and more where the configuration says so. OSError (the disk), Damaged, JobError (its
-        configuration cannot be written)."""
+        """Crawl with these, and more where the configuration says so. OSError (the disk), Damaged, ConfigError (it has
+        no seeds), JobError (its configuration cannot be written), JobFull (not begun)."""
         self._started, self._idle = list(workers), list(workers)
         try:
             return uvloop.run(self._run(seeds))
         except OSError as error:
             if not no_room(error):
                 raise
-            room = self.frontier.room.words() if self.frontier else f"no room on the disk of {self.job.path}"
-            _log.error("the disk is full, what was committed is safe: %s", room)
+            if self.frontier is None:
+                raise self.job.cannot_be_written(error) from error
+            _log.error("the disk is full, what was committed is safe: %s", self.frontier.room.words())
             return ExitCode.DISK_FULL
         finally:
             self._end_processes()
@@ -81,8 +82,9 @@ class Supervisor:
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)
             if lacking := frontier.room.lacking(starting=True):
-                _log.error("not begun: %s", lacking)
-                return ExitCode.DISK_FULL
+                raise JobFull(f"not begun: {lacking}")
+            if not seeds and state.is_new:
+                raise ConfigError(f"{self.job.path}: its crawl ended before it took any seeds; give them again")
             control = await serve(self.job.socket, {"status": self._on_status, "stop": self._on_stop})
             try:
                 return await self._crawl(frontier, state, seeds)

@@ -25,6 +25,7 @@ from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.state import STATE_GONE, has_outcomes
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
@@ -90,9 +91,8 @@ class Fsck:
         try:
             catalog = Catalog.open(state, self.files, readonly=True)
         except FileNotFoundError:
-            fetched = self.job.warcs.is_dir() and warc_files(self.files, str(self.job.warcs))
-            if fetched or (self._is(str(self.job.crawl_log)) and self.files.size(self.job.crawl_log)):
-                yield Finding(True, state, None, "no catalogue, though there are outcomes: the state is gone")
+            if has_outcomes(self.job, self.files):
+                yield Finding(True, state, None, STATE_GONE)
             else:
                 yield note(state, "no catalogue: the crawl has committed nothing yet")
             return None
@@ -261,13 +261,13 @@ class Fsck:
         path = str(self.job.crawl_log)
         committed: dict[str, int] = (catalog.get("log") if catalog is not None else None) or {}
         parts = rolled_parts(self.files, path) if self.job.logs.is_dir() else {}
-        rolled = committed.get("part", 0)
+        rolled = committed.get("part", 0) if catalog is not None else max(parts, default=0)
         self.bar.stage("crawl log", sum(self.files.size(part) for part in [*parts.values(), path] if self._is(part)))
         whole = True
         for number in range(1, rolled + 1):
             if number not in parts:
                 whole = False
-                yield Finding(True, f"{path}.{number}{COMPRESSED}", None, "this part of the crawl log is missing")
+                yield Finding(True, f"{path}.{number}{COMPRESSED}", None, logfiles.MISSING)
             else:
                 plain = not parts[number].endswith(COMPRESSED)  # then it is the newest one
                 crc = committed.get("rolled_crc") if plain else None

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from drum import Catalog, Edits, Files
+from irlcrawl.archive import logfiles
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.frontier.state import SEEDS_STREAM
@@ -105,10 +106,11 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
         files.rename(building, target)
         files.fsync_dir(job.snapshots)
     except OSError as error:
-        shutil.rmtree(building, ignore_errors=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise JobFull(f"{job.path}: no room on its disk for a snapshot") from error
         raise
+    finally:
+        shutil.rmtree(building, ignore_errors=True)  # there no more when all went well
 
 
 def delete(job: JobDir, name: str) -> None:
@@ -202,6 +204,7 @@ def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     """Rolled parts by link, the newest file up to its committed length."""
     log = catalog.get("log") or {}
     rolled, length = log.get("part", 0), log.get("bytes", 0)
+    logfiles.check_committed(files, os.fspath(job.crawl_log), log)
     for number in range(1, rolled + 1):
         plain = f"crawl.log.{number}"
         name = plain + COMPRESSED if (job.logs / (plain + COMPRESSED)).exists() else plain

@@ -17,6 +17,7 @@ from irlcrawl.watch import words
 if TYPE_CHECKING:
     from irlcrawl.upkeep.findings import Bar, Finding
     from irlcrawl.upkeep.fsck import Fsck
+    from irlcrawl.upkeep.snapshot import Snapshot
 
 
 def fsck(args: argparse.Namespace) -> int:
@@ -115,14 +116,18 @@ def snapshots(args: argparse.Namespace) -> int:
         shots.open_as(job, name, Path(target))
         print(f"go on from it: {command('resume', target)}")
     else:
-        for one in shots.snapshots(job):
-            if args.json:
-                print(json.dumps({**vars(one), "path": str(one.path)}))
-            else:
-                taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.taken))
-                fetched = words.plural(one.fetched, "URL")
-                print(f"{one.name:<24} {taken}  commit {one.commit}, {fetched} fetched, {words.size(one.bytes)}")
+        from irlcrawl.verbs import reader_may_leave
+
+        with reader_may_leave():
+            for one in shots.snapshots(job):
+                print(json.dumps({**vars(one), "path": str(one.path)}) if args.json else _line(one))
     return ExitCode.DONE
+
+
+def _line(one: Snapshot) -> str:
+    taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.taken))
+    fetched = words.plural(one.fetched, "URL")
+    return f"{one.name:<24} {taken}  commit {one.commit}, {fetched} fetched, {words.size(one.bytes)}"
 
 
 def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:

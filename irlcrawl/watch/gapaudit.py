@@ -11,7 +11,6 @@ are sorted one at a time: 49 bytes a request in the temporary directory, constan
 from __future__ import annotations
 
 import email.utils
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -21,14 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drum import Catalog, Files
-from irlcrawl.archive import crawllog, logfiles
+from drum import Catalog
+from irlcrawl.archive import crawllog
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.config import load
 from irlcrawl.job import JobDir
 from irlcrawl.rows import name_key, origin_of
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.url import SiteOf, host_of
+from irlcrawl.watch.outcomes import outcomes
 
 TOLERANCE_MS = 2
 """Start and duration are logged to the millisecond."""
@@ -150,9 +150,7 @@ def audit(job: JobDir) -> dict[str, Any]:
 
 def _requests(job: JobDir) -> Iterator[LogEntry]:
     """Log entries behind which stands a request: not what was decided without one."""
-    if not job.logs.is_dir():
-        return
-    for entry in logfiles.read(Files(), os.fspath(job.crawl_log)):
+    for entry in outcomes(job):
         asked = entry.start_ms is not None and entry.outcome != "excluded"
         if asked and (entry.status > 0 or entry.duration_ms > 0 or entry.reason in _ENDS_BADLY):
             yield entry

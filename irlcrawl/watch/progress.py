@@ -1,6 +1,7 @@
 """What a person sees while a crawl runs: a small live table on a terminal, a plain line now and then elsewhere.
 
-The crawl calls `tick` as often as it likes; the record is asked for only when it is time to show it.
+The crawl calls `tick` as often as it likes; the record is asked for only when it is time to show it. Whoever watches
+may leave: a crawl goes on when nothing can be written to its terminal, pipe or file any more.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from irlcrawl.clock import Clock, SystemClock
@@ -24,6 +26,19 @@ WITHOUT_CURSOR = ("dumb", "unknown")
 LINE_SECONDS = 10.0
 
 Record = Callable[[], Mapping[str, Any]]
+
+
+@contextmanager
+def unheard(stream: IO[str]) -> Iterator[None]:
+    """Words for a person on `stream`: when they cannot be written (a pipe nobody reads, a terminal that is gone, a full
+    disk), these and all that follow are dropped."""
+    try:
+        yield
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 class Progress:
@@ -48,7 +63,8 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Say something once, without disturbing what is on the screen."""
-        print(text, file=self._stream, flush=True)
+        with unheard(self._stream):
+            print(text, file=self._stream)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -83,18 +99,21 @@ class TerminalProgress(Progress):
         from rich.live import Live
         from rich.text import Text
 
-        if self._live is None:
-            # What others write to stderr meanwhile (warnings) scrolls past above the table.
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(Text("\n".join(status.lines(values)), no_wrap=True, overflow="ellipsis"), refresh=True)
+        with unheard(self._stream):
+            if self._live is None:
+                # What others write to stderr meanwhile (warnings) scrolls past above the table.
+                self._live = Live(console=self._console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(Text("\n".join(status.lines(values)), no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        with unheard(self._stream):
+            self._console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            with unheard(self._stream):
+                self._live.stop()
             self._live = None
 
 

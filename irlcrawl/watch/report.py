@@ -7,7 +7,6 @@ bounded: of more than SITES_MAX sites those least asked for are told together. W
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from drum import Batch
-from irlcrawl.archive import logfiles
 from irlcrawl.job import JobDir
 from irlcrawl.rows import name_key
 from irlcrawl.url import SiteOf, host_of
 from irlcrawl.watch import words
+from irlcrawl.watch.outcomes import outcomes
 from irlcrawl.watch.reading import Reading
 
 SITES_MAX = 200_000
@@ -127,11 +126,7 @@ def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]
 
 def _read_log(job: JobDir, site_of: SiteOf, sites: Sites) -> None:
     """A Python loop per outcome: each is a line of text."""
-    from drum import Files
-
-    if not job.logs.is_dir():
-        return
-    for entry in logfiles.read(Files(), os.fspath(job.crawl_log)):
+    for entry in outcomes(job):
         if entry.outcome == "none":  # robots.txt
             continue
         name = site_of(host_of(entry.url))

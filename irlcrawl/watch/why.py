@@ -28,6 +28,7 @@ from irlcrawl.rows import Reason, Robots, name_key, origin_of, url_key
 from irlcrawl.ruleslog import RulesLog
 from irlcrawl.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.watch import words
+from irlcrawl.watch.outcomes import check_log
 from irlcrawl.watch.reading import Reading
 
 HISTORY_MAX = 20
@@ -45,6 +46,7 @@ def why(job: JobDir, asked: str, now: float) -> Answer:
     reading = Reading.open(job)
     if reading is None or not reading.begun:
         return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
+    check_log(job)
     question = _Question(reading, url, now)
     if "/" in asked.strip().rstrip("/"):
         return {"asked": asked, "url": url.decode(), **question.url()}

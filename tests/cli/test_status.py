@@ -179,6 +179,19 @@ def test_quiet_shows_only_what_is_noted() -> None:
     assert out.getvalue() == "a worker ended\n"
 
 
+@pytest.mark.parametrize("kind", [LineProgress, TerminalProgress, Progress])
+def test_a_reader_that_leaves_ends_no_crawl(kind: type[Progress]) -> None:
+    """The next line of progress did, as an error of the disk."""
+    clock = VirtualClock()
+    with open("/dev/full", "w") as stream:
+        progress = kind(stream, clock)
+        for _ in range(3):
+            clock.advance(LINE_SECONDS)
+            progress.tick(lambda: status.complete({"state": "running"}))
+            progress.note("something happened")
+        progress.close()
+
+
 def test_inspect_says_what_is_in_job(job: JobDir) -> None:
     with job:
         job.write_config('[scope]\nkind = "host"\nexclude = ["a", "b"]\n[site."x.example"]\nblock = true\n')

@@ -169,3 +169,25 @@ def test_a_doubt_in_the_moment_in_which_the_watch_ends_is_decided() -> None:
 
     asyncio.run(main())
     assert answers == [True, True]
+
+
+def test_an_outage_that_many_names_notice_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each of a hundred names that were being asked for began it anew, with a line each."""
+    caplog.set_level(logging.WARNING, "irlcrawl.outage")
+
+    async def main() -> None:
+        clock = VirtualClock(START)
+
+        async def alive() -> bool:
+            await asyncio.sleep(0)
+            return False
+
+        outage = Outage(clock, alive, lambda: 1, lambda: None)
+        asked = [asyncio.create_task(outage.is_ours()) for _ in range(100)]
+        assert all(await asyncio.gather(*asked)) and outage.since == START
+        clock.advance(1.0)
+        assert await outage.is_ours() and outage.since == START
+        outage.close()
+
+    asyncio.run(main())
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["no resolver answers"]

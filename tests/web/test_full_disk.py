@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,13 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(directory)], check=True, timeout=10)
 
 
+def leave(directory: Path, free: int) -> None:
+    """Fill the disk but for so many bytes."""
+    filler = directory / "other-things"
+    filler.unlink(missing_ok=True)
+    filler.write_bytes(b"x" * (shutil.disk_usage(directory).free - free))
+
+
 def status(job: Path) -> str:
     command = [sys.executable, "-m", "irlcrawl", "status", str(job), "--json"]
     return str(json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)["state"])
@@ -81,3 +89,47 @@ def test_a_full_disk_ends_the_crawl_with_words_and_more_room_lets_it_go_on(
     check_warcs(crawl.job)
     if reserve > 1:
         assert {times for path, times in site.asked.items() if not path.endswith("/robots.txt")} == {1}
+
+
+def said(command: list[str]) -> tuple[int, str]:
+    """Exit code and output of a command; with its output kept elsewhere than on the disk that is full."""
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    return ended.returncode, ended.stdout
+
+
+@pytest.mark.parametrize("free", [0, 4 << 10, 12 << 10, 100 << 10])
+def test_a_disk_that_is_full_before_a_crawl_begins(serve: Serve, small: Path, free: int) -> None:
+    """Full at LOCK, at irlcrawl.toml, at the catalogue, or below the reserve: exit 3 with words each time, and the same
+    command crawls when there is room. After the last of these `go on: irlcrawl resume` was advised, which had no seeds
+    and said `done`."""
+    site = Tree(3)
+    web = serve(site, HOSTS)
+    crawl = Crawl(small / "job", web.resolver, [web.url("f0.test")], NO_GAPS | {"frontier.disk_reserve_bytes": 1 << 20})
+    command = crawl.command()
+    leave(small, free)
+    for _ in range(2):
+        code, output = said(command)
+        assert code == 3 and str(crawl.job) in output, output
+        assert "resume" not in output and "Traceback" not in output
+    (small / "other-things").unlink()
+    code, output = said([sys.executable, "-m", "irlcrawl", "resume", str(crawl.job)])
+    assert code == 4 and "seeds" in output, output
+    code, output = said(command)
+    assert code == 0, output
+    assert set(outcomes(crawl.job)) >= {web.url("f0.test", target) for target in site.targets()}
+
+
+def test_a_crawl_whose_words_nobody_reads_goes_on(serve: Serve, job: Path) -> None:
+    """`irlcrawl crawl ... | tee` without its tee, and words into a file on a full disk, ended the crawl with code 1."""
+    site = Tree(3)
+    web = serve(site, HOSTS)
+    crawl = Crawl(job, web.resolver, [web.url("f0.test")], NO_GAPS)
+    reader, writer = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    for number, (out, err) in enumerate([(writer, writer), (full, full)]):
+        crawl.job = job.with_name(f"job{number}")
+        assert subprocess.run(crawl.command(), stdout=out, stderr=err, timeout=60).returncode == 0
+        assert set(outcomes(crawl.job)) >= {web.url("f0.test", target) for target in site.targets()}
+    os.close(writer)
+    os.close(full)

@@ -1,0 +1,32 @@
+"""The crawl log as those read it who ask: as much of it as the last commit knows, or an error that names what is gone.
+
+Without a look at the catalogue a log whose parts somebody deleted reads like a shorter crawl.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from drum import Catalog, Files
+from irlcrawl.archive import logfiles
+from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.job import JobDir
+
+
+def outcomes(
+    job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None
+) -> Iterator[LogEntry]:
+    """Entries in order, in constant memory (logfiles.read says what is wanted). Damaged, BadLine, OSError."""
+    check_log(job)
+    if job.logs.is_dir():
+        yield from logfiles.read(Files(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)
+
+
+def check_log(job: JobDir) -> None:
+    """Damaged when there is less of the crawl log than the catalogue says. Works beside a crawl that runs."""
+    try:
+        committed = Catalog.open(job.state, readonly=True).get("log") or {}
+    except FileNotFoundError:
+        return  # nothing was committed yet
+    logfiles.check_committed(Files(), os.fspath(job.crawl_log), committed)
