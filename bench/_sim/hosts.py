@@ -6,6 +6,9 @@ wrong with a host is known from the web's arithmetic; what the frontier learns f
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +30,7 @@ from tools.simweb.answers import Fault
 from tools.simweb.web import Web
 
 DEAD_S = 3600.0
+ROW_BITS, ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 OUTCOMES = ("failed", "throttled", "ok")
 SILENT = frozenset((Fault.CONNECT.value, Fault.TIMEOUT.value))
 """Faults of hosts that answer nothing: a visit ends with its first request."""
@@ -51,35 +55,47 @@ class SimHost(Host):
 
 
 class Leases:
-    """What a lease needs of every live ready segment, in one table: row i of segment n is at base[n] + i."""
+    """What a lease needs of the URLs in ready segments that are not done, in one table: a row each, by segment and row.
+
+    Hosts with many URLs keep a few rows of old segments alive, so only those rows are kept."""
 
     COLUMNS = ("key", "depth", "attempt")
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._parts: dict[int, Batch] = {}
-        self._base = np.zeros(0, np.int64)
-        self._table = Batch({})
+        self._place = np.zeros(0, np.uint64)  # ascending
+        self._rows = Batch({"key": np.zeros(0, np.uint64), "depth": np.zeros(0, np.uint16),
+                            "attempt": np.zeros(0, np.uint8)})  # fmt: skip
 
-    def add(self, number: int) -> None:
-        """A new segment."""
-        self._parts[number] = Batch.concat(list(self._runs._section(number).scan(self.COLUMNS)))
+    def __len__(self) -> int:
+        return len(self._place)
 
-    def settle(self, live: set[int]) -> None:
-        """After `add`s: forget the segments that are wholly done."""
-        self._parts = {number: part for number, part in self._parts.items() if number in live}
-        self._base = np.zeros(max(self._parts, default=-1) + 1, np.int64)
-        numbers = list(self._parts)
-        self._base[numbers] = np.cumsum([0, *(part.rows for part in self._parts.values())])[:-1]
-        self._table = Batch.concat(list(self._parts.values())) if numbers else Batch({})
-        at = 0
-        for number in numbers:  # the table's memory is theirs
-            rows = self._parts[number].rows
-            self._parts[number] = self._table.slice(at, at + rows)
-            at += rows
+    def bring(self, numbers: Iterable[int]) -> None:
+        """New segments; what was done meanwhile is forgotten."""
+        segments, starts = np.unique(self._place >> ROW_BITS, return_index=True)
+        ends = np.append(starts, len(self))[1:]
+        left = [self._left(*part) for part in zip(segments.tolist(), starts, ends, strict=True)]
+        kept = np.concatenate([np.zeros(0, np.int64), *left])
+        places, rows = [self._place[kept]], [self._rows.take(kept)]
+        for number in sorted(numbers):
+            section = self._runs._section(number)
+            places.append(_places(np.uint64(number), np.arange(section.rows)))
+            rows += section.scan(self.COLUMNS)
+        self._place, self._rows = np.concatenate(places), Batch.concat(rows)
+
+    def _left(self, number: int, start: int, end: int) -> NDArray[np.int64]:
+        """Which of the rows from start to end, those of a segment, are not done."""
+        segment = self._runs._segments.get(number)
+        if segment is None:  # wholly done
+            return np.zeros(0, np.int64)
+        return start + np.flatnonzero(~segment.done[self._place[start:end] & ROW_MASK])
 
     def take(self, segment: NDArray[np.int64], row: NDArray[np.int64]) -> Batch:
-        return self._table.take(self._base[segment] + row)
+        return self._rows.take(np.searchsorted(self._place, _places(segment.astype(np.uint64), row)))
+
+
+def _places(segment: NDArray[np.uint64] | np.uint64, row: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return (segment << ROW_BITS) | row.astype(np.uint64)
 
 
 class Hosts:
@@ -89,36 +105,32 @@ class Hosts:
         self.web, self.config, self.clock, self.runs = web, config, clock, runs
         self.clocks = Clocks(config.frontier.hosts_active_max)
         self.polite = Politeness(clock, config.politeness, self.clocks)
-        self.hosts: dict[int, Host] = {}
+        self.hosts: dict[int, SimHost] = {}
         self.loads = Loads(config, clock, self.polite, self.hosts)
         self.handover = Handover()
-        self._leases = Leases(runs)
+        self.leases = Leases(runs)
 
     # -- for the turn ----------------------------------------------------------------------------------------------
 
     def bring(self, ready: list[ReadyHost]) -> None:
         """The runs of a turn."""
         self.loads.arrived()
-        for number in sorted({one.run.segment for one in ready}):
-            self._leases.add(number)
-        self._leases.settle(set(self.runs._segments))
+        self.leases.bring({one.run.segment for one in ready})
         self._meet([one for one in ready if one.key not in self.hosts])
         horizon = self.clock.now() + self.config.politeness.horizon_seconds
+        come: dict[int, SimHost] = {}
         for one in ready:  # a Python loop per run: each is an object in memory anyway
-            host = self.hosts.get(one.key)
-            if host is None:  # met, and left again: one of its runs came before this
-                self._meet([one])
-                host = self.hosts[one.key]
+            host = self.hosts[one.key]
             host.runs.append(one.run)
             self.loads.count(host, one.run.rows)
-            assert isinstance(host, SimHost)
+            if host.state == State.IDLE:
+                come[one.key] = host
+        for host in come.values():
             if host.fault == Fault.DNS:
                 host.record.dead, host.record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
                 self._leave(host, Reason.DNS)
-            elif host.state == State.IDLE:
-                due = self.polite.activate(host)
-                if due > horizon:
-                    self._leave(host, Reason.OK, due)
+            elif (due := self.polite.activate(host)) > horizon:
+                self._leave(host, Reason.OK, due)
 
     def _meet(self, ready: list[ReadyHost]) -> None:
         """Hosts that were not in memory."""
@@ -136,7 +148,7 @@ class Hosts:
             if one.key not in self.hosts:
                 record = self.handover.learnt(one.key) or records[id(one.state), one.row]
                 text = f"10.{address >> 16}.{address >> 8 & 255}.{address & 255}"
-                self.hosts[one.key] = SimHost(record, fault, one.key, one.site, text)
+                self.hosts[one.key] = SimHost(record, fault, one.key, one.site, sys.intern(text))  # many have the same
 
     # -- visits ------------------------------------------------------------------------------------------------------
 
@@ -163,7 +175,7 @@ class Hosts:
         visit = np.repeat(np.arange(len(runs)), count)
         starts = np.cumsum(count) - count
         row = (at - starts)[visit] + np.arange(len(visit))
-        urls = self._leases.take(segment[visit], row)
+        urls = self.leases.take(segment[visit], row)
         pages = web.keyed(urls["key"])
         hosts = web.keyed_hosts(np.array([entry.key for entry in entries], np.uint64))
         rules = web.robots(hosts)
