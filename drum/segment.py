@@ -55,7 +55,7 @@ class Section:
     """
 
     __slots__ = (
-        "_chunk_rows", "blocks", "chunks", "coarse", "counts", "file", "labelled", "labels", "meta", "name", "path",
+        "blocks", "chunks", "coarse", "counts", "file", "labelled", "labels", "meta", "name", "path",
         "rows", "schema", "sorted_by",
     )  # fmt: skip
 
@@ -68,7 +68,6 @@ class Section:
         self.name, self.schema, self.meta, self.sorted_by = name, schema, meta, sorted_by
         self.rows, self.blocks, self.chunks = rows, blocks, chunks
         self.labels, self.counts, self.labelled, self.coarse = labels, counts, labelled, coarse
-        self._chunk_rows: list[list[ChunkRecord]] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +84,7 @@ class Section:
         names = list(self.schema) if columns is None else list(columns)
         wanted = self._wanted(names)
         rows = int(self.blocks["rows"][block])
-        chunks = self._chunk_list()[block]
+        chunks = self._chunks(block)
         out: dict[str, Column] = {}
         for first, last in _runs(wanted):
             start, stop = chunks[first][0], chunks[last][0] + chunks[last][1]
@@ -116,7 +115,7 @@ class Section:
 
     def raw(self, block: int) -> tuple[Data, list[ChunkRecord]]:
         """A block's stored bytes, verified, and its chunk records (offset, stored, raw, checksum, encoding)."""
-        chunks = self._chunk_list()[block]
+        chunks = self._chunks(block)
         start, stop = chunks[0][0], chunks[-1][0] + chunks[-1][1]
         data = self._pread(start, stop - start)
         for name, chunk in zip(self.schema, chunks, strict=True):
@@ -135,10 +134,11 @@ class Section:
                 raise KeyError(f"{self.path}: section {self.name!r} has no column {name!r}, only {list(self.schema)}")
         return sorted({places[name] for name in names})
 
-    def _chunk_list(self) -> list[list[ChunkRecord]]:
-        if self._chunk_rows is None:  # plain tuples: reading a numpy record field by field costs more than the block
-            self._chunk_rows = [block.tolist() for block in self.chunks]
-        return self._chunk_rows
+    def _chunks(self, block: int) -> list[ChunkRecord]:
+        """As plain tuples: reading a numpy record field by field costs more than the block. Those of all blocks would
+        be a quarter of a kilobyte a chunk in memory."""
+        chunks: list[ChunkRecord] = self.chunks[block].tolist()
+        return chunks
 
     def _pread(self, start: int, length: int, once: bool = False) -> Data:
         data = self.file.pread_once(length, start) if once else self.file.pread(length, start)
