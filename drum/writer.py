@@ -237,18 +237,25 @@ class SectionWriter:
         batch = Batch.concat([part for part, _ in self._pending])
         labels = self._labels()
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
+        order = None
         if labels is not None and not self.sorted_by:
             if np.any(labels[1:] < labels[:-1]):
                 order = np.argsort(labels, kind="stable")
-                batch, labels = batch.take(order), labels[order]
+                labels = labels[order]
             edges = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
             self._counts.add(labels[edges], np.diff(edges, append=len(labels)))
-        for start, stop in self._cuts(batch):
+        for start, stop in self._cuts(batch, order):
             lo, hi = (0, 0) if labels is None else (int(labels[start]), int(labels[stop - 1]))
-            rows = batch.slice(start, stop)
-            if self.cluster is not None:
-                rows = rows.take(np.argsort(rows[self.cluster], kind="stable"))
-            self._block(rows, lo, hi)
+            self._block(self._of_block(batch, order, start, stop), lo, hi)
+
+    def _of_block(self, batch: Batch, order: Array | None, start: int, stop: int) -> Batch:
+        """Rows start to stop of the batch in that order, put together by `cluster`: copied once."""
+        if order is None and self.cluster is None:
+            return batch.slice(start, stop)
+        rows = np.arange(start, stop) if order is None else order[start:stop]
+        if self.cluster is not None:
+            rows = rows[np.argsort(batch[self.cluster][rows], kind="stable")]
+        return batch.take(rows)
 
     def _labels(self) -> Array | None:
         if self.sorted_by:
@@ -258,8 +265,8 @@ class SectionWriter:
         labels = [labels for _, labels in self._pending if labels is not None]
         return labels[0] if len(labels) == 1 else np.concatenate(labels)
 
-    def _cuts(self, batch: Batch) -> Iterator[tuple[int, int]]:
-        """Row ranges of blocks."""
+    def _cuts(self, batch: Batch, order: Array | None) -> Iterator[tuple[int, int]]:
+        """Row ranges of blocks, of rows in that order."""
         if not any(isinstance(column, Ragged) for column in batch.columns.values()):
             step = max(1, min(self.block_rows, BLOCK_BYTES // max(self._row_bytes, 1)))
             for start in range(0, batch.rows, step):
@@ -268,7 +275,7 @@ class SectionWriter:
         ends = np.arange(1, batch.rows + 1, dtype=np.int64) * self._row_bytes
         for column in batch.columns.values():
             if isinstance(column, Ragged):
-                ends += column.offsets[1:]
+                ends += column.offsets[1:] if order is None else np.cumsum(column.lengths[order])
         start, before = 0, 0
         while start < batch.rows:  # once a block
             stop = int(np.searchsorted(ends, before + BLOCK_BYTES, side="right"))
