@@ -182,9 +182,9 @@ def _judge(
     twice |= {url for url, starts in asked.items() if url in stored and max(starts) > max(stored[url]) + DATE_S}
     repeated = sum(len(starts) - 1 for url, starts in asked.items() if url not in twice)
     early = [
-        (clock, gap, one.url)
+        f"{one.url} {gap:.3f} s after {before.url} on its {clock}; {_since(kills, before.end)}"
         for clock in ("host", "address")
-        for gap, _, one in audit.gaps(requests, clock)
+        for gap, before, one in audit.gaps(requests, clock)
         if gap + audit.RESOLUTION_S < GAP_S
     ]
     for name, examples in (("lost", sorted(lost)), ("twice", sorted(twice)), ("early", early)):
@@ -208,6 +208,15 @@ def _judge(
         "resume_s_median": round(statistics.median(resumes or [0.0]), 2),
         "hosts": len({r.host for r in pages}),
     }
+
+
+def _since(kills: Kills, moment: float) -> str:
+    """Which kill came last before an exchange ended: one that was in flight then ends later for its server."""
+    before = [(kind, when) for kind, when in kills.done if when <= moment]
+    if not before:
+        return "that had ended before any kill"
+    kind, when = before[-1]
+    return f"that had ended {moment - when:.3f} s after a kill ({kind})"
 
 
 def _open_visits(requests: list[audit.Request], kills: Kills) -> int:
