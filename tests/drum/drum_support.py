@@ -1,9 +1,10 @@
-"""What the tests of drum share: batches of any shape, a disk that fills up, a disk that loses what was not synced."""
+"""What the tests of drum share: keys, batches of any shape, a disk that fills up, a directory with its commits."""
 
 from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,7 +12,17 @@ from hypothesis import strategies as st
 from drum import BYTES, Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 from drum.files import Data, Handle, Path
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 KINDS = ["u1", "u2", "u4", "u8", "i2", "i8", "f4", "f8", BYTES]
+
+
+def spread(numbers: Any) -> Any:
+    """Numbers as keys that lie far apart."""
+    return np.asarray(numbers, np.uint64) * GOLDEN
+
+
+def nothing(batch: Batch) -> None:
+    """What is handed on goes nowhere."""
 
 
 @st.composite

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drum_support import FullDisk
+from drum_support import FullDisk, spread
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +21,6 @@ from drum.bucket import KeyBuffer, RecentKeys
 class Seen(Drum):
     def __init__(self, path: Path, handed: list[int], **options: object) -> None:
         super().__init__(path, emit=lambda batch: handed.extend(batch["id"].tolist()), **options)  # type: ignore[arg-type]
-
-
-def spread(keys: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return np.array(keys, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
 @settings(max_examples=60, deadline=None)

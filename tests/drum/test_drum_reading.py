@@ -5,24 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from drum_support import CountingFiles
+from drum_support import CountingFiles, nothing, spread
 
-from drum import Batch, CheckUpdate, Drum, Files
+from drum import CheckUpdate, Drum, Files
 from drum.files import OpenFile
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def spread(keys: Any) -> Any:
-    return np.asarray(keys, np.uint64) * GOLDEN
-
-
-def nothing(batch: Batch) -> None:
-    pass
 
 
 class Passing(Files):
