@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -114,24 +115,41 @@ def _packed(lanes: Array, bits: int) -> bytes:
     return words.view(np.uint8)[:, :bits].tobytes()
 
 
-def decode_sorted(data: bytes | memoryview, rows: int) -> Array:
-    """The inverse of encode_sorted; ValueError when it is not its work."""
+@dataclass(frozen=True)
+class Halves:
+    """Ascending keys as they are packed. high: u4[n], the high half of each less `least`, that of the first; low:
+    u4[n], which shares the memory of what was read."""
+
+    least: int
+    high: Array
+    low: Array
+
+    @property
+    def keys(self) -> Array:
+        """u8[n]"""
+        halves = np.empty((len(self.low), 2), "<u4")
+        halves[:, 0] = self.low
+        np.add(self.high, np.uint32(self.least), out=halves[:, 1])
+        keys: Array = halves.view("<u8").reshape(-1)
+        return keys
+
+
+def halves_of(data: bytes | memoryview, rows: int) -> Halves:
+    """What encode_sorted packed; ValueError when it is not its work."""
     group = -(-rows // _STEP_LANES)
     bits = int.from_bytes(data[4:8], "little") if len(data) >= _HEAD_BYTES else -1
     if rows < STEP_ROWS_LEAST or not 0 < bits <= STEP_BITS_MAX or len(data) != _HEAD_BYTES + group * bits + 4 * rows:
         raise ValueError(f"{len(data)} bytes of packed keys for {rows} rows")
-    halves = np.empty((rows, 2), "<u4")
     steps = np.empty((_STEP_LANES, group), "<u4")
     for lane in range(_STEP_LANES):  # each a strided look at all groups; reads past the last end in the low halves
         byte, shift = divmod(lane * bits, 8)
         windows: Array = np.ndarray((group,), "<u4", data, _HEAD_BYTES + byte, (bits,))
         np.right_shift(windows, np.uint32(shift), out=steps[lane])
     steps &= np.uint32((1 << bits) - 1)
-    steps[0, 0] += np.frombuffer(data, "<u4", 1)[0]
-    np.cumsum(steps.reshape(-1)[:rows], dtype="<u4", out=halves[:, 1])
-    halves[:, 0] = np.frombuffer(data, "<u4", rows, _HEAD_BYTES + group * bits)
-    keys: Array = halves.view("<u8").reshape(rows)
-    return keys
+    high = steps.reshape(-1)[:rows]
+    np.cumsum(high, dtype="<u4", out=high)
+    low = np.frombuffer(data, "<u4", rows, _HEAD_BYTES + group * bits)
+    return Halves(int.from_bytes(data[:4], "little"), high, low)
 
 
 def decode(stored: bytes | memoryview, chunk: ChunkRecord, kind: str, rows: int) -> Column:
@@ -140,7 +158,7 @@ def decode(stored: bytes | memoryview, chunk: ChunkRecord, kind: str, rows: int)
     if encoding == RAW:
         return column_of(stored, kind, rows)
     if encoding == STEPS:
-        return decode_sorted(stored, rows)
+        return halves_of(stored, rows).keys
     try:
         return column_of(_decompressor().decompress(stored, max_output_size=raw), kind, rows)
     except zstandard.ZstdError as error:

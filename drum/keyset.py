@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from drum.codec import BLOCK_ROWS, Halves
 from drum.kernels import Index, Keys, Mask
 from drum.ragged import Array
 from drum.segment import Section
 
 _PIECE_ROWS = 32_768
+_PLACES = np.arange(BLOCK_ROWS, dtype=np.uint16)
 _CELL_BITS = 3  # so there are 4 to 16 cells a key
 _STEPS_MAX = 16  # from the last key of a cell back to the one looked for, before a binary search
 SEARCH_RATIO = 24  # arrays that differ more in length are matched by binary search of the shorter one (measured)
@@ -92,6 +94,14 @@ def minus(keys: Keys, stored: Keys) -> Keys:
     return keys.compress(new)
 
 
+def minus_packed(keys: Keys, stored: Halves) -> Keys:
+    """The same of packed keys. None of `keys` is below their first or above their last."""
+    rows, span = len(stored.high), int(stored.high[-1])
+    if not 2 * len(keys) <= rows <= min(MINUS_RATIO * len(keys), span):
+        return minus(keys, stored.keys)
+    return keys.compress(_PackedCells(stored).lack(keys))
+
+
 class _Cells:
     """An index of ascending `keys` without repeats: their range in equal cells, and for each the last key in it.
 
@@ -134,6 +144,46 @@ class _Cells:
         return lacking
 
 
+class _PackedCells:
+    """The same index of packed keys, by their high halves: cheaper to build, where few are looked for."""
+
+    def __init__(self, stored: Halves) -> None:
+        self._stored = stored
+        rows, span = len(stored.high), int(stored.high[-1])
+        self._shift = np.uint32(max(span.bit_length() - (rows - 1).bit_length() - _CELL_BITS, 0))
+        self._last: Array = np.zeros((span >> int(self._shift)) + 1, np.uint16)  # a block has no more than 65,536
+        self._last[np.right_shift(stored.high, self._shift).astype(np.int64)] = _PLACES[:rows]
+
+    def lack(self, some: Keys) -> Mask:
+        """Which of `some` are not among the keys; none is below the first or above the last of those."""
+        high = np.right_shift(some, np.uint64(32)).astype(np.uint32)
+        high -= np.uint32(self._stored.least)
+        low = some.astype(np.uint32)
+        at = self._last.take(np.right_shift(high, self._shift).astype(np.int64), mode="clip").astype(np.int64)
+        lacking, beyond = self._look(at, high, low)
+        left: Index = np.flatnonzero(beyond)
+        at, high, low = at.take(left), high.take(left), low.take(left)
+        for number in range(_STEPS_MAX):
+            if not len(left):
+                return lacking
+            if number == 1:  # more than a few share its cell
+                at = np.searchsorted(self._stored.high, high, side="right") - 1
+            else:
+                at -= 1  # the first key is beyond none of them
+            without, beyond = self._look(at, high, low)
+            lacking[left.compress(~without)] = False
+            further = np.flatnonzero(beyond)
+            left, at, high, low = left.take(further), at.take(further), high.take(further), low.take(further)
+        lacking[left] = np.isin(some.take(left), self._stored.keys, invert=True)  # keys that crowd in few cells
+        return lacking
+
+    def _look(self, at: Index, high: Array, low: Array) -> tuple[Mask, Mask]:
+        """Which of the keys at these places are not those with these halves, and which are beyond them."""
+        held, lower = self._stored.high.take(at, mode="clip"), self._stored.low.take(at, mode="clip")
+        same = held == high
+        return ~(same & (lower == low)), (held > high) | (same & (lower > low))
+
+
 def absent(section: Section, keys: Keys, once: bool = False) -> Keys:
     """The keys that a sorted section does not hold; reads only blocks whose range has one of them.
 
@@ -146,12 +196,14 @@ def absent(section: Section, keys: Keys, once: bool = False) -> Keys:
         return keys
     firsts = np.searchsorted(keys, section.blocks["label_lo"][near], side="left").tolist()
     lasts = np.searchsorted(keys, section.blocks["label_hi"][near], side="right").tolist()
+    wanted = [place for place in zip(near.tolist(), firsts, lasts, strict=True) if place[2] > place[1]]
     parts: list[Keys] = []
     done = 0
-    for block, first, last in zip(near.tolist(), firsts, lasts, strict=True):
-        if last > first:
-            parts += [keys[done:first], minus(keys[first:last], section.read(block, ["key"], once)["key"])]
-            done = last
+    stored = section.sorted_keys([block for block, _, _ in wanted], once)
+    for (_, first, last), block in zip(wanted, stored, strict=True):
+        part = keys[first:last]
+        parts += [keys[done:first], minus_packed(part, block) if isinstance(block, Halves) else minus(part, block)]
+        done = last
     parts.append(keys[done:])
     return np.concatenate(parts)
 

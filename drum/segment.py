@@ -15,7 +15,8 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,20 +31,24 @@ from drum.codec import (
     MAGIC,
     MAGIC_END,
     RAW,
+    STEPS,
     TRAILER,
     TRAILER_BYTES,
     VERSION,
     ChunkRecord,
+    Halves,
     decode,
     directory_checksum,
+    halves_of,
 )
 from drum.errors import UnknownVersion
 from drum.files import Damaged, Data, Files, OpenFile, Path
-from drum.ragged import Array, Batch, Column
+from drum.ragged import Array, Batch, Column, Ragged
 
 if TYPE_CHECKING:
     from drum.writer import SegmentWriter
 
+TOGETHER_BYTES = 1 << 20  # of neighbouring blocks read at once past the page cache: each such read costs 30 us
 _TAIL_BYTES = 64 << 10  # read at once when a segment is opened: nearly always the whole directory
 
 
@@ -93,6 +98,24 @@ class Section:
                 name = list(self.schema)[number]
                 out[name] = self._decode(name, rows, chunks[number], data, start, once)
         return Batch({name: out[name] for name in names})
+
+    def sorted_keys(self, blocks: Sequence[int], once: bool = False) -> Iterator[Array | Halves]:
+        """The u8 column it is sorted by, of some blocks in order, packed where it is so on disk. once: as in `read`;
+        then neighbours are read together, and what comes is good until this thread reads anything else in this way."""
+        assert self.sorted_by is not None
+        number = list(self.schema).index(self.sorted_by)
+        rows = self.blocks["rows"][list(blocks)].tolist()
+        chunks = [self._chunk_list()[block][number] for block in blocks]
+        first = 0
+        while first < len(chunks):
+            last, start, stop = first + 1, chunks[first][0], chunks[first][0] + chunks[first][1]
+            while once and last < len(chunks) and chunks[last][0] == stop <= start + TOGETHER_BYTES - chunks[last][1]:
+                stop += chunks[last][1]
+                last += 1
+            data = self._pread(start, stop - start, once)
+            for at in range(first, last):
+                yield self._keys(rows[at], chunks[at], data, start, once)
+            first = last
 
     def scan(self, columns: Iterable[str] | None = None) -> Iterator[Batch]:
         """All blocks in order."""
@@ -157,8 +180,23 @@ class Section:
         view = self._verify(name, chunk, data, start)
         if once and chunk[4] == RAW:
             view = memoryview(bytes(view))  # the column shares it, and the next read takes that memory again
-        try:
+        with self._damaged(name, chunk):
             return decode(view, chunk, self.schema[name], rows)
+
+    def _keys(self, rows: int, chunk: ChunkRecord, data: Data, start: int, once: bool) -> Array | Halves:
+        name = str(self.sorted_by)
+        if chunk[4] != STEPS:
+            keys = self._decode(name, rows, chunk, data, start, once)
+            assert not isinstance(keys, Ragged)
+            return keys
+        with self._damaged(name, chunk):
+            return halves_of(self._verify(name, chunk, data, start), rows)
+
+    @contextmanager
+    def _damaged(self, name: str, chunk: ChunkRecord) -> Iterator[None]:
+        """A ValueError within is damage of the chunk."""
+        try:
+            yield
         except ValueError as error:
             raise Damaged(self.path, chunk[0], f"section {self.name!r}, column {name!r}: {error}") from error
 

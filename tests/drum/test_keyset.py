@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import Batch, Damaged, Files, Segment
-from drum.codec import RAW, STEPS, decode_sorted, encode_sorted
-from drum.keyset import absent, compact, is_in, minus, united
+from drum.codec import RAW, STEPS, encode_sorted, halves_of
+from drum.keyset import absent, compact, is_in, minus, minus_packed, united
 
 key = st.one_of(st.integers(0, 60), st.integers(2**64 - 30, 2**64 - 1), st.integers(0, 2**64 - 1))
 some = st.sets(key, max_size=80)
@@ -47,6 +47,29 @@ def test_hashed_and_crowded_keys_are_told_from_those_stored(rows: int, crowded: 
     assert np.array_equal(minus(keys, stored), np.setdiff1d(keys, stored))
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.integers(64, 3000), asked=st.integers(1, 3000), bits=st.integers(12, 56), shared=st.integers(0, 3000),
+    lumps=st.sampled_from([1, 1, 2, 300]), base=st.integers(0, 2**64 - 2**57), seed=st.integers(0, 2**32),
+)  # fmt: skip
+def test_keys_are_told_from_packed_ones(
+    rows: int, asked: int, bits: int, shared: int, lumps: int, base: int, seed: int
+) -> None:
+    """Few bits: many keys have one high half; lumps: many are in one cell of the index."""
+    rng = np.random.default_rng(seed)
+    inside = rng.integers(0, 2**bits // lumps, rows, dtype=np.uint64)
+    inside[: rows // 2] += np.uint64(2**bits - 2**bits // lumps)
+    stored = np.unique(inside) + np.uint64(base)
+    data, encoding = encode_sorted(stored)
+    if encoding == RAW:
+        return
+    others = rng.integers(int(stored[0]), int(stored[-1]), asked, dtype=np.uint64, endpoint=True)
+    near = rng.choice(stored, asked) ^ (rng.integers(0, 2, asked, dtype=np.uint64) << np.uint64(31))
+    keys = np.unique(np.concatenate([others, near, rng.choice(stored, shared)]))
+    keys = keys[(keys >= stored[0]) & (keys <= stored[-1])]
+    assert np.array_equal(minus_packed(keys, halves_of(data, len(stored))), np.setdiff1d(keys, stored))
+
+
 @pytest.mark.parametrize("sizes", [(50_000, 40_000, 1), (100_000, 900, 0, 20_000), (9000,) * 8])
 @pytest.mark.parametrize("spread", [10**5, 2**64 - 1])
 def test_many_keys_are_united_piece_by_piece(sizes: tuple[int, ...], spread: int) -> None:
@@ -64,15 +87,18 @@ def test_many_keys_are_compacted_piece_by_piece() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(stored=st.sets(key, min_size=1, max_size=300), asked=some, block_rows=st.sampled_from([1, 7, 100]))
+@given(
+    stored=st.sets(key, min_size=1, max_size=300), asked=some, block_rows=st.sampled_from([1, 7, 100]),
+    once=st.booleans(),
+)  # fmt: skip
 def test_absent_keys_of_a_section(
-    tmp_path_factory: pytest.TempPathFactory, stored: set[int], asked: set[int], block_rows: int
+    tmp_path_factory: pytest.TempPathFactory, stored: set[int], asked: set[int], block_rows: int, once: bool
 ) -> None:
     desk = Desk(tmp_path_factory.mktemp("absent"))
     with desk.turn() as turn:
         out = turn.writer.section("s", {"key": "u8"}, sorted_by="key", block_rows=block_rows)
         out.append(Batch({"key": array(stored)}))
-        assert absent(out.end(), array(asked)).tolist() == sorted(asked - stored)
+        assert absent(out.end(), array(asked), once).tolist() == sorted(asked - stored)
 
 
 @settings(max_examples=200)
@@ -87,10 +113,10 @@ def test_packed_keys_come_back(rows: int, bits: int, base: int, seed: int) -> No
         return
     assert encoding == STEPS
     assert len(data) < 8 * rows
-    assert decode_sorted(data, rows).tolist() == keys.tolist()
+    assert halves_of(data, rows).keys.tolist() == keys.tolist()
     for wrong in (data[:-1], data + b"\0", data[:3], b""):
         with pytest.raises(ValueError, match="packed keys"):
-            decode_sorted(wrong, rows)
+            halves_of(wrong, rows)
 
 
 @pytest.mark.parametrize(("rows", "least", "most"), [(20_000_000, 5.4, 5.6), (10**8, 5.0, 5.2), (10**9, 4.7, 4.8)])
