@@ -105,7 +105,7 @@ class Section:
         assert self.sorted_by is not None
         number = list(self.schema).index(self.sorted_by)
         rows = self.blocks["rows"][list(blocks)].tolist()
-        chunks = [self._chunk_list()[block][number] for block in blocks]
+        chunks = [self._chunks(block)[number] for block in blocks]
         first = 0
         while first < len(chunks):
             last, start, stop = first + 1, chunks[first][0], chunks[first][0] + chunks[first][1]
