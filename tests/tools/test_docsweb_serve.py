@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,6 +89,17 @@ def test_a_name_that_is_not_served_shows_in_the_log(web: serve.Web) -> None:
     stray = [r for r in web.requests() if r.uri == "/stray"]
     assert [(r.host, r.status, r.address) for r in stray] == [("else.test", 421, web.sets[0].hosts[0].address)]
     assert stray[0].url in audit.report(stray, set(), set())["unexpected"]
+
+
+def test_an_exchange_ends_for_the_log_when_its_answer_is_sent_not_when_the_client_hangs_up(web: serve.Web) -> None:
+    """nginx lingers on what it cannot parse: the next request looked early by as long as the client took to close."""
+    host = web.sets[0].hosts[0]
+    asked = len(web.requests())
+    with socket.create_connection((host.address, web.port), timeout=10) as connection:
+        connection.sendall(f"GET /%zz HTTP/1.1\r\nHost: {host.name}\r\n\r\n".encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+        logged = web.requests()[asked:]
+    assert [(r.host, r.status) for r in logged] == [audit.NOBODY]
 
 
 def test_the_command_line(web: serve.Web, tmp_path: Path) -> None:

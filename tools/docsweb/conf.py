@@ -22,6 +22,8 @@ http {{
     sendfile on;
     tcp_nopush on;
     keepalive_timeout 30s;
+    # Or what cannot be parsed ends, for the log, when the client hangs up.
+    lingering_close off;
     keepalive_requests 1000000;
     gzip {gzip};
     gzip_comp_level 1;
