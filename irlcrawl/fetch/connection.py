@@ -177,6 +177,7 @@ class Connection(asyncio.Protocol):
             self._finish(End.WHOLE)
         else:
             self._finish(End.LOST, error or ConnectionError("the server left"))
+        self.reader.close()
 
     # Inside
 

@@ -94,6 +94,11 @@ class ResponseReader:
             self.done = framed.search(header) is None
         return self.done
 
+    def close(self) -> None:
+        """Nothing more comes. What came can be read still. The parser knows this reader, which would keep both, and the
+        last body, until garbage is collected."""
+        del self._parser
+
     def _header_end(self, view: memoryview) -> int:
         """How many bytes of `view` belong to the header, as far as one can see; all when it does not end there."""
         tail = bytes(self._head[-2:])

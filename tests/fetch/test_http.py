@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import socket
@@ -17,6 +18,7 @@ from irlcrawl.clock import SystemClock
 from irlcrawl.config import Config
 from irlcrawl.fetch import http
 from irlcrawl.fetch.http import Fetched, Fetcher, Request, open_fetcher
+from irlcrawl.fetch.response import ResponseReader
 from irlcrawl.rows import Reason
 from tests.fetch.loopback import Asked, Loopback, response
 
@@ -105,6 +107,23 @@ def test_the_response_header_keeps_names_order_and_repeats() -> None:
         result = get(server)
         assert result.exchange.header + result.exchange.body == page
         assert result.status == result.exchange.status == 203
+
+
+def test_a_connection_that_ended_leaves_no_garbage() -> None:
+    """Reader and parser of each knew each other: thousands, with their last bodies, waited for the collector."""
+
+    async def alive(fetcher: Fetcher) -> int:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(10):
+                assert (await fetcher.fetch(request(server))).reason is Reason.OK
+            return sum(isinstance(thing, ResponseReader) for thing in gc.get_objects())
+        finally:
+            gc.enable()
+
+    with Loopback({"/": response(b"x" * 1000, "Connection: close")}) as server:
+        assert run(configured(), alive) <= 1
 
 
 def test_no_cookie_is_ever_sent_back() -> None:
