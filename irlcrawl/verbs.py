@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irlcrawl.config import Config, ConfigError, check_resume, check_start, load, to_toml, validate
-from irlcrawl.job import ExitCode, JobDir, JobError, command
+from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
-from irlcrawl.watch.control import ask
+from irlcrawl.watch.control import ControlError, ask
 
 if TYPE_CHECKING:
     from irlcrawl.seeds import Seed
@@ -54,6 +54,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     from irlcrawl.watch.progress import progress_for, unheard
 
     with job:
+        check_alone(job)
         progress = progress_for(quiet=args.quiet)
         _log_to(job.logs / "irlcrawl.log", progress.note)
         try:
@@ -64,6 +65,18 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
         with unheard(sys.stdout):
             _tell_end(job, code, args.job)
     return code
+
+
+def check_alone(job: JobDir) -> None:
+    """JobLocked when a crawl answers although its lock could be had: somebody took LOCK for a stale one."""
+    try:
+        alone = ask(job.socket, "status") is None
+    except ControlError:
+        alone = False
+    if not alone:
+        raise JobLocked(
+            f"{job.path}: in use by a crawl that still runs, though its LOCK was deleted; `irlcrawl stop` it"
+        )
 
 
 def _check_exists(job: JobDir) -> None:

@@ -219,6 +219,8 @@ class Unpacked(Plain):
                 raise Damaged(self.path, 0, "a gzip file without its end")
             if data:
                 return data
+        if self._inflater.unused_data or super().read():
+            raise Damaged(self.path, 0, "a gzip file with something behind its end")
         return b""
 
 

@@ -38,11 +38,11 @@ class CrawlLog:
         ]  # fmt: skip
         if files.exists(self._part(self.part + 1)):
             files.rename(self._part(self.part + 1), path)
-        self._handle = files.append(path)
-        files.fsync_dir(self._directory)
-        size = files.size(self._handle)
+        size = files.size(path) if files.exists(path) else 0
         if size < self.bytes:
             raise Damaged(path, size, f"the crawl log ends before {self.bytes}, up to where it was committed")
+        self._handle = files.append(path)
+        files.fsync_dir(self._directory)
         if size > self.bytes:
             files.truncate(self._handle, self.bytes)
 

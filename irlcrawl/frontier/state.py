@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -101,6 +102,21 @@ def has_outcomes(job: JobDir, files: Files) -> bool:
     return files.exists(job.logs) and any(files.size(path) for path in log_files(files, str(job.crawl_log)))
 
 
+def check_last_commit(catalog: Catalog) -> None:
+    """Damaged when there is a turn's file of a later commit than the last one the catalogue has: whole lines that are
+    missing at its end leave no other trace, and opening it would delete what they named."""
+    there = catalog.files.listdir(catalog.root)
+    newest = max((name for name in there if name.startswith("turn-") and name.endswith(".seg")), default="")
+    if newest > turn_name(catalog.number + 1):
+        path = os.path.join(catalog.root, f"catalog-{catalog.generation:06d}.log")
+        raise Damaged(path, catalog.bytes, f"ends with commit {catalog.number}, and {newest} is of a later one")
+
+
+def turn_name(commit: int) -> str:
+    """The file of a turn, named after the commit it is written for: each name is used once."""
+    return f"turn-{commit:09d}.seg"
+
+
 class State:
     """Open with `State.open`; JOB's lock must be held."""
 
@@ -137,6 +153,7 @@ class State:
         catalog = Catalog.open(job.state, files)
         edits = Edits()
         formats.check(catalog)
+        check_last_commit(catalog)
         if catalog.get("crawl") is None:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
@@ -147,6 +164,8 @@ class State:
         edits = Edits()  # only now that everything could be opened
         formats.migrate(catalog, edits)
         note_promises(catalog, edits, config, clock.now())
+        if files.exists(job.config_file) and (crc := zlib.crc32(files.read(job.config_file))) != catalog.get("config"):
+            edits.set("config", crc)
         if edits:
             catalog.commit(edits)
         return state
@@ -154,8 +173,8 @@ class State:
     # -- what turns use --------------------------------------------------------------------------------------------
 
     def new_segment(self) -> SegmentWriter:
-        """The file of a turn, named after the commit it is written for: each name is used once."""
-        return SegmentWriter(self.files, os.path.join(self.dir, f"turn-{self.catalog.number + 1:09d}.seg"))
+        """The file of the next commit."""
+        return SegmentWriter(self.files, os.path.join(self.dir, turn_name(self.catalog.number + 1)))
 
     @property
     def holders(self) -> list[Holder]:

@@ -25,7 +25,7 @@ from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.frontier.state import STATE_GONE, has_outcomes
+from irlcrawl.frontier.state import STATE_GONE, check_last_commit, has_outcomes
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
@@ -58,6 +58,8 @@ class Fsck:
     def _run(self) -> Findings:
         configured = yield from self._config()
         catalog = yield from self._catalog()
+        if configured and catalog is not None:
+            yield from self._config_of_last_run(catalog)
         whole = catalog is not None and (yield from self._segments(catalog))
         yield from self._small_logs(catalog)
         reading = None
@@ -83,6 +85,12 @@ class Fsck:
             return False
         return True
 
+    def _config_of_last_run(self, catalog: Catalog) -> Findings:
+        """It may be edited, so what still is a configuration is no damage; but a number that changed is told."""
+        written = catalog.get("config")
+        if written is not None and written != zlib.crc32(self.files.read(self.job.config_file)):
+            yield note(str(self.job.config_file), "not as the last run left it: edited since, or damaged")
+
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def _catalog(self) -> Generator[Finding, None, Catalog | None]:
@@ -90,6 +98,7 @@ class Fsck:
         self.bar.stage("catalogue", sum(self._size(state, name) for name in self._names("catalog-", ".log")))
         try:
             catalog = Catalog.open(state, self.files, readonly=True)
+            check_last_commit(catalog)
         except FileNotFoundError:
             if has_outcomes(self.job, self.files):
                 yield Finding(True, state, None, STATE_GONE)

@@ -23,6 +23,7 @@ from irlcrawl.archive.reader import Record, records
 from irlcrawl.archive.redo import read_unit
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.archive.warc import WarcName
+from irlcrawl.frontier.state import check_last_commit
 from irlcrawl.upkeep.verify import next_record
 
 URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
@@ -32,6 +33,7 @@ def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
     """(key -> value of the commits that can be read, whether that is all of them). UnknownVersion; OSError."""
     try:
         catalog = Catalog.open(state, files, readonly=True)
+        check_last_commit(catalog)
         return dict(catalog.items()), True
     except FileNotFoundError:
         return {}, False

@@ -25,6 +25,7 @@ def fsck(args: argparse.Namespace) -> int:
     not mend it."""
     from irlcrawl.upkeep.findings import bar_for
     from irlcrawl.upkeep.fsck import Fsck
+    from irlcrawl.verbs import check_alone
 
     job = JobDir(args.job).require()
     is_snapshot = (job.path / SNAPSHOT).exists()
@@ -35,7 +36,9 @@ def fsck(args: argparse.Namespace) -> int:
             job.acquire(repairing=True)
         elif not is_snapshot:  # nobody writes to a snapshot
             job.acquire_to_look()
+        check_alone(job)
     except JobLocked as error:
+        job.release()
         raise JobLocked(
             f"{error}: its files change while it runs; "
             f"stop it, or check a copy: {command('snapshot', args.job, 'NAME')}"

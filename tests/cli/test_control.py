@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from irlcrawl import cli
+from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch.control import ControlError, ask, serve
 from irlcrawl.watch.control_server import REQUEST_BYTES_MAX
 
@@ -153,3 +155,18 @@ def test_closing_ends_open_connections(tmp_path: Path) -> None:
         assert connection.recv(100) == b'{"ok": 1}\n'
     assert connection.recv(100) == b""
     connection.close()
+
+
+def test_a_crawl_whose_lock_was_deleted_is_in_use_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Taken for a stale lock and deleted: the next start crawled beside the first one, and both damaged the state."""
+    job = JobDir(tmp_path / "job")
+    with job:
+        job.write_config('[crawl]\nuser_agent = "test/1.0 (+https://crawl.test/; me@crawl.test)"\n')
+        job.lock_file.unlink()
+        with serving(job.socket, {"status": lambda _: {"state": "running"}}):
+            for verb in ("resume", "fsck"):
+                assert cli.main([verb, str(job.path)]) == ExitCode.LOCKED
+                assert "still runs, though its LOCK was deleted" in capsys.readouterr().err
+    assert not list(job.state.iterdir()) and not list(job.logs.iterdir())

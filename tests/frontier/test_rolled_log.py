@@ -66,6 +66,9 @@ def test_a_compressed_part_that_was_changed_is_damage(tmp_path: Path) -> None:
     part.write_bytes(data[:-9])
     with pytest.raises(Damaged, match="without its end"):
         told(str(path))
+    part.write_bytes(data + b"x")
+    with pytest.raises(Damaged, match="behind its end"):
+        told(str(path))
 
 
 def test_a_log_rolled_while_it_is_read_is_read_once(tmp_path: Path) -> None:

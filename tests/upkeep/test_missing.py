@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -11,7 +12,7 @@ from irlcrawl import cli
 from irlcrawl.job import ExitCode, JobDir
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
-from tests.upkeep.test_fsck import damage
+from tests.upkeep.test_fsck import damage, findings, flip
 from tests.upkeep.test_repair import goes_on
 
 
@@ -54,6 +55,42 @@ def test_a_catalogue_that_lost_its_end_deletes_nothing(copy: Copy) -> None:
     assert "missing" in opened(job).what
     assert state_of(job) == before
     mended(job)
+
+
+def test_a_catalogue_without_its_last_lines_deletes_nothing(copy: Copy) -> None:
+    """Whole lines that are gone leave nothing torn: of the first commit alone was made a new crawl, over the files of
+    all the others. Where no file of theirs is left, what is lost is read again."""
+    job = copy("stopped")
+    whole = max(job.state.glob("catalog-*.log")).read_bytes()
+    ends = [at for at, byte in enumerate(whole, 1) if byte == ord("\n")]
+    for end in ends[:-1]:
+        os.truncate(max(job.state.glob("catalog-*.log")), end)
+        if damage(job):
+            before = state_of(job)
+            assert opened(job).file.startswith(str(job.state)) and state_of(job) == before
+        else:
+            goes_on(job)
+        job = copy("stopped")
+    os.truncate(max(job.state.glob("catalog-*.log")), ends[0])
+    mended(job)
+
+
+def test_a_crawl_log_that_is_gone_is_not_begun_anew(copy: Copy) -> None:
+    """The start that missed it left an empty one, which `fsck` then called cut short."""
+    job = copy("stopped")
+    job.crawl_log.unlink()
+    assert opened(job).file == str(job.crawl_log) and not job.crawl_log.exists()
+    mended(job)
+
+
+def test_a_configuration_that_is_not_as_it_was_is_noted(copy: Copy) -> None:
+    """Cut in the middle of a number, or with another digit, it is a configuration still."""
+    job = copy("stopped")
+    goes_on(job)
+    assert not [found for found in findings(job) if found.file == str(job.config_file)]
+    flip(job.config_file, job.config_file.read_bytes().index(b"_seconds = ") + 11, 1)
+    (found,) = [found for found in findings(job) if found.file == str(job.config_file)]
+    assert not found.damage and "edited since, or damaged" in found.what
 
 
 def test_a_segment_in_anothers_place_is_damage(copy: Copy) -> None:
