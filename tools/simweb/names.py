@@ -62,9 +62,12 @@ def _table(words: list[bytes] | tuple[bytes, ...]) -> Array:
     return np.frombuffer(b"".join(word.ljust(width, b"\0") for word in words), np.uint8).reshape(-1, width)
 
 
-_DIRECTORY_TABLE, _SEGMENT_TABLE = _table(DIRECTORIES), _table(_SEGMENTS)
-_PHRASE_TABLE = _table([b"/" + first + b"-" + second for first in _WORDS for second in _WORDS])
-_CONSONANT_TABLE, _VOWEL_TABLE = np.frombuffer(_CONSONANTS, np.uint8), np.frombuffer(_VOWELS, np.uint8)
+_SEGMENT_TABLE = _table(_SEGMENTS)
+_DIRECTORY_TABLE, _NO_DIRECTORY = _table([*DIRECTORIES, b""]), len(DIRECTORIES)
+_PHRASE_TABLE = _table([*(b"/" + first + b"-" + second for first in _WORDS for second in _WORDS), b""])
+_PHRASES = len(_WORDS) ** 2  # the last row of their table is for the pages that have none
+_END_TABLE = _table([b"", b".html"])
+_SYLLABLE_TABLE = np.frombuffer(bytes(c for a in _CONSONANTS for b in _VOWELS for c in (a, b)), np.uint16)
 _DIGIT_TABLE = np.frombuffer(_DIGITS, np.uint8)
 
 
@@ -136,19 +139,17 @@ class Names:
     def _urls(self, pages: U8s, host: I8s, page: I8s) -> Ragged:
         site, section = site_of(pages), section_of(pages)
         origin = self._origin(site, host)
-        rows = np.flatnonzero(section == Section.PAGES)
-        if len(rows) == len(pages):
-            return _joined([*origin, *self._page_path(pages, page)])
-        blocks = []
+        start = _width(origin)
+        traps = []
         for number in np.flatnonzero(np.bincount(section)).tolist():  # at most seven
-            rows = np.flatnonzero(section == number)
-            mine = pages[rows]
-            columns = _trap_path(number, index_of(mine)) if number else self._page_path(mine, page[rows])
-            blocks.append((rows, np.concatenate(columns, axis=1)))
-        path = np.zeros((len(pages), max(block.shape[1] for _, block in blocks)), np.uint8)
-        for rows, block in blocks:
-            path[rows, : block.shape[1]] = block
-        return _joined([*origin, path])
+            if number != Section.PAGES:
+                some = np.flatnonzero(section == number)
+                traps.append((some, np.concatenate(_trap_path(number, index_of(pages[some])), axis=1)))
+        width = start + max((block.shape[1] for _, block in traps), default=0)
+        rows = _beside([*origin, *self._page_path(pages, page)], width)  # a page of a trap stands there as `/`
+        for some, block in traps:
+            rows[some, start : start + block.shape[1]] = block
+        return _squeezed(rows)
 
     def _origin(self, site: I8s, host: I8s) -> list[Array]:
         n = len(site)
@@ -176,19 +177,18 @@ class Names:
         return out
 
     def _page_path(self, pages: U8s, page: I8s) -> list[Array]:
-        n = len(pages)
-        h = mix(self.web.salt("words"), self.web.original(site_of(pages)), page)
-        columns = [
-            _DIRECTORY_TABLE[self.web.directory(pages, page)],
-            _PHRASE_TABLE[(h & np.uint64(4095)).astype(np.int64)],
-            _PHRASE_TABLE[((h >> np.uint64(12)) & np.uint64(4095)).astype(np.int64)],
-            _constant(n, b"-"),
-            _number(page, 36, 7),
-            _constant(n, b".html"),
-        ]
-        rest = np.concatenate(columns, axis=1)
-        rest[page == 0] = 0
-        return [_constant(n, b"/"), rest]
+        """`/` alone for a host's home page."""
+        h = mix(self.web.salt("words"), self.web.original(site_of(pages)), page).view(np.int64)
+        home = page == 0
+        directory = np.where(home, _NO_DIRECTORY, self.web.directory(pages, page))
+        first, second = (np.where(home, _PHRASES, (h >> shift) & (_PHRASES - 1)) for shift in (0, 12))
+        number = _number(page, 36, 7)
+        number[home] = 0
+        return [
+            _constant(len(pages), b"/"), _DIRECTORY_TABLE.take(directory, axis=0), _PHRASE_TABLE.take(first, axis=0),
+            _PHRASE_TABLE.take(second, axis=0), np.where(home, 0, ord("-")).astype(np.uint8)[:, None], number,
+            _END_TABLE.take(~home, axis=0),
+        ]  # fmt: skip
 
     # Text to numbers
 
@@ -321,11 +321,20 @@ def _constant(n: int, text: bytes) -> Array:
     return np.broadcast_to(np.frombuffer(text, np.uint8), (n, len(text)))
 
 
-def _joined(columns: list[Array]) -> Ragged:
-    """Rows of the columns side by side, zeros left out."""
-    width = sum(column.shape[1] for column in columns)
-    padding = np.zeros((len(columns[0]), -width % 8), np.uint8)
-    rows = np.concatenate([*columns, padding], axis=1)
+def _width(columns: list[Array]) -> int:
+    return sum(column.shape[1] for column in columns)
+
+
+def _beside(columns: list[Array], least: int = 0) -> Array:
+    """Rows of the columns side by side, `least` bytes wide or more, and a multiple of eight."""
+    width = _width(columns)
+    more = max(least - width, 0)
+    more += -(width + more) % 8
+    return np.concatenate([*columns, np.zeros((len(columns[0]), more), np.uint8)], axis=1)
+
+
+def _squeezed(rows: Array) -> Ragged:
+    """Rows of a multiple of eight bytes, zeros left out."""
     there = rows != 0
     blob = np.frombuffer(rows.tobytes().translate(None, b"\0"), np.uint8)
     # Eight counts beside each other in a word, added up by the product: a third of what counting bytes takes.
@@ -333,14 +342,17 @@ def _joined(columns: list[Array]) -> Ragged:
     return Ragged.from_lengths(blob, counts)
 
 
+def _joined(columns: list[Array]) -> Ragged:
+    """Rows of the columns side by side, zeros left out."""
+    return _squeezed(_beside(columns))
+
+
 def _syllables(numbers: I8s, count: int) -> Array:
     """Numbers in base 64, each digit a consonant and a vowel."""
-    out = np.empty((len(numbers), 2 * count), np.uint8)
+    out = np.empty((len(numbers), count), np.uint16)
     for place in range(count):
-        digit = (numbers >> (SYLLABLE_BITS * (count - 1 - place))) & 63
-        out[:, 2 * place] = _CONSONANT_TABLE[digit >> 2]
-        out[:, 2 * place + 1] = _VOWEL_TABLE[digit & 3]
-    return out
+        out[:, place] = _SYLLABLE_TABLE[(numbers >> (SYLLABLE_BITS * (count - 1 - place))) & 63]
+    return out.view(np.uint8)
 
 
 def _syllable(text: Array, at: Array) -> I8s:
