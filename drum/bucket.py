@@ -105,7 +105,7 @@ class RecentKeys:
             last = part[-1]
             part = part.compress(once)  # first: half of a crawl's links go here, for a tenth of what a look costs
             fresh = part.compress(self._others(part))
-            self._remember(part)
+            self._slots[self._homes[: len(part)].view(np.int64)] = part
             keys[kept : kept + len(fresh)] = fresh
             kept += len(fresh)
         self.asked += len(keys)
@@ -113,7 +113,7 @@ class RecentKeys:
         return kept
 
     def _others(self, keys: Keys) -> Mask:
-        """Which keys are not in their slots; good until the next call."""
+        """Which keys are not in their slots; those are in `_homes` then. Good until the next call."""
         homes = np.right_shift(keys, self._shift, out=self._homes[: len(keys)]).view(np.int64)
         held = self._held[: len(keys)]
         self._slots.take(homes, out=held, mode="clip")  # "clip" spares a check and a copy; no index is out of range
