@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import signal
 import socket
 import threading
@@ -150,6 +152,39 @@ def test_a_second_signal_drops_what_is_in_flight(serve: Serve, job: Path) -> Non
     site.open.set()
     assert crawl.run().code == 0
     assert responses(job) == dict.fromkeys((web.url("one.test", target) for target in site.targets()), 1)
+
+
+class GatedMerge(Crawl):
+    """A crawl whose first merge of many buckets waits (gated_merge.py), and says so in `told`."""
+
+    @property
+    def told(self) -> Path:
+        return self.job.with_suffix(".told")
+
+    def command(self) -> list[str]:
+        words = super().command()
+        assert words[1:3] == ["-m", "irlcrawl"]
+        return [words[0], str(Path(__file__).with_name("gated_merge.py")), str(self.told), *words[3:]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_a_long_merge_ends_it_at_the_next_bucket(serve: Serve, job: Path, number: signal.Signals) -> None:
+    site = Tree(60)
+    web = serve(site, ONE)
+    gated = GatedMerge(job, web.resolver, [web.url("one.test")], NO_GAPS)
+    os.mkfifo(gated.told)
+    told = os.open(gated.told, os.O_RDONLY | os.O_NONBLOCK)
+    running = gated.start()
+    ready, _, _ = select.select([told], [], [], 30)
+    assert ready, running.output.read_text()
+    running.signal(number)
+    assert running.wait(30).code == 11
+    assert os.read(told, 100) == b".", "no bucket after the one in which it came"
+    os.close(told)
+    check_warcs(job)
+    assert len(responses(job)) < 61
+    assert Crawl(job, web.resolver, gated.seeds, NO_GAPS).run().code == 0
+    assert responses(job) == {web.url("one.test", target): 1 for target in site.targets()}
 
 
 def test_redirects_are_discoveries(serve: Serve, job: Path) -> None:
