@@ -16,7 +16,7 @@ from bench.seen.stream import BATCH
 from bench.seen.systems import clone, register
 
 SLOW = ("rocksdb", "lmdb", "sqlite", "set", "bloom")  # too slow for the whole stream
-RUN_SECONDS_MAX = 3 * 3600
+RUN_SECONDS_MAX = 3600
 ROWS = "rows.jsonl"
 
 Row = dict[str, Any]
@@ -35,6 +35,7 @@ class Case:
     slow_store: int
     uniform: bool = False
     only: tuple[str, ...] = ()  # the systems that have a chance here
+    left_out: tuple[tuple[str, str], ...] = ()  # those that might have one, and why they are not tried
     keys_of: tuple[tuple[str, int], ...] = ()
 
     def order(self, system: str) -> Order:
@@ -69,7 +70,9 @@ FULL = (  # at least three merges everywhere but at 1 G, where drum makes one
     ),
     Case(
         "1 G stored", 1_000_000_000, 400_000_000, 5_000_000, 1_000_000_000,
-        only=("drum", "mercator-b", "mercator-b+cache", "lmdb"), keys_of=(("mercator-b", 50_000_000),),
+        only=("drum", "mercator-b", "mercator-b+cache"), keys_of=(("mercator-b", 50_000_000),),
+        left_out=(("lmdb", "40 bytes a key (as at 100 M) are 40 GB, twice on the disk while it runs, and it reads by "
+                   "page faults what no page cache here would hold"),),
     ),
 )  # fmt: skip
 
@@ -92,10 +95,15 @@ class Bench:
     def rounds(self, cases: tuple[Case, ...], systems: list[str], rounds: int) -> Iterator[Row]:
         """A row for each round, case and system, systems alternating; those that cannot are named once and left out."""
         out: set[tuple[str, str]] = set()
+        for case in cases:
+            for system, why in case.left_out:
+                if system in systems:
+                    self.say(f"LEFT OUT {system} on {case.title}: {why}")
         for number in range(rounds):
             for case in cases:
                 for system in systems:
-                    if (case.only and system not in case.only) or (case.title, system) in out:
+                    never = system in dict(case.left_out) or (case.only and system not in case.only)
+                    if never or (case.title, system) in out:
                         continue
                     row = self._row(case, system)
                     if row is None:
@@ -147,7 +155,10 @@ class Bench:
 
 def _process(order: Order, only_seed: bool) -> str:
     command = [sys.executable, "-m", "bench.seen.run", json.dumps({**asdict(order), "only_seed": only_seed})]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"not done after {RUN_SECONDS_MAX:,} seconds") from error
     if ended.returncode == 4:
         raise Failed(ended.stderr.strip())
     if ended.returncode:
