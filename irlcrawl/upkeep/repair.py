@@ -88,6 +88,9 @@ class _Repair:
         self.new_job.logs = job.path / f"logs{REPAIRED}"
         self.new_job.crawl_log = self.new_job.logs / "crawl.log"
 
+        self.archives: dict[str, bool] = {}
+        """Those the crawl log points into -> whether they are here."""
+
         self.opened: dict[bytes, None] = {}
         """Scope entries of seeds, and of what they redirected to, that are done."""
 
@@ -153,6 +156,8 @@ class _Repair:
         doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
         for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
             pointer = entry.warc
+            if pointer is not None and pointer[0] not in self.archives:
+                self.archives[pointer[0]] = archive_path(str(self.job.warcs), pointer[0], OPEN) is not None
             if file in self.damaged or not (self.catalogue_whole or file.endswith(COMPRESSED)):
                 doubtful.append((entry, text))
                 continue
@@ -284,6 +289,10 @@ class _Repair:
             gone += len(np.setdiff1d(self.seen.part(number)["key"], self.known.part(number)["key"]))
         if gone:
             yield f"NOT recoverable: {words.count(gone)} URLs that were seen and not done"
+        away = list(self.archives.values()).count(False)
+        if away and (self.old.lost or not self.catalogue_whole):
+            archives = words.plural(away, "archive")
+            yield f"NOT recoverable: lost URLs that waited, where only pages in {archives} that are away link to them"
         for file, blocks in sorted(self.old.lost.items()):
             yield f"unreadable: {file}, {words.plural(blocks, 'piece')}"
 

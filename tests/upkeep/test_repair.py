@@ -140,6 +140,7 @@ def test_what_cannot_be_had_again_is_counted(copy: Copy, capsys: pytest.CaptureF
     code = cli.main(["fsck", str(job.path), "--repair", "--quiet"])
     out = capsys.readouterr().out
     assert code == ExitCode.DONE and f"NOT recoverable: {waiting} URLs" in out, out
+    assert "archives that are away link to them" in out
 
 
 def test_a_broken_archive_is_not_repaired(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
