@@ -29,6 +29,7 @@ from irlcrawl.frontier.runs import ReadyHost
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.job import JobDir
+from irlcrawl.memory import Trim
 from tools.simweb.web import Web
 
 START = 1_000_000_000.0
@@ -131,6 +132,7 @@ class Crawl:
         self._seen = Seen([])
         self._merged = 0  # rows that passed `seen`
         self._naive = 0
+        self._trim = Trim(self.clock)
         self._began = time.process_time()
         self._late: Spent | None = None
         self._progress = progress
@@ -202,6 +204,7 @@ class Crawl:
         waiting = state.sites.queued_rows + state.sites.deferred_rows
         if len(self.run_.points) % COLLECT_TURNS == 0:
             gc.collect()
+            self._trim.now_and_then()
         self._naive += (state.sites.current - current) * waiting
         self._point()
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from drum.ragged import Ragged
+from tools.simweb import glyphs
 from tools.simweb.mix import Array, Bools, I8s, U8s, mix
 from tools.simweb.truth import (
     NOWHERE,
@@ -31,13 +32,9 @@ from tools.simweb.truth import (
 )
 
 CHUNK_ROWS = 8_192
-URL_BYTES_MAX = 160
 NAME_BITS, NAME_BYTES = 28, 10
-SYLLABLE_BITS = 6
 LABEL_SYLLABLES = 5
 
-_CONSONANTS, _VOWELS = b"bdfghjklmnprstvz", b"aeio"
-_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 DIRECTORIES = (
     b"about archive articles blog books city culture docs events forum garden guide health history home-page index-of "
     b"kitchen library maps market media music nature news people photos projects reviews science sports stories travel"
@@ -56,29 +53,11 @@ _SID_FACTOR = 0x9E3779B1
 _SID_INVERSE = pow(_SID_FACTOR, -1, 1 << 32)
 
 
-def _table(words: list[bytes] | tuple[bytes, ...]) -> Array:
-    """Words as rows of bytes, padded with zeros."""
-    width = max(map(len, words))
-    return np.frombuffer(b"".join(word.ljust(width, b"\0") for word in words), np.uint8).reshape(-1, width)
-
-
-_SEGMENT_TABLE = _table(_SEGMENTS)
-_DIRECTORY_TABLE, _NO_DIRECTORY = _table([*DIRECTORIES, b""]), len(DIRECTORIES)
-_PHRASE_TABLE = _table([*(b"/" + first + b"-" + second for first in _WORDS for second in _WORDS), b""])
+_SEGMENT_TABLE = glyphs.table(_SEGMENTS)
+_DIRECTORY_TABLE, _NO_DIRECTORY = glyphs.table([*DIRECTORIES, b""]), len(DIRECTORIES)
+_PHRASE_TABLE = glyphs.table([*(b"/" + first + b"-" + second for first in _WORDS for second in _WORDS), b""])
 _PHRASES = len(_WORDS) ** 2  # the last row of their table is for the pages that have none
-_END_TABLE = _table([b"", b".html"])
-_SYLLABLE_TABLE = np.frombuffer(bytes(c for a in _CONSONANTS for b in _VOWELS for c in (a, b)), np.uint16)
-_DIGIT_TABLE = np.frombuffer(_DIGITS, np.uint8)
-
-
-def _positions(alphabet: bytes) -> Array:
-    """byte -> its place in the alphabet, -1 for others."""
-    places = np.full(256, -1, np.int64)
-    places[np.frombuffer(alphabet, np.uint8)] = np.arange(len(alphabet))
-    return places
-
-
-_CONSONANT_OF, _VOWEL_OF, _DIGIT_OF = _positions(_CONSONANTS), _positions(_VOWELS), _positions(_DIGITS)
+_END_TABLE = glyphs.table([b"", b".html"])
 
 
 class Names:
@@ -117,18 +96,18 @@ class Names:
 
     def site_names(self, sites: I8s) -> Ragged:
         """Registrable domains."""
-        return _joined([self._name(sites), _constant(len(sites), b".test")])
+        return glyphs.joined([self._name(sites), glyphs.constant(len(sites), b".test")])
 
     def origins(self, hosts: U8s) -> Ragged:
         """`scheme://host[:port]` of host numbers."""
         site = (hosts >> np.uint64(32)).astype(np.int64)
-        return _joined(self._origin(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64)))
+        return glyphs.joined(self._origin(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64)))
 
     def host_names(self, hosts: U8s) -> Ragged:
         """Host names, without scheme and port."""
         site = (hosts >> np.uint64(32)).astype(np.int64)
         label = self._label(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64))
-        return _joined([label, self._name(site), _constant(len(site), b".test")])
+        return glyphs.joined([label, self._name(site), glyphs.constant(len(site), b".test")])
 
     def urls(self, pages: U8s, place: tuple[I8s, I8s] | None = None) -> Ragged:
         """The canonical URL of each page. place: that of the pages (`Sites.place`), for callers who have it."""
@@ -139,28 +118,28 @@ class Names:
     def _urls(self, pages: U8s, host: I8s, page: I8s) -> Ragged:
         site, section = site_of(pages), section_of(pages)
         origin = self._origin(site, host)
-        start = _width(origin)
+        start = glyphs.width_of(origin)
         traps = []
         for number in np.flatnonzero(np.bincount(section)).tolist():  # at most seven
             if number != Section.PAGES:
                 some = np.flatnonzero(section == number)
                 traps.append((some, np.concatenate(_trap_path(number, index_of(pages[some])), axis=1)))
         width = start + max((block.shape[1] for _, block in traps), default=0)
-        rows = _beside([*origin, *self._page_path(pages, page)], width)  # a page of a trap stands there as `/`
+        rows = glyphs.beside([*origin, *self._page_path(pages, page)], width)  # a page of a trap stands there as `/`
         for some, block in traps:
             rows[some, start : start + block.shape[1]] = block
-        return _squeezed(rows)
+        return glyphs.squeezed(rows)
 
     def _origin(self, site: I8s, host: I8s) -> list[Array]:
         n = len(site)
         s = np.where(self.secure(site), ord("s"), 0).astype(np.uint8)[:, None]
         return [
-            _constant(n, b"http"), s, _constant(n, b"://"), self._label(site, host), self._name(site),
-            _constant(n, self._end),
+            glyphs.constant(n, b"http"), s, glyphs.constant(n, b"://"), self._label(site, host), self._name(site),
+            glyphs.constant(n, self._end),
         ]  # fmt: skip
 
     def _name(self, site: I8s) -> Array:
-        return _syllables(self._shuffled(site).astype(np.int64), NAME_BYTES // 2)
+        return glyphs.syllables(self._shuffled(site).astype(np.int64), NAME_BYTES // 2)
 
     def _label(self, site: I8s, host: I8s) -> Array:
         """`www.` or nothing for host 0, syllables and a dot for others."""
@@ -169,9 +148,12 @@ class Names:
         out[:, -4:][www] = np.frombuffer(b"www.", np.uint8)
         named = np.flatnonzero(host > 0)
         if len(named):
-            text = _syllables(host[named], LABEL_SYLLABLES)
+            text = glyphs.syllables(host[named], LABEL_SYLLABLES)
             for place in range(LABEL_SYLLABLES - 1):  # leading zero syllables are not written
-                text[host[named] >> (SYLLABLE_BITS * (LABEL_SYLLABLES - 1 - place)) == 0, 2 * place : 2 * place + 2] = 0
+                text[
+                    host[named] >> (glyphs.SYLLABLE_BITS * (LABEL_SYLLABLES - 1 - place)) == 0,
+                    2 * place : 2 * place + 2,
+                ] = 0
             out[named, :-1] = text
             out[named, -1] = ord(".")
         return out
@@ -182,12 +164,12 @@ class Names:
         home = page == 0
         directory = np.where(home, _NO_DIRECTORY, self.web.directory(pages, page))
         first, second = (np.where(home, _PHRASES, (h >> shift) & (_PHRASES - 1)) for shift in (0, 12))
-        number = _number(page, 36, 7)
+        number = glyphs.number(page, 36, 7)
         number[home] = 0
         return [
-            _constant(len(pages), b"/"), _DIRECTORY_TABLE.take(directory, axis=0), _PHRASE_TABLE.take(first, axis=0),
-            _PHRASE_TABLE.take(second, axis=0), np.where(home, 0, ord("-")).astype(np.uint8)[:, None], number,
-            _END_TABLE.take(~home, axis=0),
+            glyphs.constant(len(pages), b"/"), _DIRECTORY_TABLE.take(directory, axis=0),
+            _PHRASE_TABLE.take(first, axis=0), _PHRASE_TABLE.take(second, axis=0),
+            np.where(home, 0, ord("-")).astype(np.uint8)[:, None], number, _END_TABLE.take(~home, axis=0),
         ]  # fmt: skip
 
     # Text to numbers
@@ -200,10 +182,12 @@ class Names:
     def hosts(self, names: Ragged) -> U8s:
         """The host of each host name (no scheme, no port), u8; NOWHERE for names of no host."""
         lengths = names.lengths
-        text = _matrix(names)
+        text = glyphs.matrix(names)
         sites, numbers = self._host(text, np.zeros(len(names), np.int64), lengths - len(b".test"))
         hosts = self._known(sites, numbers)
-        return np.where(_same(self.host_names(np.where(hosts == NOWHERE, np.uint64(0), hosts)), names), hosts, NOWHERE)
+        return np.where(
+            glyphs.same(self.host_names(np.where(hosts == NOWHERE, np.uint64(0), hosts)), names), hosts, NOWHERE
+        )
 
     def _known(self, sites: I8s, numbers: I8s) -> U8s:
         known = (sites >= 0) & (numbers >= 0)
@@ -217,50 +201,60 @@ class Names:
         none."""
         name = np.zeros(len(text), np.int64)
         for place in range(NAME_BYTES // 2):
-            name = (name << SYLLABLE_BITS) | _syllable(text, end - NAME_BYTES + 2 * place)
+            name = (name << glyphs.SYLLABLE_BITS) | glyphs.syllable(text, end - NAME_BYTES + 2 * place)
         site = self._unshuffled(np.where((name >= 0) & (name < 1 << NAME_BITS), name, 0).astype(np.uint64))
         label = end - NAME_BYTES - start - 1  # bytes before the dot
-        www = (label == 3) & (_at(text, start) == ord("w"))
+        www = (label == 3) & (glyphs.at(text, start) == ord("w"))
         number = np.zeros(len(text), np.int64)
         for place in range(LABEL_SYLLABLES):
             more = (label > 2 * place) & ~www
-            number = np.where(more, (number << SYLLABLE_BITS) | _syllable(text, start + 2 * place), number)
+            number = np.where(more, (number << glyphs.SYLLABLE_BITS) | glyphs.syllable(text, start + 2 * place), number)
         return site, number
 
     def _pages(self, urls: Ragged) -> U8s:
-        text = _matrix(urls)
+        text = glyphs.matrix(urls)
         lengths = urls.lengths
-        start = np.where(_at(text, np.full(len(urls), 4)) == ord("s"), 8, 7)
+        start = np.where(glyphs.at(text, np.full(len(urls), 4)) == ord("s"), 8, 7)
         slash = np.where(np.arange(text.shape[1]) >= start[:, None], text == ord("/"), False)
         path = slash.argmax(axis=1)
         sites, numbers = self._host(text, start, path - len(self._end))
         known = (self._known(sites, numbers) != NOWHERE) & slash.any(axis=1)
         sites, numbers = np.where(known, sites, 0), np.where(known, numbers, 0)
         hosts = self.web.host_count(sites)
-        page = np.where(lengths == path + 1, 0, _read_number(text, lengths - 5, 36, 7))
+        page = np.where(lengths == path + 1, 0, glyphs.read_number(text, lengths - 5, 36, 7))
         index = join_index(numbers, page, hosts)
         section = np.zeros(len(urls), np.int64)
         for number, prefix in _TRAP_PATHS.items():
-            rows = np.flatnonzero(_starts(text, path, prefix))
+            rows = np.flatnonzero(glyphs.starts(text, path, prefix))
             if len(rows):
                 section[rows] = number
                 index[rows] = _read_trap(number, text[rows], path[rows] + len(prefix), lengths[rows])
         index = np.where((index >= 0) & (index < 1 << 32), index, 0)
         found = page_number(sites, section, index)
         known &= self.web.exists(found)
-        return np.where(known & _same(self.urls(np.where(known, found, np.uint64(0))), urls), found, NOWHERE)
+        return np.where(known & glyphs.same(self.urls(np.where(known, found, np.uint64(0))), urls), found, NOWHERE)
 
 
 def _trap_path(section: int, index: I8s) -> list[Array]:
     n = len(index)
-    head = _constant(n, _TRAP_PATHS[Section(section)])
+    head = glyphs.constant(n, _TRAP_PATHS[Section(section)])
     if section == Section.CALENDAR:
-        return [head, _number(index // 12, 10, 10), _constant(n, b"/"), _number(index % 12 + 1, 10, 2)]
+        return [
+            head,
+            glyphs.number(index // 12, 10, 10),
+            glyphs.constant(n, b"/"),
+            glyphs.number(index % 12 + 1, 10, 2),
+        ]
     if section == Section.PAGINATION:
-        return [head, _number(index >> 20, 10, 4), _constant(n, b"?page="), _number(index & 0xFFFFF, 10, 7)]
+        return [
+            head,
+            glyphs.number(index >> 20, 10, 4),
+            glyphs.constant(n, b"?page="),
+            glyphs.number(index & 0xFFFFF, 10, 7),
+        ]
     if section == Section.SESSION:
         sid = (index * _SID_FACTOR) & 0xFFFFFFFF
-        return [head, _number(index >> 20, 10, 4), _constant(n, b"?sid="), _digits(sid, 16, 8)]
+        return [head, glyphs.number(index >> 20, 10, 4), glyphs.constant(n, b"?sid="), glyphs.digits(sid, 16, 8)]
     if section == Section.PARAMETERS:
         out = np.zeros((n, 8, 4), np.uint8)
         for place in range(8):
@@ -268,12 +262,12 @@ def _trap_path(section: int, index: I8s) -> list[Array]:
             rows = np.flatnonzero(digit)
             out[rows, place, 1] = ord("a") + place
             out[rows, place, 2] = ord("=")
-            out[rows, place, 3] = _DIGIT_TABLE[digit[rows]]
+            out[rows, place, 3] = glyphs.DIGIT_TABLE[digit[rows]]
             later = rows[index[rows] & ((1 << (4 * place)) - 1) > 0]
             out[later, place, 0] = ord("&")
         return [head, out.reshape(n, 32)]
     if section == Section.HONEYPOT:
-        return [head, _digits(index, 16, 8)]
+        return [head, glyphs.digits(index, 16, 8)]
     out = np.zeros((n, 16, 4), np.uint8)
     for place in range(16):  # the highest two-bit digit, which is 1, is the mark; those below it are segments
         rows = np.flatnonzero(index >> (2 * place) >= 4)
@@ -284,133 +278,31 @@ def _trap_path(section: int, index: I8s) -> list[Array]:
 def _read_trap(section: int, text: Array, at: I8s, end: I8s) -> I8s:
     """The index of a trap URL whose text after the section's own begins at column `at`; any number for nonsense."""
     if section == Section.CALENDAR:
-        month = _read_number(text, end, 10, 2)
-        year = _read_number(text, end - np.where(month >= 10, 3, 2), 10, 10)
+        month = glyphs.read_number(text, end, 10, 2)
+        year = glyphs.read_number(text, end - np.where(month >= 10, 3, 2), 10, 10)
         return year * 12 + month - 1
     if section == Section.PAGINATION:
-        page = _read_number(text, end, 10, 7)
+        page = glyphs.read_number(text, end, 10, 7)
         written = 1 + sum((page >= 10**power).astype(np.int64) for power in range(1, 7))
-        return (_read_number(text, end - written - len(b"?page="), 10, 4) << 20) | page
+        return (glyphs.read_number(text, end - written - len(b"?page="), 10, 4) << 20) | page
     if section == Section.SESSION:
-        return (_read_number(text, end, 16, 8) * _SID_INVERSE) & 0xFFFFFFFF
+        return (glyphs.read_number(text, end, 16, 8) * _SID_INVERSE) & 0xFFFFFFFF
     if section == Section.PARAMETERS:
         index = np.zeros(len(text), np.int64)
         for pair in range(8):
             there = at + 4 * pair + 3 <= end
-            name = np.clip(_at(text, at + 4 * pair).astype(np.int64) - ord("a"), 0, 7)
-            value = np.maximum(_DIGIT_OF[_at(text, at + 4 * pair + 2)], 0) & 15
+            name = np.clip(glyphs.at(text, at + 4 * pair).astype(np.int64) - ord("a"), 0, 7)
+            value = np.maximum(glyphs.DIGIT_OF[glyphs.at(text, at + 4 * pair + 2)], 0) & 15
             index = np.where(there, index | (value << (4 * name)), index)
         return index
     if section == Section.HONEYPOT:
-        return _read_number(text, end, 16, 8)
+        return glyphs.read_number(text, end, 16, 8)
     index = np.ones(len(text), np.int64)
     for segment in range(15):
         there = at + 4 * segment + 4 <= end
-        letter = _at(text, at + 4 * segment + 1)
+        letter = glyphs.at(text, at + 4 * segment + 1)
         # img, css, lib, inc: the second letter of i-words tells them apart.
-        second = _at(text, at + 4 * segment + 2)
+        second = glyphs.at(text, at + 4 * segment + 2)
         digit = np.select([letter == ord("c"), letter == ord("l"), second == ord("n")], [1, 2, 3], 0)
         index = np.where(there, (index << 2) | digit, index)
     return index
-
-
-# Matrices of bytes
-
-
-def _constant(n: int, text: bytes) -> Array:
-    return np.broadcast_to(np.frombuffer(text, np.uint8), (n, len(text)))
-
-
-def _width(columns: list[Array]) -> int:
-    return sum(column.shape[1] for column in columns)
-
-
-def _beside(columns: list[Array], least: int = 0) -> Array:
-    """Rows of the columns side by side, `least` bytes wide or more, and a multiple of eight."""
-    width = _width(columns)
-    more = max(least - width, 0)
-    more += -(width + more) % 8
-    return np.concatenate([*columns, np.zeros((len(columns[0]), more), np.uint8)], axis=1)
-
-
-def _squeezed(rows: Array) -> Ragged:
-    """Rows of a multiple of eight bytes, zeros left out."""
-    there = rows != 0
-    blob = np.frombuffer(rows.tobytes().translate(None, b"\0"), np.uint8)
-    # Eight counts beside each other in a word, added up by the product: a third of what counting bytes takes.
-    counts = there.view(np.uint64).sum(axis=1) * np.uint64(0x0101010101010101) >> np.uint64(56)
-    return Ragged.from_lengths(blob, counts)
-
-
-def _joined(columns: list[Array]) -> Ragged:
-    """Rows of the columns side by side, zeros left out."""
-    return _squeezed(_beside(columns))
-
-
-def _syllables(numbers: I8s, count: int) -> Array:
-    """Numbers in base 64, each digit a consonant and a vowel."""
-    out = np.empty((len(numbers), count), np.uint16)
-    for place in range(count):
-        out[:, place] = _SYLLABLE_TABLE[(numbers >> (SYLLABLE_BITS * (count - 1 - place))) & 63]
-    return out.view(np.uint8)
-
-
-def _syllable(text: Array, at: Array) -> I8s:
-    """The digit that begins at column `at` of each row, 0..63; something negative for nonsense."""
-    return np.asarray(_CONSONANT_OF[_at(text, at)] * 4 + _VOWEL_OF[_at(text, at + 1)])
-
-
-def _digits(numbers: I8s, base: int, width: int) -> Array:
-    """Numbers with leading zeros."""
-    out = np.empty((len(numbers), width), np.uint8)
-    left = numbers
-    for place in range(width):
-        higher = left // base
-        out[:, width - 1 - place] = _DIGIT_TABLE[left - higher * base]
-        left = higher
-    return out
-
-
-def _number(numbers: I8s, base: int, width: int) -> Array:
-    """Numbers without leading zeros, to the right of a field."""
-    out = _digits(numbers, base, width)
-    for place in range(1, width):
-        out[numbers < base**place, width - 1 - place] = 0
-    return out
-
-
-def _read_number(text: Array, end: Array, base: int, width: int) -> I8s:
-    """The digits that end before column `end` of each row, at most `width` of them; 0 where there are none."""
-    value = np.zeros(len(text), np.int64)
-    alive = np.ones(len(text), bool)
-    for place in range(width):
-        digit = np.where(end - 1 - place >= 0, _DIGIT_OF[_at(text, end - 1 - place)], -1)
-        alive &= (digit >= 0) & (digit < base)
-        value = np.where(alive, value + digit * base**place, value)
-    return value
-
-
-def _at(text: Array, columns: Array) -> Array:
-    return text[np.arange(len(text)), np.clip(columns, 0, text.shape[1] - 1)]
-
-
-def _starts(text: Array, columns: Array, prefix: bytes) -> Bools:
-    there = np.ones(len(text), bool)
-    for place, byte in enumerate(prefix):
-        there &= _at(text, columns + place) == byte
-    return there
-
-
-def _matrix(rows: Ragged) -> Array:
-    """Rows padded with zeros to URL_BYTES_MAX, or cut there: no page's URL is longer."""
-    lengths = np.minimum(rows.lengths, URL_BYTES_MAX)
-    out = np.zeros((len(rows), URL_BYTES_MAX), np.uint8)
-    inside = np.arange(URL_BYTES_MAX) < lengths[:, None]
-    kept = np.repeat(rows.offsets[:-1] - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
-    out[inside] = rows.blob[kept]
-    return out
-
-
-def _same(left: Ragged, right: Ragged) -> Bools:
-    """Which rows are equal."""
-    return np.asarray((_matrix(left) == _matrix(right)).all(axis=1) & (left.lengths == right.lengths))
