@@ -117,7 +117,6 @@ class Hosts:
         self.loads.arrived()
         self.leases.bring({one.run.segment for one in ready})
         self._meet([one for one in ready if one.key not in self.hosts])
-        horizon = self.clock.now() + self.config.politeness.horizon_seconds
         come: dict[int, SimHost] = {}
         for one in ready:  # a Python loop per run: each is an object in memory anyway
             host = self.hosts[one.key]
@@ -129,7 +128,10 @@ class Hosts:
             if host.fault == Fault.DNS:
                 host.record.dead, host.record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
                 self._leave(host, Reason.DNS)
-            elif (due := self.polite.activate(host)) > horizon:
+        horizon = self.clock.now() + self.config.politeness.horizon_seconds
+        hosts = [host for host in come.values() if host.fault != Fault.DNS]
+        for host, due in zip(hosts, self.polite.activate_all(hosts), strict=True):
+            if due > horizon:
                 self._leave(host, Reason.OK, due)
 
     def _meet(self, ready: list[ReadyHost]) -> None:

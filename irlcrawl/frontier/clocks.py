@@ -16,9 +16,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drum.ragged import Batch
-from irlcrawl.frontier.gates import NONE, REBOOT, Flag, Gates, Promise, promises
+from irlcrawl.frontier.columns import view
+from irlcrawl.frontier.gates import ALL_FLAGS, NONE, REBOOT, Flag, Gates, Kind, Promise, promises
 
 CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8"}
 """A row of a clock section: Kind; name_key of the host name, address or site; Gate.next in unix seconds; the others in
@@ -76,6 +78,36 @@ class Clocks(Gates):
             self.idle -= 1
         return gate
 
+    def use(self, kind: int, key: int, gap: float) -> int:
+        """The clock of an active host, `gap` seconds long (a host's: at least)."""
+        gate = self.gate(kind, key)
+        self.users[gate] += 1
+        self.gap[gate] = max(self.gap[gate], gap) if kind == Kind.HOST else gap
+        self.next[gate] = max(self.next[gate], self.opened + gap)
+        return gate
+
+    def use_all(self, kind: int, keys: NDArray[np.uint64], gaps: NDArray[np.float64]) -> NDArray[np.int64]:
+        """As `use`, for columns of at least one key, which may stand there several times, and gaps."""
+        distinct, place = np.unique(keys, return_inverse=True)
+        gates = self.find_all(kind, distinct)
+        unknown = gates == NONE
+        coarse, due = self._coarse.get(kind), np.zeros(np.count_nonzero(unknown))
+        if coarse:
+            due[:] = [coarse.get(key) for key in distinct[unknown].tolist()]
+        gates[unknown] = self.make_all(kind, distinct[unknown], due)
+        flags = view(self.flags)
+        idle = gates[flags[gates] & Flag.IDLE > 0]
+        flags[idle] &= ALL_FLAGS ^ Flag.IDLE
+        self.idle -= len(idle)
+        gates = gates[place]
+        np.add.at(view(self.users), gates, 1)
+        if kind == Kind.HOST:
+            np.maximum.at(view(self.gap), gates, gaps)
+        else:
+            view(self.gap)[gates] = gaps
+        np.maximum.at(view(self.next), gates, self.opened + gaps)
+        return gates
+
     def let_go(self, gate: int, now: float) -> None:
         """Nobody uses the gate any more: keep it only for what it still promises."""
         if self.users[gate] or self.held[gate]:
@@ -92,8 +124,8 @@ class Clocks(Gates):
         """Forget idle clocks that promise nothing; then, beyond the bound, those due soonest. Amortised O(1) a gate."""
         if not self.flags:
             return  # numpy makes no view of nothing
-        gates = np.flatnonzero(np.frombuffer(self.flags, np.uint8) & Flag.IDLE)
-        due, backoff = np.frombuffer(self.next)[gates], np.frombuffer(self.backoff)[gates]
+        gates = np.flatnonzero(view(self.flags) & Flag.IDLE)
+        due, backoff = view(self.next)[gates], view(self.backoff)[gates]
         keep = promises(due, backoff, now)
         forgotten, kept = gates[~keep].tolist(), gates[keep]
         if len(kept) > self.idle_max:
@@ -149,20 +181,23 @@ class Clocks(Gates):
         The lead writes them into the turn's segment, commits, then calls `LeaseLog.roll(clocks.unsaved(...))`. A commit
         that fails ends the process, so nothing is given twice.
         """
-        moved = [row for row in self._gone if row.promises(now) or row.stored]
-        for gate in self._marked(self._unsaved, Flag.UNSAVED):
-            row = self._row(gate)
-            if row.promises(now) or row.stored:
-                moved.append(row)
-            self._stored(gate, row.promises(now) and row.backoff > 0)
-            self.flags[gate] &= ~Flag.NEWS
+        told = _batch([row for row in self._gone if row.promises(now) or row.stored])
+        if self._unsaved:
+            told = Batch.concat([told, self._delta(np.unique(self._unsaved), now)])
         for past in (self._unsaved, self._news, self._gone):
             del past[:]
         self._gone_told = 0
-        return _batch(moved)
+        return told
 
-    def _stored(self, gate: int, stored: bool) -> None:
-        self.flags[gate] = self.flags[gate] | Flag.STORED if stored else self.flags[gate] & ~Flag.STORED
+    def _delta(self, gates: NDArray[np.int32], now: float) -> Batch:
+        flags = view(self.flags)
+        gates = gates[flags[gates] & Flag.UNSAVED > 0]  # others were forgotten
+        rows = Batch({name: view(getattr(self, name))[gates].astype("<" + kind) for name, kind in CLOCK.items()})
+        kept = promises(rows["next"], rows["backoff"], now)
+        told = kept | (flags[gates] & Flag.STORED > 0)
+        flags[gates] &= ALL_FLAGS ^ (Flag.UNSAVED | Flag.NEWS | Flag.STORED)
+        flags[gates[kept & (rows["backoff"] > 0)]] |= Flag.STORED
+        return rows.filter(told)
 
     def unsaved(self, now: float) -> list[Promise]:
         """What no delta covers yet: the clocks moved since the last one. (Leased ones: `Politeness.promises_out`.)"""
@@ -180,7 +215,7 @@ class Clocks(Gates):
             gate = self.gate(kind, key)
             self.next[gate] = max(self.next[gate], min(due + skew, now + wait))
             self.wait[gate], self.gap[gate], self.backoff[gate] = wait, gap, backoff
-            self._stored(gate, backoff > 0)
+            self.flags[gate] = self.flags[gate] | Flag.STORED if backoff > 0 else self.flags[gate] & ~Flag.STORED
             self.let_go(gate, now)
 
     def open(self, now: float, leases: Iterable[Promise], rebooted: bool) -> None:

@@ -11,12 +11,28 @@ from array import array
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 NONE = -1
 _PLACES_BITS_LEAST = 6
 _WORD = (1 << 64) - 1
+
+
+def view(column: array[Any]) -> NDArray[Any]:
+    """A column as numpy sees it, without a copy. It can not grow as long as the view is kept; and there is no view of
+    an empty one: ValueError."""
+    return np.frombuffer(column, column.typecode)
+
+
+def take_numbers(free: array[int], used: int, count: int) -> NDArray[np.int64]:
+    """`count` numbers that stand for nothing: those last freed, taken out of `free`, then new ones from `used` on."""
+    again = min(count, len(free))
+    freed = np.array(free[len(free) - again :][::-1], np.int64)
+    del free[len(free) - again :]
+    return np.concatenate([freed, np.arange(used, used + count - again)])
 
 
 class KeyIndex:
@@ -49,34 +65,50 @@ class KeyIndex:
             at = (at + 1) & mask
         return NONE
 
+    def find_all(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """As `find`, for a column of keys."""
+        if not self._rows:
+            return np.full(len(keys), NONE)
+        places, stored = view(self._places), view(self._keys)
+        at = self._homes(keys)
+        rows = places[at].astype(np.int64)
+        astray = np.flatnonzero((rows != NONE) & (stored[rows] != keys))
+        while len(astray):
+            at[astray] = (at[astray] + 1) & self._mask
+            rows[astray] = places[at[astray]]
+            astray = astray[(rows[astray] != NONE) & (stored[rows[astray]] != keys[astray])]
+        return rows
+
+    def _homes(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return ((keys * np.uint64(self._odd)) >> np.uint64(self._shift)).astype(np.int64)
+
     def add(self, row: int) -> None:
         """A row whose key is not there yet."""
+        if 5 * (self._rows + 1) > 4 * len(self._places):
+            self.add_all(np.array([row]))
+            return
         self._rows += 1
-        if 5 * self._rows > 4 * len(self._places):
-            self._grow(row)
-        else:
-            self._put(row)
-
-    def _put(self, row: int) -> None:
         places, mask = self._places, self._mask
         at = (self._keys[row] * self._odd & _WORD) >> self._shift
         while places[at] != NONE:
             at = (at + 1) & mask
         places[at] = row
 
-    def _grow(self, row: int) -> None:
-        """Twice the places, filled as probing in order of their first places would: by numpy, for no pause to show."""
-        old = np.frombuffer(self._places, np.int32)
-        rows = np.append(old[old != NONE], np.int32(row))
-        self._clear(65 - self._shift)
-        homes = (np.frombuffer(self._keys, np.uint64)[rows] * np.uint64(self._odd)) >> np.uint64(self._shift)
-        order = np.argsort(homes, kind="stable")
-        count = np.arange(len(rows))
-        places = np.maximum.accumulate(homes[order].astype(np.int64) - count) + count
-        fits = places <= self._mask
-        np.frombuffer(self._places, np.int32)[places[fits]] = rows[order[fits]]
-        for late in rows[order[~fits]].tolist():  # the few past the end go on at the beginning
-            self._put(late)
+    def add_all(self, rows: NDArray[np.int64]) -> None:
+        """Rows whose keys differ and are not there yet. If there are too few places for them, every row finds a new one
+        among more: by numpy, for no pause to show."""
+        self._rows += len(rows)
+        if 5 * self._rows > 4 * len(self._places):
+            old = view(self._places)
+            rows = np.concatenate([old[old != NONE], rows])
+            del old
+            self._clear((5 * self._rows // 4).bit_length())
+        places, at = view(self._places), self._homes(view(self._keys)[rows])
+        while len(rows):  # each takes its place if it is free; of those that want the same one, the last
+            free = places[at] == NONE
+            places[at[free]] = rows[free]
+            left = places[at] != rows
+            rows, at = rows[left], (at[left] + 1) & self._mask
 
     def remove(self, row: int) -> None:
         """A row that is there; those behind it that its place kept from theirs move up."""

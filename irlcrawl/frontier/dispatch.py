@@ -8,7 +8,7 @@ hosts drum with the next turn, and so do URLs that cannot stay in runs (handover
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from irlcrawl.clock import Clock
@@ -78,20 +78,22 @@ class Dispatcher:
 
     # -- what a turn brings ----------------------------------------------------------------------------------------
 
-    def bring(self, ready: ReadyHost, record: HostRecord) -> None:
-        """A run for a host: extends the one in memory or makes it."""
-        host = self.hosts.get(ready.key)
-        if host is None:
-            newer = self.handover.learnt(ready.key)  # learnt while the turn ran
-            host = self._new_host(ready.key, ready.site, ready.origin, newer or record)
-            self.hosts[ready.key] = host
-            if len(self.hosts) > 1:
-                self._fleet.wanted.set()
-        host.runs.append(ready.run)
-        self.loads.count(host, ready.run.rows)
-        if host.state == 0:
-            due = self.politeness.activate(host)
-            if due > self._clock.now() + self._config.politeness.horizon_seconds:
+    def bring(self, ready: list[ReadyHost], records: Iterable[HostRecord]) -> None:
+        """Runs of hosts, and what is known of each host: they extend those in memory, or make them."""
+        idle = []
+        for one, record in zip(ready, records, strict=True):  # a Python loop per run: hosts are objects
+            host = self.hosts.get(one.key)
+            if host is None:
+                newer = self.handover.learnt(one.key)  # learnt while the turn ran
+                host = self.hosts[one.key] = self._new_host(one.key, one.site, one.origin, newer or record)
+                idle.append(host)
+            host.runs.append(one.run)
+            self.loads.count(host, one.run.rows)
+        if len(self.hosts) > 1:
+            self._fleet.wanted.set()
+        horizon = self._clock.now() + self._config.politeness.horizon_seconds
+        for host, due in zip(idle, self.politeness.activate_all(idle), strict=True):
+            if due > horizon:
                 self._rest(host, due)
 
     def bring_all(self, ready: list[ReadyHost]) -> None:
@@ -99,10 +101,9 @@ class Dispatcher:
         self.loads.arrived()
         known: dict[int, list[HostRecord]] = {}
         for one in ready:
-            records = known.get(id(one.state))
-            if records is None:
-                records = known[id(one.state)] = records_of(one.state)
-            self.bring(one, records[one.row])
+            if id(one.state) not in known:
+                known[id(one.state)] = records_of(one.state)
+        self.bring(ready, (known[id(one.state)][one.row] for one in ready))
 
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")

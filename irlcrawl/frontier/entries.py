@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from irlcrawl.frontier.columns import NONE
 from irlcrawl.rows import name_key
 
 
-class State(IntEnum):
+class State:
+    """Of an entry; a plain number, as Kind is one."""
+
     IDLE = 0  # not here
     WAITING = 1  # for a clock
     UNRESOLVED = 2  # for somebody to ask for its address
     RESOLVING = 3  # for the answer
     LEASED = 4
+
+
+STATE_NAMES = ("idle", "waiting", "unresolved", "resolving", "leased")
 
 
 class HostEntry:
@@ -52,7 +55,7 @@ class HostEntry:
         self.crawl_delay = crawl_delay
         self.gap_floor = gap_floor
         self.errand: Errand | None = None
-        self.state = State.IDLE
+        self.state: int = State.IDLE
         self.number = NONE  # its row in the columns of the workbench while it is active
 
     @property
@@ -61,7 +64,7 @@ class HostEntry:
         return name_key(self.name.encode())
 
     def __repr__(self) -> str:
-        return f"HostEntry({self.scheme}://{self.name}:{self.port}, {State(self.state).name}, {self.address})"
+        return f"HostEntry({self.scheme}://{self.name}:{self.port}, {STATE_NAMES[self.state]}, {self.address})"
 
 
 class Errand:

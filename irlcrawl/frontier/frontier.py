@@ -125,8 +125,7 @@ class Frontier:
             return
         ready = list(islice(self._coming, BROUGHT_AT_ONCE))
         records = recovery.known_records(self.state, [one.key for one in ready])
-        for one in ready:
-            self.hosts.bring(one, records[one.key])
+        self.hosts.bring(ready, [records[one.key] for one in ready])
         if len(ready) < BROUGHT_AT_ONCE:
             self._coming = None
 

@@ -10,8 +10,9 @@ from ipaddress import ip_address, ip_network
 from typing import Literal
 
 from irlcrawl import config
+from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.entries import HostEntry
-from irlcrawl.frontier.gates import Delay, Flag, Gates, Kind
+from irlcrawl.frontier.gates import Delay, Flag, Kind
 
 Outcome = Literal["ok", "throttled", "failed", "unreached"]
 """How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
@@ -54,7 +55,7 @@ class Gaps:
 
     def move(
         self,
-        gates: Gates,
+        clocks: Clocks,
         gate: int,
         entry: HostEntry,
         ended: float,
@@ -64,13 +65,15 @@ class Gaps:
     ) -> None:
         """An exchange ended: sets the clock's gap, back-off, next time (never earlier than before) and why."""
         params = self._params
-        kind, gap, backoff = gates.kind[gate], gates.gap[gate], gates.backoff[gate]
+        kind, gap, backoff = clocks.kind[gate], clocks.gap[gate], clocks.backoff[gate]
         if kind == Kind.HOST:
-            gap = gates.gap[gate] = max(self.floor(entry), self.stretch(fetch_s))
-            backoff = _host_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-        elif kind == Kind.ADDRESS and not gates.flags[gate] & Flag.LENIENT:
-            backoff = _address_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-        gates.backoff[gate] = backoff
+            gap = clocks.gap[gate] = max(self.floor(entry), self.stretch(fetch_s))
+        if outcome != "ok" or backoff:
+            if kind == Kind.HOST:
+                backoff = _host_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
+            elif kind == Kind.ADDRESS and not clocks.flags[gate] & Flag.LENIENT:
+                backoff = _address_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
+            clocks.backoff[gate] = backoff
         wait, why = gap, Delay.HOST_GAP
         if backoff > wait:
             wait, why = backoff, Delay.BACKOFF
@@ -80,9 +83,10 @@ class Gaps:
             believed = 0.0 if retry_after is None else min(retry_after, params.retry_after_max_seconds)
             if believed > wait:
                 wait, why = believed, Delay.RETRY_AFTER
-        if ended + wait > gates.next[gate]:
-            gates.next[gate], gates.wait[gate] = ended + wait, wait
-            gates.why[gate] = why
+        if ended + wait > clocks.next[gate]:
+            clocks.next[gate], clocks.wait[gate] = ended + wait, wait
+            clocks.why[gate] = why
+        clocks.moved(gate)
 
 
 def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:

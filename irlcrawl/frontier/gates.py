@@ -8,20 +8,27 @@ workbench.py.
 from __future__ import annotations
 
 from array import array
-from enum import IntEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from irlcrawl.frontier.columns import NONE as NONE
-from irlcrawl.frontier.columns import KeyIndex
+from irlcrawl.frontier.columns import KeyIndex, take_numbers, view
 
 BACKOFF_MEMORY = 8.0
 """An idle clock remembers its back-off for this many times its length after it came due."""
 
 
-class Kind(IntEnum):
+class Kind:
+    """What a clock is of. A plain number, as those below: an Enum's members cost more than the columns they go into."""
+
     HOST = 0  # key: name_key of the bare host name, so that http and https share it
     ADDRESS = 1  # key: name_key of the address as text
     SITE = 2  # key: name_key of the registrable domain
+
+
+KIND_NAMES = ("host", "address", "site")
 
 
 class Promise(NamedTuple):
@@ -32,7 +39,7 @@ class Promise(NamedTuple):
     gap: float
 
 
-REBOOT = len(Kind)
+REBOOT = len(KIND_NAMES)
 """The kind of a Promise that says: after a reboot the crawl was opened at unix seconds `gap`, see Clocks.opened."""
 
 ANCHOR = REBOOT + 1
@@ -53,7 +60,10 @@ class Flag:
     STORED = 32  # a back-off of it is on disk
 
 
-class Delay(IntEnum):
+ALL_FLAGS = 255
+
+
+class Delay:
     """What a host waits for; the name as people see it is DELAY_NAMES[delay]."""
 
     HOST_GAP = 0
@@ -90,7 +100,7 @@ class Gates:
         self.first = array("i")  # the host in front of its queue (workbench.py), or NONE
         self.lingering = 0  # numbers of clocks that are no more, still in the line
         self._free = array("i")
-        self._index = tuple(KeyIndex(self.key) for _ in Kind)
+        self._index = tuple(KeyIndex(self.key) for _ in KIND_NAMES)
 
     def __len__(self) -> int:
         return sum(map(len, self._index))
@@ -103,22 +113,41 @@ class Gates:
         """The clock's number, or NONE."""
         return self._index[kind].find(key)
 
+    def find_all(self, kind: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return self._index[kind].find_all(keys)
+
     def make(self, kind: int, key: int, due: float) -> int:
         """A new clock, which must not be there yet."""
         if self._free:
             gate = self._free.pop()
         else:
             gate = len(self.kind)
-            for column in (self.kind, self.why, self.flags, self.held, self.users, self.key):
-                column.append(0)
-            self.first.append(NONE)
-            for seconds in (self.next, self.wait, self.gap, self.backoff):
-                seconds.append(0.0)
+            self._grow(1)
         self.kind[gate], self.key[gate], self.next[gate] = kind, key, due
         self.wait[gate] = self.gap[gate] = self.backoff[gate] = 0.0
         self.why[gate] = self.flags[gate] = 0
         self._index[kind].add(gate)
         return gate
+
+    def make_all(self, kind: int, keys: NDArray[np.uint64], due: NDArray[np.float64]) -> NDArray[np.int64]:
+        """As `make`, for columns of keys, which differ, and dues."""
+        gates = take_numbers(self._free, len(self.kind), len(keys))
+        if not len(gates):
+            return gates
+        self._grow(int(gates.max()) + 1 - len(self.kind))
+        view(self.kind)[gates], view(self.key)[gates], view(self.next)[gates] = kind, keys, due
+        for column in (self.wait, self.gap, self.backoff, self.why, self.flags):
+            view(column)[gates] = 0
+        self._index[kind].add_all(gates)
+        return gates
+
+    def _grow(self, more: int) -> None:
+        """So many more numbers."""
+        if more > 0:
+            for column in (self.kind, self.key, self.next, self.wait, self.gap, self.backoff, self.why, self.flags,
+                           self.held, self.users):  # fmt: skip
+                column.frombytes(bytes(more * column.itemsize))
+            self.first.extend(array("i", [NONE]) * more)
 
     def drop(self, gate: int) -> None:
         """It is a clock no more. Its number is free for another once it has left the line (`disarm`)."""

@@ -22,9 +22,15 @@ of ten, BUbiNG's workbench of hosts inside addresses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
 from irlcrawl import config
 from irlcrawl.clock import Clock
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.columns import view
 from irlcrawl.frontier.entries import Errand, HostEntry, State
 from irlcrawl.frontier.errands import Errands
 from irlcrawl.frontier.gaps import Gaps, Outcome
@@ -50,15 +56,37 @@ class Politeness(Terms):
 
     def activate(self, entry: HostEntry) -> float:
         """The host has something to fetch. Returns when its clocks, as far as known, are due. ValueError if active."""
-        if entry.state != State.IDLE:
-            raise ValueError(f"activate: {entry!r} is active")
-        now, clocks = self._clock.now(), self.clocks
-        host = self._use(Kind.HOST, entry.clock_host, self._gaps.floor(entry))
-        site = self._use(Kind.SITE, entry.site, self._gaps.site) if self._gaps.site > 0 and entry.site else NONE
-        self._bench.enter(entry, host, site)
-        clocks.next[host] = max(clocks.next[host], clocks.opened + self.gap_for(entry))
-        self._queue(entry, now)
-        return self.due(entry)
+        return self.activate_all([entry])[0]
+
+    def activate_all(self, entries: Sequence[HostEntry]) -> list[float]:
+        """As `activate`, for many at once, for a turn brings thousands: their clocks are columns until they wait."""
+        if not entries:
+            return []
+        for entry in entries:
+            if entry.state != State.IDLE:
+                raise ValueError(f"activate: {entry!r} is active")
+        now, clocks, bench, gaps = self._clock.now(), self.clocks, self._bench, self._gaps
+        keys = np.array([entry.clock_host for entry in entries], np.uint64)
+        host_gates = clocks.use_all(Kind.HOST, keys, np.array([gaps.floor(entry) for entry in entries]))
+        numbers = bench.enter(entries, host_gates, self._site_gates(entries))
+        if clocks.opened > 0:
+            for entry, gate in zip(entries, host_gates.tolist(), strict=True):  # once, after a reboot
+                clocks.next[gate] = max(clocks.next[gate], clocks.opened + self.gap_for(entry))
+        known_until = np.array([entry.address_until if entry.address else 0.0 for entry in entries])
+        usable = np.flatnonzero(known_until > np.maximum(bench.due(numbers), now))
+        self._join_addresses(numbers[usable], [entries[at].address or "" for at in usable.tolist()])
+        for entry in entries:
+            self._place(entry, now)
+        return bench.due(numbers).tolist()
+
+    def _site_gates(self, entries: Sequence[HostEntry]) -> NDArray[np.int64]:
+        gates = np.full(len(entries), NONE)
+        if self._gaps.site > 0:
+            sites = np.array([entry.site for entry in entries], np.uint64)
+            some = np.flatnonzero(sites)
+            if len(some):
+                gates[some] = self.clocks.use_all(Kind.SITE, sites[some], np.full(len(some), self._gaps.site))
+        return gates
 
     def deactivate(self, entry: HostEntry) -> None:
         """Take an entry out (its URLs went elsewhere). Nothing if it is out; ValueError while it is leased."""
@@ -67,7 +95,7 @@ class Politeness(Terms):
         if entry.state == State.LEASED:
             raise ValueError(f"deactivate: {entry!r} is leased; release it with again=False")
         self._withdraw(entry)
-        self._drop(entry, self._clock.now())
+        self._drop(entry, self._gates(entry), self._clock.now())
 
     def pop(self) -> HostEntry | None:
         """A host that may be visited now, its clocks held until `release`; None if there is none. Errands go first."""
@@ -124,28 +152,34 @@ class Politeness(Terms):
             ended = now if ended is None else ended
         elif not requests:
             ended = None
-        gates = self._gates(entry)
+        clocks, bench, gates = self.clocks, self._bench, self._gates(entry)
         if ended is not None:
             for gate in gates:
-                self._gaps.move(self.clocks, gate, entry, ended, fetch_s, outcome, retry_after)
-                self.clocks.moved(gate)
+                self._gaps.move(clocks, gate, entry, ended, fetch_s, outcome, retry_after)
         self._out.discard(entry)
-        errand = self._errands.take_from(entry)
+        if self._errands:
+            self._end_errand_of(entry, now)
+        for gate in gates:
+            clocks.held[gate] -= 1
+        due = self._latest(gates)
+        entry.state = State.IDLE
+        if again and entry.errand is None:
+            bench.ticket(entry.number)
+            if not (entry.address and entry.address_until > max(now, due)):
+                self._leave_address(entry, now)
+            self._place(entry, now)
+        else:
+            self._drop(entry, gates, now)
+        for gate in gates:
+            bench.arm(gate, now)
+        return due
+
+    def _end_errand_of(self, parent: HostEntry, now: float) -> None:
+        errand = self._errands.take_from(parent)
         if errand is not None and errand.state == State.LEASED:
             self.release(errand, ended=now, again=False)
         elif errand is not None:
             self.deactivate(errand)
-        for gate in gates:
-            self.clocks.held[gate] -= 1
-        due = self.due(entry)
-        entry.state = State.IDLE
-        if again and entry.errand is None:
-            self._queue(entry, now)
-        else:
-            self._drop(entry, now)
-        for gate in gates:
-            self._bench.arm(gate, now)
-        return due
 
     # ---- names
 
@@ -161,7 +195,8 @@ class Politeness(Terms):
         now = self._clock.now()
         self._withdraw(entry)
         entry.address, entry.address_until = address, expires
-        self._join_address(entry, now)  # for the coming visit at least, however short its time to live
+        gate = self._bench.address_gate[entry.number] = self._use_address(address)  # however short its time to live
+        self._errands.pause(entry, (gate,), now)
         self._place(entry, now)
 
     def unresolvable(self, entry: HostEntry) -> float:
@@ -172,7 +207,6 @@ class Politeness(Terms):
         self._withdraw(entry)
         host = self._bench.host_gate[entry.number]
         self._gaps.move(self.clocks, host, entry, now, 0.0, "failed", None)
-        self.clocks.moved(host)
         self.clocks.why[host] = Delay.DNS
         self._place(entry, now)
         return self.due(entry)
@@ -225,7 +259,7 @@ class Politeness(Terms):
     @property
     def waiting(self) -> int:
         """Active entries that are not leased, those without an address included."""
-        return sum(self._bench.counts) + len(self._nameless)
+        return self._bench.waiting + len(self._nameless)
 
     @property
     def resolving(self) -> int:
@@ -234,17 +268,15 @@ class Politeness(Terms):
 
     def delayed(self) -> dict[str, int]:
         """Hosts that wait, by what for (DELAY_NAMES). Those whose clock came due since are left out, see `ready`.
-        Costs O(hosts due now)."""
-        counts = list(self._bench.counts)
+        Costs O(hosts)."""
+        counts = self._bench.delays(self._clock.now())
         counts[Delay.DNS] += len(self._nameless)
-        for gate in self._bench.due(self._clock.now()):
-            counts[self._bench.delay(gate)] -= 1
-        return {name: count for name, count in zip(DELAY_NAMES, counts, strict=True) if count}
+        return {name: count for name, count in zip(DELAY_NAMES, counts.tolist(), strict=True) if count}
 
     @property
     def ready(self) -> int:
         """Hosts at the front of a clock that is due: what `delayed` leaves out. Costs O(hosts due now)."""
-        return sum(1 for _ in self._bench.due(self._clock.now()))
+        return sum(1 for _ in self._bench.free(self._clock.now()))
 
     def ready_pairs(self, within_s: float = 0.0, limit: int = 1 << 20) -> int:
         """Visits that could start within the next seconds beside those that are out: distinct (address, site) pairs,
@@ -270,42 +302,28 @@ class Politeness(Terms):
     ) -> None:
         """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have."""
         entry = HostEntry(key=0, name="", scheme="", port=0, site=site, crawl_delay=crawl_delay)
-        gates = [self._use(Kind.HOST, clock_host, self._gaps.floor(entry))]
+        gates = [self.clocks.use(Kind.HOST, clock_host, self._gaps.floor(entry))]
         if address:
             gates.append(self._use_address(address))
         if self._gaps.site > 0 and site:
-            gates.append(self._use(Kind.SITE, site, self._gaps.site))
+            gates.append(self.clocks.use(Kind.SITE, site, self._gaps.site))
         for gate in gates:
             self._gaps.move(self.clocks, gate, entry, ended, fetch_s, outcome, retry_after)
-            self.clocks.moved(gate)
             self.clocks.users[gate] -= 1
             self.clocks.let_go(gate, self._clock.now())
 
     # ---- states
 
-    def _queue(self, entry: HostEntry, now: float) -> None:
-        """Begin to wait. An address that will have expired by the time it could be used is dropped first."""
-        self._bench.ticket(entry.number)
-        if entry.address and entry.address_until > max(now, self.due(entry)):
-            self._join_address(entry, now)
-        else:
-            self._leave_address(entry, now)
-        self._place(entry, now)
-
     def _place(self, entry: HostEntry, now: float) -> None:
         """Wait for a clock that keeps it, or for an address, or (nothing does) for its turn."""
-        bench = self._bench
-        nameless = bench.address_gate[entry.number] == NONE
         if entry.errand is not None:  # waits in no queue: pop_errand looks at each
             entry.state = State.WAITING
-            if nameless:
+            if self._bench.address_gate[entry.number] == NONE:
                 self._nameless.add(entry)
-            return
-        gate = bench.obstacle(entry.number, now)
-        if gate == NONE and nameless:
-            self._nameless.add(entry)
+        elif self._bench.place(entry.number, now):
+            entry.state = State.WAITING
         else:
-            bench.wait(entry.number, bench.host_gate[entry.number] if gate == NONE else gate, now)
+            self._nameless.add(entry)
 
     def _withdraw(self, entry: HostEntry) -> None:
         """Out of whatever it waits for."""
@@ -321,26 +339,27 @@ class Politeness(Terms):
 
     # ---- the gates
 
-    def _use(self, kind: int, key: int, gap: float) -> int:
-        clocks = self.clocks
-        gate = clocks.gate(kind, key)
-        clocks.users[gate] += 1
-        clocks.gap[gate] = max(clocks.gap[gate], gap) if kind == Kind.HOST else gap
-        clocks.next[gate] = max(clocks.next[gate], clocks.opened + gap)
-        return gate
-
     def _use_address(self, address: str) -> int:
         gap, lenient = self._gaps.address(address)
-        gate = self._use(Kind.ADDRESS, name_key(address.encode()), gap)
+        gate = self.clocks.use(Kind.ADDRESS, name_key(address.encode()), gap)
         if lenient:
             self.clocks.flags[gate] |= Flag.LENIENT
         return gate
 
-    def _drop(self, entry: HostEntry, now: float) -> None:
+    def _join_addresses(self, hosts: NDArray[np.int64], addresses: list[str]) -> None:
+        if not addresses:
+            return
+        known = {address: (name_key(address.encode()), *self._gaps.address(address)) for address in set(addresses)}
+        keys, gaps, lenient = zip(*(known[address] for address in addresses), strict=True)
+        gates = self.clocks.use_all(Kind.ADDRESS, np.array(keys, np.uint64), np.array(gaps))
+        view(self.clocks.flags)[gates[np.array(lenient)]] |= Flag.LENIENT
+        view(self._bench.address_gate)[hosts] = gates
+
+    def _drop(self, entry: HostEntry, gates: Sequence[int], now: float) -> None:
         """The entry uses its gates no more."""
         entry.state = State.IDLE
         self._errands.end(entry)
-        for gate in self._gates(entry):
+        for gate in gates:
             self._unuse(gate, entry, now)
         self._bench.leave(entry)
 
@@ -348,15 +367,6 @@ class Politeness(Terms):
         self.clocks.users[gate] -= 1
         self._bench.unreserve(entry.number, gate, now)
         self.clocks.let_go(gate, now)
-
-    def _join_address(self, entry: HostEntry, now: float) -> None:
-        assert entry.address is not None
-        address_gate, number = self._bench.address_gate, entry.number
-        if (last := address_gate[number]) != NONE and self.clocks.key[last] == name_key(entry.address.encode()):
-            return
-        self._leave_address(entry, now)
-        gate = address_gate[number] = self._use_address(entry.address)
-        self._errands.pause(entry, (gate,), now)
 
     def _leave_address(self, entry: HostEntry, now: float) -> None:
         gate = self._bench.address_gate[entry.number]

@@ -24,8 +24,11 @@ class Terms:
 
     def due(self, entry: HostEntry) -> float:
         """When all clocks of an active entry, held ones as if free now, are due (unix seconds, may lie in the past)."""
+        return self._latest(self._gates(entry))
+
+    def _latest(self, gates: Sequence[int]) -> float:
         due, nexts = 0.0, self.clocks.next
-        for gate in self._gates(entry):
+        for gate in gates:
             if nexts[gate] > due:
                 due = nexts[gate]
         return due

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from irlcrawl.frontier.columns import NONE, DueLine
-from irlcrawl.frontier.entries import HostEntry, State
-from irlcrawl.frontier.gates import GONE, Delay, Flag, Gates, Kind
+import numpy as np
+from numpy.typing import NDArray
+
+from irlcrawl.frontier.columns import NONE, DueLine, take_numbers, view
+from irlcrawl.frontier.entries import HostEntry
+from irlcrawl.frontier.gates import DELAY_NAMES, GONE, Delay, Flag, Gates, Kind
 
 TURNED_AWAY_MAX = 8
 """A waiter that came to the front of a queue this often, and each time found another of its clocks busy, gets the next
@@ -33,25 +36,25 @@ LINGERING_MAX = 1024
 VISIT_SECONDS_LEAST = 0.1
 """startable: how long a visit is counted to keep a clock that has no gap."""
 
-_DELAY: dict[int, Delay] = {Kind.ADDRESS: Delay.ADDRESS, Kind.SITE: Delay.SITE}
+_DELAY = np.array([Delay.HOST_GAP, Delay.ADDRESS, Delay.SITE], np.uint8)
+"""By Kind of the clock; a host's own has a reason."""
+
 _HOST_BITS = 24
 _HOST_MASK = (1 << _HOST_BITS) - 1
 """A place in the order of service: the ticket, then the host's number (at most 16 million of them) in the low bits."""
 
 
 class Workbench:
-    """Times are unix seconds. `counts`: hosts in queues, by Delay of the queue they stand in."""
+    """Times are unix seconds."""
 
     def __init__(self, gates: Gates) -> None:
         self._gates = gates
-        self.counts = [0] * len(Delay)
         self.entries: list[HostEntry | None] = []
         self.host_gate = array("i")
         self.site_gate = array("i")  # NONE without a gap of sites
         self.address_gate = array("i")  # NONE while the address is not known
         self._order = array("Q")  # place in the order of service
         self._at = array("i")  # the gate in whose queue it stands, or NONE
-        self._delay = array("B")  # Delay it is counted under
         self._turned_away = array("B")
         self._free = array("i")
         self._behind: dict[int, array[int]] = {}  # gate -> places of its waiters but the first, oldest first
@@ -59,27 +62,31 @@ class Workbench:
         self._line = DueLine(gates.next)
         self._ticket = 0
 
-    def enter(self, entry: HostEntry, host_gate: int, site_gate: int) -> None:
-        """The host is active: it has a number until it leaves."""
-        if self._free:
-            number = self._free.pop()
-        else:
-            number = len(self.entries)
-            self.entries.append(None)
-            for column in (self.host_gate, self.site_gate, self.address_gate, self._at):
-                column.append(NONE)
-            for numbers in (self._order, self._delay, self._turned_away):
-                numbers.append(0)
-        self.entries[number] = entry
-        self.host_gate[number], self.site_gate[number], self.address_gate[number] = host_gate, site_gate, NONE
-        entry.number = number
+    def enter(
+        self, entries: Sequence[HostEntry], host_gates: NDArray[np.int64], site_gates: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Hosts are active, at least one: each has a number until it leaves, and begins to wait behind all who wait."""
+        numbers = take_numbers(self._free, len(self.entries), len(entries))
+        more = max(int(numbers.max()) + 1 - len(self.entries), 0)
+        self.entries += [None] * more
+        for column in (self.host_gate, self.site_gate, self.address_gate, self._at):
+            column.extend(array("i", [NONE]) * more)
+        self._order.extend(array("Q", [0]) * more)
+        self._turned_away.extend(array("B", [0]) * more)
+        view(self.host_gate)[numbers], view(self.site_gate)[numbers] = host_gates, site_gates
+        view(self.address_gate)[numbers] = NONE
+        for entry, number in zip(entries, numbers.tolist(), strict=True):
+            self.entries[number] = entry
+            entry.number = number
+            self.ticket(number)
+        return numbers
 
     def leave(self, entry: HostEntry) -> None:
         self.entries[entry.number] = None
         self._free.append(entry.number)
         entry.number = NONE
         gates = self._gates
-        if gates.lingering > len(gates) + LINGERING_MAX:  # amortised O(1) a clock
+        if gates.lingering > LINGERING_MAX and gates.lingering > len(gates) + LINGERING_MAX:  # amortised O(1) a clock
             for gate in self._line.prune(lambda gate: gates.kind[gate] == GONE):
                 gates.disarm(gate)
 
@@ -98,23 +105,38 @@ class Workbench:
         self._order[host] = self._ticket << _HOST_BITS | host
         self._turned_away[host] = 0
 
+    def due(self, hosts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """When all clocks of hosts are due, as Terms.due."""
+        due, nexts = np.zeros(len(hosts)), view(self._gates.next)
+        for column in (self.host_gate, self.site_gate, self.address_gate):
+            gates = view(column)[hosts]
+            due = np.maximum(due, np.where(gates == NONE, 0.0, nexts[gates]))
+        return due
+
     # ---- queues
 
-    def wait(self, host: int, gate: int, now: float) -> None:
-        gates = self._gates
-        self.entry(host).state = State.WAITING
-        kind = gates.kind[gate]
-        delay = gates.why[gate] if kind == Kind.HOST else _DELAY[kind]
-        self._delay[host] = delay
-        self.counts[delay] += 1
+    def place(self, host: int, now: float) -> bool:
+        """Into the queue of the clock that keeps it, or, when nothing does, of its own. False: all it lacks is its
+        address."""
+        gates = self.gates_of(host)
+        gate = self._obstacle(host, gates, now)
+        if gate == NONE:
+            if self.address_gate[host] == NONE:
+                return False
+            gate = gates[0]
+        self._wait(host, gate, now)
+        return True
+
+    def _wait(self, host: int, gate: int, now: float) -> None:
         self._at[host] = gate
-        first = gates.first[gate]
+        firsts = self._gates.first
+        first = firsts[gate]
         if first == NONE:
-            gates.first[gate] = host
+            firsts[gate] = host
         else:
             order = self._order
             if order[host] < order[first]:
-                gates.first[gate], host = host, first
+                firsts[gate], host = host, first
             insort(self._behind.setdefault(gate, array("Q")), order[host])
         self.arm(gate, now)
 
@@ -123,7 +145,6 @@ class Workbench:
         gate = self._at[host]
         if gate == NONE:
             return
-        self.counts[self._delay[host]] -= 1
         self._at[host] = NONE
         behind = self._behind.get(gate)
         if self._gates.first[gate] != host:
@@ -141,9 +162,22 @@ class Workbench:
         assert entry is not None
         return entry
 
-    def delay(self, gate: int) -> int:
-        """Delay of the one in front."""
-        return self._delay[self._gates.first[gate]]
+    @property
+    def waiting(self) -> int:
+        """Hosts in queues."""
+        return len(self._at) - self._at.count(NONE)
+
+    def delays(self, now: float) -> NDArray[np.int64]:
+        """Hosts in queues, by Delay of their queue; without those in front of a clock that is due."""
+        at = np.array(self._at, np.int64)
+        return self._delays(at[at != NONE]) - self._delays(np.array(list(self.free(now)), np.int64))
+
+    def _delays(self, gates: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not len(gates):
+            return np.zeros(len(DELAY_NAMES), np.int64)
+        kind = view(self._gates.kind)[gates]
+        delay = np.where(kind == Kind.HOST, view(self._gates.why)[gates], _DELAY[kind])
+        return np.bincount(delay, minlength=len(DELAY_NAMES))
 
     # ---- clocks
 
@@ -181,18 +215,18 @@ class Workbench:
         other = self._reserved.get(gate, NONE)
         return other != NONE and self._order[other] < self._order[host]
 
-    def obstacle(self, host: int, now: float) -> int:
+    def _obstacle(self, host: int, waits_for: Sequence[int], now: float) -> int:
         """The clock to wait for: one that is held, else the one due last, else one that an older host waits for or has
         reserved (it is in the line, and comes to this host as soon as the older one cannot use it). NONE: none."""
         gates = self._gates
         held, nexts, firsts, order = gates.held, gates.next, gates.first, self._order
         found, found_due = NONE, 0.0
-        for gate in self.gates_of(host):
+        for gate in waits_for:
             if held[gate]:
                 return gate
             due, first = nexts[gate], firsts[gate]
-            keeps = due > now or (first != NONE and order[first] < order[host])
-            if (keeps or self._kept(gate, host)) and (found == NONE or due > found_due):
+            keeps = due > now or (first != NONE and order[first] < order[host]) or self._kept(gate, host)
+            if keeps and (found == NONE or due > found_due):
                 found, found_due = gate, due
         return found
 
@@ -220,13 +254,13 @@ class Workbench:
             if self._kept(gate, host):
                 return NONE
             self.withdraw(host)
-            other = self.obstacle(host, now)
+            other = self._obstacle(host, self.gates_of(host), now)
             if other == NONE:
                 return host
             self._turned_away[host] = min(self._turned_away[host] + 1, 255)
             if self._turned_away[host] > TURNED_AWAY_MAX:
                 self._reserved[gate] = host
-            self.wait(host, other, now)
+            self._wait(host, other, now)
         return NONE
 
     # ---- looking ahead
@@ -243,7 +277,7 @@ class Workbench:
             self.arm(gate, now)
         return None
 
-    def due(self, by: float) -> Iterator[int]:
+    def free(self, by: float) -> Iterator[int]:
         """The free gates with waiters that are due by then, in no order."""
         gates = self._gates
         for gate in self._line.due(by):
@@ -258,7 +292,7 @@ class Workbench:
         pairs: set[tuple[int, int]] = set()
         starts: dict[int, int] = {}  # address -> visits it can still start
         sites: set[int] = set()
-        for gate in islice(self.due(horizon), 16 * limit):
+        for gate in islice(self.free(horizon), 16 * limit):
             for host in self._some(gate, self._starts(gate, now, horizon)):
                 address, site = self.address_gate[host], self.entry(host).site
                 if address == NONE:

@@ -21,7 +21,7 @@ from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.config import ConfigError
 from irlcrawl.fetch.robots import product_token, verdict
 from irlcrawl.frontier.columns import NONE
-from irlcrawl.frontier.gates import Kind
+from irlcrawl.frontier.gates import KIND_NAMES, Kind
 from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
 from irlcrawl.job import JobDir
 from irlcrawl.rows import Reason, Robots, name_key, origin_of, url_key
@@ -226,7 +226,7 @@ class _Question:
             gate = clocks.find(kind, name_key(text.encode())) if text else NONE
             if gate != NONE:
                 seconds = {"gap_s": round(clocks.gap[gate], 3), "backoff_s": round(clocks.backoff[gate], 3)}
-                told["clocks"][kind.name.lower()] = {"next": clocks.next[gate], **seconds}
+                told["clocks"][KIND_NAMES[kind]] = {"next": clocks.next[gate], **seconds}
                 due = max(due, clocks.next[gate])
         if record is not None:
             told["failures"] = record.failures

@@ -18,8 +18,8 @@ from drum.files import Files
 from drum.ragged import Batch
 from irlcrawl.clock import SystemClock, VirtualClock
 from irlcrawl.frontier import leases
-from irlcrawl.frontier.clocks import CLOCK, Clocks, fold
-from irlcrawl.frontier.gates import BACKOFF_MEMORY, NONE, Kind, Promise
+from irlcrawl.frontier.clocks import CLOCK, Clocks, Coarse, fold
+from irlcrawl.frontier.gates import BACKOFF_MEMORY, KIND_NAMES, NONE, Kind, Promise
 from irlcrawl.frontier.leases import LeaseLog
 
 NOW = 1_000_000_000.0
@@ -59,7 +59,7 @@ def test_only_future_and_backed_off_clocks_are_kept() -> None:
 def test_kinds_do_not_share_keys() -> None:
     """The name, the address and the site of http://192.0.2.1/ have the same key."""
     clocks = Clocks()
-    gates = {clocks.gate(kind, 7) for kind in Kind}
+    gates = {clocks.gate(kind, 7) for kind in range(len(KIND_NAMES))}
     assert len(gates) == 3 and [clocks.next[gate] for gate in gates] == [0.0] * 3
 
 
@@ -76,6 +76,42 @@ def test_memory_is_bounded_and_a_forgotten_clock_is_never_early(moves: list[tupl
         assert clocks.idle <= 16 and len(clocks) <= 16
     for (kind, key), due in promised.items():
         assert due <= NOW or due_of(clocks, kind, key) >= due
+
+
+USES = st.lists(st.tuples(st.integers(1, 9), st.sampled_from([0.0, 0.5, 7.0])), min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), USES, st.integers(0, 12)), max_size=6), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_clocks_used_together_are_as_if_used_one_by_one(
+    steps: list[tuple[int, list[tuple[int, float]], int]], rebooted: bool
+) -> None:
+    """Some used several times at once, some known, idle, or forgotten but for what Coarse remembers."""
+    together, one_by_one = Clocks(), Clocks()
+    for clocks in (together, one_by_one):
+        clocks.opened = NOW if rebooted else clocks.opened
+        clocks._coarse[Kind.ADDRESS] = Coarse()
+        clocks._coarse[Kind.ADDRESS].put(5, NOW + 33.0)
+    for kind, uses, left in steps:
+        keys, lengths = zip(*(use for use in uses), strict=True)
+        if kind != Kind.HOST:
+            lengths = (lengths[0],) * len(lengths)
+        gates = together.use_all(kind, np.array(keys, np.uint64), np.array(lengths)).tolist()
+        for key, gate in zip(keys, gates, strict=True):
+            assert together.find(kind, key) == gate
+        singles = [one_by_one.use(kind, key, gap) for key, gap in zip(keys, lengths, strict=True)]
+        for clocks, used in ((together, gates), (one_by_one, singles)):
+            for number, gate in enumerate(used[:left]):
+                clocks.users[gate] -= 1
+                clocks.next[gate] += NOW + number
+                clocks.let_go(gate, NOW)
+        for known in {(kind, key) for kind, uses, _ in steps for key, _ in uses}:
+            found, expected = together.find(*known), one_by_one.find(*known)
+            assert (found == NONE) == (expected == NONE)
+            if found != NONE:
+                for name in ("kind", "key", "next", "gap", "users", "flags"):
+                    assert getattr(together, name)[found] == getattr(one_by_one, name)[expected]
+        assert together.idle == one_by_one.idle and len(together) == len(one_by_one)
 
 
 def test_a_delta_holds_what_moved_and_still_promises_something() -> None:

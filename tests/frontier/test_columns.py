@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.frontier.columns import NONE, DueLine, KeyIndex
+from irlcrawl.frontier.columns import NONE, DueLine, KeyIndex, take_numbers
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -34,6 +35,30 @@ def test_an_index_finds_what_a_dict_does(steps: list[tuple[bool, int]]) -> None:
         assert index.find(key) == model.get(key, NONE)
     for key, row in model.items():
         assert index.find(key) == row
+
+
+@given(st.lists(st.tuples(st.lists(KEYS | st.integers(0, 40), max_size=60), st.integers(0, 5)), max_size=12))
+@settings(deadline=None)
+def test_an_index_of_columns_finds_what_a_dict_does(steps: list[tuple[list[int], int]]) -> None:
+    """Many at once come in, a few go again one by one; all are looked for together."""
+    keys: array[int] = array("Q")
+    index, model, free = KeyIndex(keys), dict[int, int](), array("i")
+    for wanted, gone in steps:
+        new = [key for key in dict.fromkeys(wanted) if key not in model]
+        rows = take_numbers(free, len(keys), len(new))
+        keys.extend([0] * (max([*rows.tolist(), -1]) + 1 - len(keys)))
+        for key, row in zip(new, rows.tolist(), strict=True):
+            keys[row] = key
+            model[key] = row
+        if new:
+            index.add_all(rows)
+        looked_for = [*wanted, *range(0, 60, 7), *model]
+        assert index.find_all(np.array(looked_for, np.uint64)).tolist() == [model.get(k, NONE) for k in looked_for]
+        for key in list(model)[:gone]:
+            index.remove(model[key])
+            free.append(model.pop(key))
+        assert len(index) == len(model) and all(index.find(key) == row for key, row in model.items())
+    assert len(set(model.values()) | set(free)) == len(keys), "a number was given twice, or lost"
 
 
 def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() -> None:

@@ -92,6 +92,33 @@ def test_no_visit_is_early_and_no_host_starves(
     assert visited == {id(entry) for entry in world.hosts}
 
 
+@given(PARAMS, HOSTS, st.lists(st.integers(0, 30), max_size=8), st.lists(st.sampled_from([0.0, 1.5, 1e12]), min_size=1))
+@AUDIT
+def test_hosts_that_come_together_are_visited_as_if_they_came_one_by_one(
+    params: config.Politeness, hosts: list[tuple[int, int, int, str, float]], asked: list[int], until: list[float]
+) -> None:
+    """Clocks that are not due, shared ones, and addresses known not long enough among them."""
+    told = []
+    for together in (False, True):
+        world = world_of(params, hosts, slots=1000)
+        polite = world.polite
+        for at, which in enumerate(asked):
+            entry = world.hosts[which % len(world.hosts)]
+            known = {"clock_host": entry.clock_host, "address": entry.address, "site": entry.site}
+            polite.observe(**known, ended=world.clock.now() + 0.137 * at)
+        for at, entry in enumerate(world.hosts):
+            entry.address_until = min(until[at % len(until)] + world.clock.now(), 1e12)
+        dues = polite.activate_all(world.hosts) if together else [polite.activate(entry) for entry in world.hosts]
+        visited = []
+        for _ in range(40):
+            while (entry := polite.pop()) is not None:
+                visited.append((world.clock.now(), entry.key))
+                polite.release(entry, ended=None, again=False)
+            world.clock.advance(0.25)
+        told.append((dues, visited, [entry.state for entry in world.hosts], polite.delayed()))
+    assert told[0] == told[1]
+
+
 def check_counts(world: World) -> None:
     waiting = [entry for entry in world.hosts if entry.state == State.WAITING]
     polite = world.polite
