@@ -95,8 +95,7 @@ class Workers:
         self.clock = VirtualClock()
         params = config.Politeness(gap_host_seconds=gap, gap_host_factor=0.0)
         self.polite = Politeness(self.clock, params, Clocks(len(entries)))
-        for entry in entries:
-            self.polite.activate(entry)
+        self.polite.activate_all(entries)
         self._slots = slots
         self._random = random.Random(1)
         self._out: list[tuple[float, int, HostEntry]] = []

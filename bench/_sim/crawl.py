@@ -183,7 +183,7 @@ class Crawl:
         written, current, known = self.files.written, state.sites.current, state.seen.rows
         wanted = int(1.5 * self.rate * max(TURN_S, 10.0 * self._turn_s))
         policy = Release(
-            now=now, load=self.hosts.loads.of, blocked=lambda origin: False,
+            now=now, load=self.hosts.loads.of, blocked=None,
             allowed=lambda record, urls: [True] * len(urls),  # simulated workers look before they ask, as real ones do
             quota_host=self.config.limits.pages_per_host, denials_max=self.config.politeness.retries_max,
         )  # fmt: skip

@@ -64,29 +64,30 @@ class Gaps:
         retry_after: float | None,
     ) -> None:
         """An exchange ended: sets the clock's gap, back-off, next time (never earlier than before) and why."""
-        params = self._params
-        kind, gap, backoff = clocks.kind[gate], clocks.gap[gate], clocks.backoff[gate]
+        kind, wait, backoff, why = clocks.kind[gate], clocks.gap[gate], clocks.backoff[gate], Delay.HOST_GAP
         if kind == Kind.HOST:
-            gap = clocks.gap[gate] = max(self.floor(entry), self.stretch(fetch_s))
-        if outcome != "ok" or backoff:
-            if kind == Kind.HOST:
-                backoff = _host_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-            elif kind == Kind.ADDRESS and not clocks.flags[gate] & Flag.LENIENT:
-                backoff = _address_backoff(gap, backoff, outcome, params.backoff_seconds, params.gap_host_max_seconds)
-            clocks.backoff[gate] = backoff
-        wait, why = gap, Delay.HOST_GAP
-        if backoff > wait:
-            wait, why = backoff, Delay.BACKOFF
+            wait = clocks.gap[gate] = max(self.floor(entry), self.stretch(fetch_s))
+        if backoff or outcome != "ok":
+            backoff = clocks.backoff[gate] = self._backoff(kind, clocks.flags[gate], wait, backoff, outcome)
+            if backoff > wait:
+                wait, why = backoff, Delay.BACKOFF
         if kind == Kind.HOST:
             if entry.crawl_delay > wait:
                 wait, why = entry.crawl_delay, Delay.CRAWL_DELAY
-            believed = 0.0 if retry_after is None else min(retry_after, params.retry_after_max_seconds)
-            if believed > wait:
-                wait, why = believed, Delay.RETRY_AFTER
+            if retry_after is not None and min(retry_after, self._params.retry_after_max_seconds) > wait:
+                wait, why = min(retry_after, self._params.retry_after_max_seconds), Delay.RETRY_AFTER
         if ended + wait > clocks.next[gate]:
             clocks.next[gate], clocks.wait[gate] = ended + wait, wait
             clocks.why[gate] = why
         clocks.moved(gate)
+
+    def _backoff(self, kind: int, flags: int, gap: float, backoff: float, outcome: Outcome) -> float:
+        first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
+        if kind == Kind.HOST:
+            return _host_backoff(gap, backoff, outcome, first, top)
+        if kind == Kind.ADDRESS and not flags & Flag.LENIENT:
+            return _address_backoff(gap, backoff, outcome, first, top)
+        return backoff
 
 
 def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:

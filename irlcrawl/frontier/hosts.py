@@ -13,6 +13,7 @@ import ipaddress
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,15 +148,17 @@ class HostRecord:
 
 
 _FIELDS = [f.name for f in fields(HostRecord)]
+_row = attrgetter(*STATE)
 
 
 def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
     """(host key, record) pairs as rows of `key` + STATE."""
-    rows = list(records)
-    columns = {"key": np.array([key for key, _ in rows], np.uint64)}
-    for name, dtype in STATE.items():
-        columns[name] = np.array([getattr(record, name) for _, record in rows], np.dtype("<" + dtype))
-    return Batch(columns)
+    rows = [(key, *_row(record)) for key, record in records]
+    schema = {"key": "u8", **STATE}
+    if not rows:
+        return Batch.empty(schema)
+    columns = zip(schema.items(), zip(*rows, strict=True), strict=True)
+    return Batch({name: np.array(column, "<" + kind) for (name, kind), column in columns})
 
 
 def records_of(batch: Batch) -> list[HostRecord]:

@@ -35,30 +35,35 @@ class Terms:
 
     def gap_for(self, entry: HostEntry) -> float:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
-        gap, clocks = max(self._gaps.floor(entry), entry.crawl_delay), self.clocks
-        for gate in self._gates(entry):  # asked several times a visit: no lists, no calls
-            if clocks.gap[gate] > gap:
-                gap = clocks.gap[gate]
-            if clocks.backoff[gate] > gap:
-                gap = clocks.backoff[gate]
+        return self._gap(entry, self._gates(entry))
+
+    def _gap(self, entry: HostEntry, gates: Sequence[int]) -> float:
+        gap, gaps, backoffs = max(self._gaps.floor(entry), entry.crawl_delay), self.clocks.gap, self.clocks.backoff
+        for gate in gates:
+            if gaps[gate] > gap:
+                gap = gaps[gate]
+            if backoffs[gate] > gap:
+                gap = backoffs[gate]
         return gap
 
-    def _wanted_gaps(self, entry: HostEntry) -> list[float]:
-        """The gaps of its clocks that other active hosts use: its address's, and its site's where sites have a gap."""
+    def _wanted_gaps(self, gates: Sequence[int]) -> list[float]:
+        """The gaps of a host's clocks that other active hosts use: its address's, and its site's where sites have a
+        gap."""
         users = self.clocks.users
-        return [self.clocks.longest_gap(gate) for gate in self._gates(entry)[1:] if users[gate] > 1]
+        return [self.clocks.longest_gap(gate) for gate in gates[1:] if users[gate] > 1]
 
     def shared(self, entry: HostEntry) -> bool:
         """Whether another active host uses its address, or its site where sites have a gap."""
-        return bool(self._wanted_gaps(entry))
+        return bool(self._wanted_gaps(self._gates(entry)))
 
     def visit_size(self, entry: HostEntry) -> int:
         """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
         would wait for a gap that is not theirs."""
-        wanted = self._wanted_gaps(entry)
+        gates = self._gates(entry)
+        wanted = self._wanted_gaps(gates)
         if any(wanted):
             return 1
-        gap = self.gap_for(entry)
+        gap = self._gap(entry, gates)
         if gap <= 0:
             return self._params.visit_urls_max
         return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
@@ -66,14 +71,15 @@ class Terms:
     def patience(self, entry: HostEntry) -> float:
         """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A
         host's own gap or Crawl-delay must not keep an address from its other hosts."""
-        return min([self._params.visit_seconds, *self._wanted_gaps(entry)])
+        return min([self._params.visit_seconds, *self._wanted_gaps(self._gates(entry))])
 
     def promises(self, entry: HostEntry) -> list[Promise]:
         """The clocks a lease of the entry moves, for LeaseLog.append."""
-        clocks, host_gap = self.clocks, self.gap_for(entry)
+        clocks, gates = self.clocks, self._gates(entry)
+        host_gap = self._gap(entry, gates)
         return [
             Promise(kind, clocks.key[gate], host_gap if kind == Kind.HOST else clocks.longest_gap(gate))
-            for gate in self._gates(entry)
+            for gate in gates
             for kind in (clocks.kind[gate],)
         ]
 
