@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import os
 import random
 import subprocess
 import sys
-import threading
 import uuid
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import brotlicffi as brotli
@@ -23,23 +19,16 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
-from warcio.bufferedreaders import BufferedReader
-from warcio.checker import Checker
 
-from drum.files import Data, Files, Handle
+from drum.files import Files
 from irlcrawl.archive import redo
 from irlcrawl.archive.record import member, new_id, stored_header, wire_header
-from irlcrawl.archive.warc import Exchange, Unit, WarcName
+from irlcrawl.archive.warc import Unit, WarcName
 from irlcrawl.clock import VirtualClock
 
-from .support import HEADER, REQUEST, Quick, exchange_of, failed_unit, paths_in, unit_of, writer_in
+from .support import HEADER, REQUEST, TEXT, check, exchange_of, failed_unit, paths_in, unit_of, writer_in
 
-# warcio takes the module `brotli` for brotlipy's and fails on every `Content-Encoding: br` where it is Google's
-# (webrecorder/warcio#73). Without it, it checks those records like any other.
-BufferedReader.DECOMPRESSORS.pop("br", None)
 WARCIO = "import sys; sys.modules['brotli'] = None; from warcio.cli import main; sys.exit(main(sys.argv[1:]))"
-
-TEXT = b"<html><body>" + b"<a href='/x'>link</a> caf\xc3\xa9 \x00\xff\r\n\r\n" * 200 + b"</body></html>"
 
 
 def head(*lines: bytes, status: bytes = b"HTTP/1.1 200 OK") -> bytes:
@@ -102,12 +91,6 @@ def payloads(path: Path) -> list[bytes]:
     """The payload of every response, by warcio: what is left of the block once it has parsed the HTTP header."""
     with path.open("rb") as stream:
         return [r.raw_stream.read() for r in ArchiveIterator(stream) if r.rec_type == "response"]
-
-
-def check(*paths: Path) -> int:
-    """`warcio check`, in this process."""
-
-    return int(Checker(SimpleNamespace(inputs=[os.fspath(path) for path in paths], verbose=False)).process_all())
 
 
 @pytest.mark.parametrize("name", RESPONSES)
@@ -357,101 +340,12 @@ def test_a_prefix_is_a_plain_name(tmp_path: Path, prefix: str) -> None:
         writer_in(tmp_path, prefix=prefix)
 
 
-class FullDisk(Quick):
-    """Takes `room` bytes more, then none."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-
-    def write(self, handle: Handle, data: Data) -> None:
-        taken, self.room = min(self.room, len(data)), max(0, self.room - len(data))
-        super().write(handle, bytes(data)[:taken])
-        if taken < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@pytest.mark.parametrize("room", [0, 1, 700, 1_500, 1_900, 2_600])
-def test_a_full_disk_leaves_whole_units_and_the_writer_goes_on_when_there_is_room(tmp_path: Path, room: int) -> None:
-    files = FullDisk(room)
-    writer = writer_in(tmp_path, files=files)
-    written: list[tuple[Unit, Exchange | None]] = []
-    unit = unit_of()
-    with pytest.raises(OSError, match="No space left"):
-        for _ in range(10):
-            writer.append(unit, exchange_of(unit, TEXT))
-            written.append((unit, exchange_of(unit, TEXT)))
-    position = writer.position
-    files.room = 10**9
-    writer.append(failed_unit(), None)
-    writer.close()
-    redo.recover(files, os.fspath(tmp_path), 1)
-    assert [row[:2] for row in redo.units(files, os.fspath(tmp_path), 1)] == [*written, (failed_unit(), None)]
-    assert [row[:2] for row in redo.units(files, os.fspath(tmp_path), 1, position)] == [(failed_unit(), None)]
-    assert check(*paths_in(tmp_path)) == 0
-
-
 def test_nothing_is_written_of_an_exchange_that_cannot_be_stored(tmp_path: Path) -> None:
     writer = writer_in(tmp_path)
     for bad in ({"header": b"HTTP/1.1 200 OK\r\n"}, {"truncated": "because"}):
         with pytest.raises(ValueError):
             writer.append(unit_of(), exchange_of(unit_of(), **bad))
     assert paths_in(tmp_path) == []
-
-
-class Counting(Files):
-    def __init__(self) -> None:
-        self.fsyncs = 0
-
-    def fsync(self, handle: Handle) -> None:
-        self.fsyncs += 1
-        super().fsync(handle)
-
-
-def test_sync_makes_durable_what_was_appended_and_costs_nothing_when_nothing_was(tmp_path: Path) -> None:
-    files = Counting()
-    writer = writer_in(tmp_path, files=files)
-    writer.sync()
-    assert files.fsyncs == 0
-    writer.append(failed_unit(), None)
-    writer.sync()
-    writer.sync()
-    assert files.fsyncs == 1
-    writer.append(failed_unit(), None)
-    writer.close()
-    assert files.fsyncs == 2
-
-
-class Slow(Counting):
-    """A disk on which an fsync lasts until it is allowed to end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.began, self.may_end = threading.Event(), threading.Event()
-
-    def fsync(self, handle: Handle) -> None:
-        self.began.set()
-        assert self.may_end.wait(30)
-        super().fsync(handle)
-
-
-def test_units_are_appended_while_a_thread_syncs_and_are_synced_by_the_next(tmp_path: Path) -> None:
-    files = Slow()
-    writer = writer_in(tmp_path, files=files)
-    writer.append(failed_unit(), None)
-    with ThreadPoolExecutor(2) as threads:
-        syncing = threads.submit(writer.sync)
-        assert files.began.wait(30)
-        before = writer.position
-        writer.append(failed_unit(), None)
-        assert writer.position > before
-        closing = threads.submit(writer.close)
-        assert not closing.done(), "the handle is in use"
-        files.may_end.set()
-        syncing.result(30)
-        closing.result(30)
-    assert files.fsyncs == 2
-    (path,) = paths_in(tmp_path)
-    assert check(path) == 0
 
 
 def test_an_exchange_tells_its_header_fields() -> None:
@@ -463,23 +357,3 @@ def test_an_exchange_tells_its_header_fields() -> None:
     assert exchange.values(b"a") == [b"1 2", b"3"]
     assert (exchange.value(b"none"), exchange.mime) == (None, "text/html")
     assert exchange_of(unit_of(), header=b"ICY\r\n\r\n").status == 0
-
-
-class Failing(Counting):
-    """A disk whose next fsync fails, and which says well of the one after, as Linux does."""
-
-    def fsync(self, handle: Handle) -> None:
-        super().fsync(handle)
-        if self.fsyncs == 1:
-            raise OSError(errno.EIO, "Input/output error")
-
-
-def test_a_sync_that_failed_is_not_forgotten_by_the_next(tmp_path: Path) -> None:
-    """A harvest that was waiting for the thread's sync was written when that one failed: it named an end of the archive
-    that had not reached the disk."""
-    writer = writer_in(tmp_path, files=Failing())
-    writer.append(failed_unit(), None)
-    for end in (writer.sync, writer.sync, writer.close):
-        with pytest.raises(OSError, match="Input/output error"):
-            end()
-    assert [path.name.endswith(".open") for path in tmp_path.iterdir()] == [True], "left to recovery"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 from pathlib import Path
 
 from tools.sampleweb.demo import demo, served
-from tools.sampleweb.server import ServerError
+from tools.sampleweb.server import ServerError, until_told
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,14 +39,9 @@ def _fresh(directory: Path | None, parser: argparse.ArgumentParser) -> Path:
 
 def _serve(directory: Path) -> int:
     directory.mkdir(parents=True, exist_ok=True)
-    # Before the server's thread starts, which then has them blocked, too.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        with served(directory.absolute()) as sample:
-            print(f"irlcrawl crawl {directory / 'job'} --seeds {sample.seeds} --config {sample.config}", flush=True)
-            signal.sigwait({signal.SIGINT, signal.SIGTERM})
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with until_told() as wait, served(directory.absolute()) as sample:
+        print(f"irlcrawl crawl {directory / 'job'} --seeds {sample.seeds} --config {sample.config}", flush=True)
+        wait()
     return 0
 
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import signal
 import socket
 import ssl
 import threading
@@ -25,6 +26,17 @@ from tools.sampleweb.dns import NameServer
 
 HEAD_BYTES_MAX = 64 << 10
 PORT_TRIES = 50
+
+
+@contextlib.contextmanager
+def until_told() -> Iterator[Callable[[], object]]:
+    """SIGINT and SIGTERM blocked, in threads that are started inside as well; what it gives waits for one of them."""
+    told = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, told)
+    try:
+        yield lambda: signal.sigwait(told)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class ServerError(Exception):

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
-from tools.sampleweb.server import ServerError
+from tools.sampleweb.server import ServerError, until_told
 from tools.simweb.params import Params
 from tools.simweb.serve import ADDRESSES_MAX, serving
 from tools.simweb.truth import Truth
@@ -94,18 +93,13 @@ def figures(web: Web, sample: int) -> dict[str, object]:
 def _serve(params: Params, options: argparse.Namespace) -> int:
     directory = options.dir.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    # Before the server's thread starts, which then has them blocked, too.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
-        with serving(params, directory / "access.log", **speeds) as served:
-            config, seeds = directory / "crawl.toml", directory / "seeds.txt"
-            config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
-            seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
-            print(f"irlcrawl crawl {directory / 'job'} --seeds {seeds} --config {config}", flush=True)
-            signal.sigwait({signal.SIGINT, signal.SIGTERM})
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
+    with until_told() as wait, serving(params, directory / "access.log", **speeds) as served:
+        config, seeds = directory / "crawl.toml", directory / "seeds.txt"
+        config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
+        seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
+        print(f"irlcrawl crawl {directory / 'job'} --seeds {seeds} --config {config}", flush=True)
+        wait()
     return 0
 
 
