@@ -52,6 +52,7 @@ def line(run: Run, oracle: Run | None) -> dict[str, Any]:
         "fetches": spent.fetches,
         "enemy_share": round(spent.enemy / max(1, spent.fetches), 4),
         "good_coverage": round(spent.importance / oracle.spent.importance, 4) if oracle else None,
+        "importance": round(spent.importance, 5),
         "lookups_per_url": round(run.lookups_per_url, 3),
         "rereads_per_url": round(run.rereads_per_url, 3),
         "utilisation": round(run.utilisation, 3),

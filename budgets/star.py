@@ -35,12 +35,13 @@ BINS = EXACT + (32 - EXACT.bit_length() + 1) * STEPS
 class BudgetParams:
     """How reputation turns into budgets. `curve`: how budgets fall between the first of the top sites and the base:
     with the rank of in-degree, with in-degree itself (what the paper used of these two is not settled), or with its
-    logarithm; `none`: no budgets, breadth first. docs/budgets.md says why the default is the rank."""
+    logarithm; `none`: no budgets, breadth first. The defaults are the paper's numbers; those of a crawl are in its
+    configuration (irlcrawl/config_keys.py), and docs/budgets.md says why."""
 
     base: int = 10
     top_sites: int = 10_000
     top_budget: int = 10_000
-    curve: str = "rank"
+    curve: str = "linear"
 
     def __post_init__(self) -> None:
         if self.base < 1 or self.top_sites < 1 or self.top_budget < 1:

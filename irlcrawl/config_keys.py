@@ -146,28 +146,31 @@ class Page:
 
 @dataclass
 class Budgets:
-    base: int = key(10, "URLs of a site per queue without reputation (B0).", low=1, fixed=True)
-    unsupported: int = key(0, "... of a site to which no site with reputation links; 0: the base.", low=0)
+    base: int = key(20, "URLs of a site per queue to which one other site links (B0).", low=1, fixed=True)
+    unsupported: int = key(
+        1, "... of a site to which none does whose links count: it goes last, but it goes; 0: the base.", low=0
+    )
     yield_weight: float = key(
-        0.0, "Fetches of a site after which what they brought halves its budget if it was nothing; 0: never.", low=0
+        1.0, "Fetches of a site after which what they brought halves its budget if it was nothing; 0: never.", low=0
     )
     duplicates_last: bool = key(
-        False, "Links of a page whose content (digits apart) was met before go last, and support no other site."
+        True, "Links of a page whose content (digits apart) was met before go last, and support no other site."
     )
     link_list_sites: int = key(
-        0, "A page that links to more other sites than this, and one link in six to yet another, raises the reputation "
-        "of none and counts as nothing new of its site's; 0: no page. 5 keeps link farms down.", low=0
+        5, "A page that links to more other sites than this, and one link in six to yet another, raises the reputation "
+        "of none, unless it is a seed: this keeps link farms down, and one good page in seven silent; 0: none is.",
+        low=0,
     )  # fmt: skip
     home_nearness: int = key(
-        1, "So many times nearer than its other URLs a site's home page is queued, where two others link to it, and "
-        "seeds are; 1: no nearer.", low=1, high=1_000_000
+        64, "So many times nearer than its other URLs a site's home page is queued, where two others link to it, and "
+        "seeds are; an eighth of it where one does; 1: no nearer.", low=1, high=1_000_000
     )  # fmt: skip
     hops: int = key(1, "2: only sites with reputation, and of seeds, raise that of others; 1: all do.", low=1, high=2)
-    seed_floor: int = key(10, "Least URLs per queue of a site that has a seed.", low=1)
-    top_sites: int = key(10_000, "Sites with the highest in-degree, which get more.", low=1)
-    top_budget: int = key(10_000, "The budget of the first of them.", low=1)
+    seed_floor: int = key(2_000, "Least URLs per queue of a site that has a seed.", low=1)
+    top_sites: int = key(10_000_000, "Sites with the highest in-degree, which get more than the base.", low=1)
+    top_budget: int = key(200_000, "The budget of the first of them.", low=1)
     curve: str = key(
-        "rank", "How budgets between fall with in-degree; none: no budgets, breadth first.",
+        "linear", "How budgets between fall with in-degree; none: no budgets, breadth first.",
         choices=("log", "linear", "rank", "none"),
     )
 

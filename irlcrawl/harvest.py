@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 
 from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.clock import Clock
-from irlcrawl.page.linklist import is_list
 from irlcrawl.page.repetition import Repetition
 from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
 from irlcrawl.ruleslog import Pointer, RulesLog
@@ -78,7 +77,7 @@ class Yield:
     site: int = 0  # of a URL that is done: whose yield it is; 0 for others
     directory: int = 0  # of a successful page: page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
-    named: int = 0  # links of the page, as often as they stand there: page/linklist.py
+    bare: bool = False  # a bare list of links: page/linklist.py
     out_of_scope: int = 0
     unparsed: bool = False  # the page broke its parser
 
@@ -184,13 +183,11 @@ class HarvestBuilder:
 
     def __init__(
         self, files: Files, state_dir: str, stream: int, clock: Clock, first_number: int = 0,
-        duplicates_last: bool = False, near_duplicates_max: int = 0, link_list_sites: int = 0,
+        duplicates_last: bool = False, near_duplicates_max: int = 0,
     ) -> None:  # fmt: skip
         """duplicates_last: links of a page whose content is known go last, and it supports no other site.
-        near_duplicates_max: after so many of a directory in a row they are left out. link_list_sites: a page that links
-        to more other sites and is a list of links supports none of them, and counts as nothing new."""
+        near_duplicates_max: after so many of a directory in a row they are left out."""
         self._duplicates_last = duplicates_last
-        self._link_list_sites = link_list_sites
         self._repetition = Repetition(near_duplicates_max)
         self._files = files
         self._state_dir = state_dir
@@ -239,10 +236,7 @@ class HarvestBuilder:
         self._line_bytes += len(line)
         if found.site:
             novel = self._novel(found.content)
-            listed = is_list(len(found.pairs), found.named, self._link_list_sites)
-            self._yields.fresh.append((found.site, novel and not listed))
-            if listed:
-                found.pairs = []
+            self._yields.fresh.append((found.site, novel and not found.bare))
             if found.content and self._repetition.trapped(found.directory, novel):
                 self.counters.trapped += len(found.links)
                 found.links, found.pairs = [], []

@@ -18,7 +18,7 @@ from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.frontier.state import State
 from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, PRIORITY_LAST, RETRY, RecentKeys, harvest_name
-from irlcrawl.page.linklist import is_list
+from irlcrawl.page.linklist import BARE_SHARE, is_list
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
 from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
@@ -108,9 +108,10 @@ class Harvester:
             kind = np.concatenate([kind, np.full(len(to), Source.REDIRECT, np.uint8)])
         found = len(targets)
         budgets = self._state.config.budgets
-        listed = link_lists(pages, source, targets, budgets.link_list_sites)
-        brought = (novel & ~listed).astype(np.uint8)
-        sections["yields"] = Batch({"key": web.site_keys(site_of(pages)), "novel": brought}).filter(done)
+        lists = link_lists(pages, source, targets, budgets.link_list_sites)
+        listed, bare = (rows & (leased.depth > 0) for rows in lists)
+        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": (novel & ~bare).astype(np.uint8)}
+        sections["yields"] = Batch(yields).filter(done)
         wary = budgets.duplicates_last
         supports = novel[source] | (kind == Source.REDIRECT) if wary else np.ones(len(source), np.bool_)
         votes = supports & ~listed[source]
@@ -200,14 +201,18 @@ class Harvester:
         return name
 
 
-def link_lists(pages: U8s, source: NDArray[np.int64], targets: U8s, sites_max: int) -> NDArray[np.bool_]:
-    """Which pages are lists of links (page/linklist.py); link i leads from pages[source[i]] to targets[i]."""
+def link_lists(
+    pages: U8s, source: NDArray[np.int64], targets: U8s, sites_max: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which pages are lists of links, and which bare ones (page/linklist.py); link i leads from pages[source[i]] to
+    targets[i]."""
     to = site_of(targets)
     out = to != site_of(pages)[source]
     pairs = np.sort(source[out] << SITE_BITS | to[out])
     distinct = np.append(pairs[:-1] != pairs[1:], True)[: len(pairs)]
     sites = np.bincount(pairs[distinct] >> SITE_BITS, minlength=len(pages))
-    return is_list(sites, np.bincount(source, minlength=len(pages)), sites_max)
+    links = np.bincount(source, minlength=len(pages))
+    return is_list(sites, links, sites_max), is_list(sites, links, sites_max, BARE_SHARE)
 
 
 def _labels(keys: U8s) -> NDArray[np.uint8]:

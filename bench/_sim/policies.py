@@ -33,7 +33,16 @@ class Policy:
     admit: NDArray[np.bool_] | None = None
 
 
+def _paper(config: Config) -> None:
+    """STAR and BEAST as published, nothing beyond."""
+    budgets = config.budgets
+    budgets.base, budgets.top_sites, budgets.top_budget, budgets.curve = 10, 10_000, 10_000, "linear"
+    budgets.unsupported, budgets.seed_floor, budgets.yield_weight, budgets.hops = 0, 1, 0.0, 1
+    budgets.duplicates_last, budgets.home_nearness, budgets.link_list_sites = False, 1, 0
+
+
 def _breadth_first(config: Config) -> None:
+    _paper(config)
     config.budgets.curve = "none"
 
 
@@ -47,32 +56,18 @@ def _cap_site(config: Config) -> None:
     config.limits.pages_per_site = CAP
 
 
-def _paper(config: Config) -> None:
-    config.budgets.base, config.budgets.top_sites, config.budgets.top_budget = 10, 10_000, 10_000
-    config.budgets.curve = "linear"
-
-
 def _ours(config: Config) -> None:
-    """What this crawler offers beyond the paper, turned on."""
-    budgets = config.budgets
-    budgets.curve, budgets.top_sites, budgets.top_budget = "linear", 10_000_000, 200_000
-    budgets.base, budgets.unsupported, budgets.seed_floor = 20, 1, 2_000
-    budgets.yield_weight, budgets.hops, budgets.duplicates_last = 1.0, 1, True
-    budgets.home_nearness, budgets.link_list_sites = 64, 5
+    """What a crawl has that is told nothing."""
 
 
 def _all_knowing(config: Config) -> None:
-    config.budgets.base, config.budgets.top_budget, config.budgets.home_nearness = 2, 10_000, 64
+    _paper(config)
+    config.budgets.base, config.budgets.home_nearness = 2, 64
 
 
 def _all_knowing_but_homes(config: Config) -> None:
     _all_knowing(config)
     config.budgets.home_nearness = 1
-
-
-def _in_degree_alone(state: HasSites, web: Web) -> None:
-    """Nothing beyond the paper."""
-    state.sites.worth = Worth()
 
 
 def _let_good_be(state: HasSites, web: Web) -> None:
@@ -87,10 +82,10 @@ def policies() -> dict[str, Policy]:
     good = np.zeros(len(Truth), np.bool_)
     good[Truth.GOOD] = True
     return {
-        "breadth-first": Policy("breadth-first", _breadth_first, _in_degree_alone),
-        "cap-host": Policy("cap-host", _cap_host, _in_degree_alone),
-        "cap-site": Policy("cap-site", _cap_site, _in_degree_alone),
-        "paper": Policy("paper", _paper, _in_degree_alone),
+        "breadth-first": Policy("breadth-first", _breadth_first),
+        "cap-host": Policy("cap-host", _cap_host),
+        "cap-site": Policy("cap-site", _cap_site),
+        "paper": Policy("paper", _paper),
         "ours": Policy("ours", _ours),
         "oracle": Policy("oracle", _all_knowing, _told, admit=good),
     }
@@ -126,7 +121,6 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def _changed(config: Config, values: dict[str, Any]) -> None:
-    _ours(config)
     for key, value in values.items():
         setattr(config.budgets, key, value)
 

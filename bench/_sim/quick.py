@@ -150,8 +150,9 @@ class Quick:
         novel[ok] = self._contents.fresh(content(web, pages[ok], when))
         links = web.links(pages[ok], when)
         source, targets = np.flatnonzero(ok)[links.sources()], links.targets
-        listed = link_lists(pages, source, targets, self._link_list_sites)
-        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": (novel & ~listed).astype(np.uint8)}
+        lists = link_lists(pages, source, targets, self._link_list_sites)
+        listed, bare = (rows & (depth > 0) for rows in lists)
+        yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": (novel & ~bare).astype(np.uint8)}
         self.sites._sites.pend_batch(Batch(yields), YIELD)
         supports = novel[source] if self._wary else np.ones(len(source), np.bool_)
         votes = supports & ~listed[source]

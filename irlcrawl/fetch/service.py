@@ -72,7 +72,6 @@ class Worker:
         self._harvest = HarvestBuilder(
             files, self._state_dir, stream, self.clock, duplicates_last=self.config.budgets.duplicates_last,
             near_duplicates_max=self.config.page.near_duplicates_max,
-            link_list_sites=self.config.budgets.link_list_sites,
         )  # fmt: skip
         self._harvest_lock = asyncio.Lock()
         self._full = False  # the harvest is over harvest_bytes and about to be handed over

@@ -54,7 +54,6 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
         state.files, state.dir, stream, state.clock, first_number=number,
         duplicates_last=state.config.budgets.duplicates_last,
         near_duplicates_max=state.config.page.near_duplicates_max,
-        link_list_sites=state.config.budgets.link_list_sites,
     )  # fmt: skip
     builder.rules_log.recover()
     context = Context(config, state.seed, state.scope, again=True)

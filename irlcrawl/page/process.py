@@ -17,6 +17,7 @@ from irlcrawl.fetch.decode import decode
 from irlcrawl.harvest import Fact, Yield
 from irlcrawl.page.context import Context
 from irlcrawl.page.fingerprint import fingerprint
+from irlcrawl.page.linklist import BARE_SHARE, is_list
 from irlcrawl.page.links import extract, refresh_target, robots_header
 from irlcrawl.page.repetition import directory_key
 from irlcrawl.rows import NO_SEGMENT, Class, Robots, Source, is_home, pair_key, priority_of, url_key
@@ -127,7 +128,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]
     page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
-    links, found.named = page.links, page.named
+    links = page.links
     if b"refresh" in values and not (page.nofollow and context.config.page.nofollow):
         reference = refresh_target(values[b"refresh"].decode("latin-1"))
         target = canonical(reference, unit.url) if reference else None
@@ -138,6 +139,9 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     inside = [link for link in links if contains(link[0], depth, 0)]
     found.out_of_scope += len(links) - len(inside)
     _add(unit, context, found, inside, depth, 0)
+    sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
+    if unit.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
+        found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
 
 
 def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, Source]], depth: int, hop: int) -> None:

@@ -132,7 +132,7 @@ def configure(config: Config) -> None:
     config.frontier.harvest_seconds = 2.5
     config.archive.log_roll_bytes = 20_000
     config.limits.pages_per_host = QUOTA_HOST
-    config.budgets.base = 4
+    config.budgets.base, config.budgets.seed_floor = 4, 10
     config.site["blocked.test"] = Site(block=True)
     config.site["heavy.test"] = Site(pages_max=QUOTA_SITE)
 

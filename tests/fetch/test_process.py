@@ -76,7 +76,17 @@ def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:
     found = process(unit(), exchange(body), LOCATION, context(entries=(b"site a.test", b"site b.test")))
     assert [site for _, site, _ in found.pairs] == [name_key(b"b.test")]
     assert found.out_of_scope == 1 and len(found.links) == 3
-    assert found.named == 4
+
+
+def test_a_list_of_links_to_other_sites_supports_none_of_them_unless_a_person_chose_it() -> None:
+    others = b"".join(b'<a href="http://s%d.test/">' % n for n in range(6))
+    for depth, own, support, bare in ((1, 11, 0, True), (1, 12, 0, False), (1, 30, 6, False), (0, 0, 6, False)):
+        body = others + b"".join(b'<a href="/%d">' % n for n in range(own))
+        found = process(unit(depth=depth), exchange(body), LOCATION, context())
+        assert (len(found.pairs), found.bare) == (support, bare)
+        assert len(found.links) == 6 + own, "they are followed"
+    few = b"".join(b'<a href="http://s%d.test/">' % n for n in range(5))
+    assert len(process(unit(depth=1), exchange(few), LOCATION, context()).pairs) == 5
 
 
 @pytest.mark.parametrize(

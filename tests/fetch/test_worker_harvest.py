@@ -183,22 +183,11 @@ def test_robots_logs_whose_answers_have_expired_go(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["robots-0002.log"]
 
 
-def test_a_list_of_links_supports_nobody_and_brings_nothing_new(tmp_path: Path) -> None:
-    made = HarvestBuilder(Files(), str(tmp_path), 0, VirtualClock(), link_list_sites=3)
-    for page, (sites, links) in enumerate(((3, 3), (4, 30), (4, 24), (4, 23))):
-        pairs = [(100 * page + site, site, 7) for site in range(1, sites + 1)]
-        made.add(Yield(outcome(), [link(page + 1)], pairs, site=7, content=page + 1, named=links))
-    file = tmp_path / (made.write((0, 0)) or "")
-    assert columns(file, "yields")["novel"].tolist() == [1, 1, 1, 0]
-    assert set((columns(file, "pairs")["key"] // 100).tolist()) == {0, 1, 2}
-    assert columns(file, "links").rows == 4, "its links are followed"
-
-
 def test_yields_tell_pages_with_content_not_met_before(tmp_path: Path) -> None:
     made = builder(tmp_path)
-    for site, content in ((7, 5), (7, 5), (8, 0), (8, 6)):
-        made.add(Yield(outcome(), site=site, content=content))
+    for site, content, bare in ((7, 5, False), (7, 5, False), (8, 0, False), (8, 6, False), (9, 7, True)):
+        made.add(Yield(outcome(), site=site, content=content, bare=bare))
     name = made.write((0, 0))
     assert name is not None
     told = columns(tmp_path / name, "yields")
-    assert list(zip(told["key"].tolist(), told["novel"].tolist())) == [(7, 1), (7, 0), (8, 0), (8, 1)]
+    assert list(zip(told["key"].tolist(), told["novel"].tolist())) == [(7, 1), (7, 0), (8, 0), (8, 1), (9, 0)]

@@ -57,7 +57,7 @@ class Player:
         self.config = Config()
         self.config.crawl.user_agent = "test/1 (+http://contact.test/)"
         self.config.scope.kind = "any"
-        self.config.budgets.base = 3
+        self.config.budgets.base, self.config.budgets.seed_floor = 3, 10
         self.clock = VirtualClock()
         self.job = JobDir(path)
         self.job.acquire()

@@ -18,12 +18,14 @@ def test_a_list_leads_to_many_other_sites_and_to_little_else(
     pages: list[tuple[int, list[tuple[int, int]]]], sites_max: int
 ) -> None:
     want: list[bool] = []
+    bare: list[bool] = []
     for own, links in pages:
         others = len({site for site, _ in links} - {own})
         want.append(sites_max > 0 and others > sites_max and others / max(1, len(links)) > 1 / 6)
         assert is_list(others, len(links), sites_max) == want[-1]
+        bare.append(sites_max > 0 and others > sites_max and others / max(1, len(links)) > 1 / 3)
     source = np.array([row for row, (_, links) in enumerate(pages) for _ in links], np.int64)
     to = np.array([link for _, links in pages for link in links], np.int64).reshape(-1, 2)
     numbers = page_number(np.array([own for own, _ in pages], np.int64), 0, np.zeros(len(pages), np.int64))
     got = link_lists(numbers, source, page_number(to[:, 0], 0, to[:, 1]), sites_max)
-    assert got.tolist() == want
+    assert [lists.tolist() for lists in got] == [want, bare]

@@ -46,7 +46,7 @@ def web() -> Web:
 
 def crawl_of(job: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
     crawl = Crawl(job, web(), [SEED], monkeypatch, workers=2)
-    crawl.config.budgets.base = 2
+    crawl.config.budgets.base = crawl.config.budgets.seed_floor = 2
     crawl.config.politeness.gap_host_seconds = 0.5
     crawl.config.politeness.gap_address_seconds = 0.2
     crawl.config.frontier.harvest_seconds = 3.0
