@@ -13,7 +13,7 @@ commit. URLs are rows with `key` and `site` (u8) and whatever columns the caller
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,10 +73,12 @@ def always() -> bool:
 
 @dataclass(frozen=True)
 class SiteRecord:
-    """A site as people ask about it. `budget` is today's; the others are beast.RECORD's."""
+    """A site as people ask about it. `budget` is today's, `unheld` what it would be if its yield were as expected; the
+    others are beast.RECORD's."""
 
     site: int
     budget: int
+    unheld: int
     in_degree: int
     tail: int
     count: int
@@ -358,8 +360,9 @@ class Sites:
 
     def _records(self, batch: Batch) -> list[SiteRecord]:
         known = {name: batch[name].astype(np.int64) for name in RECORD}
-        budgets = self.worth.budgets(self._histogram.star(self._params), batch["key"], known)
-        columns: list[Any] = [batch["key"], budgets, *(batch[name] for name in RECORD)]
+        star = self._histogram.star(self._params)
+        budgets = [worth.budgets(star, batch["key"], known) for worth in (self.worth, replace(self.worth, weight=0.0))]
+        columns: list[Any] = [batch["key"], *budgets, *(batch[name] for name in RECORD)]
         return [SiteRecord(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 

@@ -226,7 +226,8 @@ class _Question:
             gate = clocks.find(kind, name_key(text.encode())) if text else NONE
             if gate != NONE:
                 seconds = {"gap_s": round(clocks.gap[gate], 3), "backoff_s": round(clocks.backoff[gate], 3)}
-                told["clocks"][KIND_NAMES[kind]] = {"next": clocks.next[gate], **seconds}
+                known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
+                told["clocks"][KIND_NAMES[kind]] = {"next": clocks.next[gate], **known}
                 due = max(due, clocks.next[gate])
         if record is not None:
             told["failures"] = record.failures
@@ -292,7 +293,7 @@ def lines(answer: Answer) -> Iterator[str]:
             yield words.printable(f"{text}  {more}" if more else text)
 
 
-_SITE = {"site", "name", "known", "current", "budget", "tried", *RECORD}
+_SITE = {"site", "name", "known", "current", "budget", "unheld", "tried", *RECORD}
 
 
 def _site_lines(site: Answer) -> Iterator[str]:
@@ -305,7 +306,8 @@ def _site_lines(site: Answer) -> Iterator[str]:
     seeds = "; it has a seed" if site["seeds"] else ""
     linked = words.plural(site["in_degree"], "other site")
     verb = "links" if site["in_degree"] == 1 else "link"
-    yield f"  budget         {words.plural(site['budget'], 'URL')} a queue: {linked} {verb} to it{seeds}"
+    held = f"; {words.count(site['unheld'])} if it brought more" if site["unheld"] > site["budget"] else ""
+    yield f"  budget         {words.plural(site['budget'], 'URL')} a queue: {linked} {verb} to it{seeds}{held}"
     last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
     yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"

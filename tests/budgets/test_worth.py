@@ -30,6 +30,7 @@ def test_a_site_whose_pages_bring_nothing_sinks_and_recovers_when_they_do(tmp_pa
     crawl.yields([(0, 0)] * 30 + [(1, 1)] * 30)
     crawl.merge()
     assert (budget(crawl, 0), budget(crawl, 1)) == (1, 10)
+    assert {site.unheld for site in crawl.sites.records(np.array([key_of(0), key_of(1)], "u8")).values()} == {10}
     crawl.yields([(0, 1)] * 300)
     crawl.commit()
     crawl.reopen()

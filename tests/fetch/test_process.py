@@ -265,7 +265,7 @@ def test_a_harvest_replayed_from_a_workers_archive_is_the_harvest_it_wrote(tmp_p
     scope = Scope(config.scope, {}, [entry.encode() for entry in entries])
     replay_dir = tmp_path / "replay"
     replay_dir.mkdir()
-    builder = HarvestBuilder(Files(), str(replay_dir), 2, SystemClock())
+    builder = HarvestBuilder(Files(), str(replay_dir), 2, SystemClock(), duplicates_last=True)
     shared = Context(config, seed, scope)
     for one, came, where in redo.units(Files(), str(tmp_path / "warcs"), 2):
         builder.add(process(one, came, where, shared))

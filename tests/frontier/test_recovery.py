@@ -43,6 +43,7 @@ class Stream:
         self.config = Config()
         self.config.crawl.user_agent = "test/1 (+http://contact.test/)"
         self.config.scope.kind = "any"
+        self.config.budgets.duplicates_last = False  # which contents a worker met is its memory, and in no archive
         self.clock = VirtualClock()
         self.job = JobDir(path)
         self.job.acquire()
