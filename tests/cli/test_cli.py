@@ -14,30 +14,21 @@ import subprocess
 import sys
 import tomllib
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drum import Catalog, Edits
+from drum import Catalog
 from irlcrawl import cli, config, job, verbs
 from irlcrawl.config import keys
 from irlcrawl.config_checks import USER_AGENT_EXAMPLE
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch import status as status_record
+from tests.cli.conftest import REPOSITORY, Run, tree
 
 AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-LOG = """\
-2026-01-02T03:04:05.678Z 200 1234 http://a.example/ - - text/html #000 20260102030405678+12 sha1:AAAA - outcome=fetched,reason=ok
-2026-01-02T03:04:05.678Z 200 99 http://a.example/robots.txt - - text/plain #000 20260102030405678+12 sha1:AAAB - outcome=none,reason=ok
-2026-01-02T03:04:06.678Z 404 10 http://a.example/gone L - text/html #000 20260102030406678+12 sha1:AAAC - outcome=fetched,reason=http_error
-2026-01-02T03:04:07.678Z -4 - http://b.example:81/slow L - - #001 20260102030407678+12 - - outcome=retry,reason=timeout
-2026-01-02T03:04:08.678Z -4 - http://b.example:81/slow L - - #001 20260102030408678+12 - - outcome=failed,reason=timeout
-2026-01-02T03:04:09.678Z -9998 - http://b.example:81/no L - - - - - - outcome=excluded,reason=robots
-"""  # noqa: E501
 
 
 class FakeCrawl:
@@ -65,23 +56,6 @@ def crawl(monkeypatch: pytest.MonkeyPatch) -> FakeCrawl:
     monkeypatch.setattr(verbs, "_log_to", lambda file, note: None)  # the log's handlers would outlive the test
     monkeypatch.setattr(job, "LOCK_WAIT_SECONDS", 0.0)
     return fake
-
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
-
-
-def tree(path: Path) -> dict[str, bytes | None]:
-    return {str(at.relative_to(path)): at.read_bytes() if at.is_file() else None for at in path.rglob("*")}
 
 
 # -- crawl ------------------------------------------------------------------------------------------------------------
@@ -274,122 +248,6 @@ def test_a_dry_run_checks_everything_and_does_nothing(tmp_path: Path, run: Run, 
     assert run("crawl", tmp_path / "job", "http://", "--user-agent", AGENT, "--dry-run")[0] == ExitCode.CONFIG
 
 
-# -- asking and getting out -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def a_job(tmp_path: Path) -> Path:
-    with JobDir(tmp_path / "job") as at:
-        at.write_config("")
-        at.crawl_log.write_text(LOG)
-        edits = Edits()
-        edits.set("status", {"state": "done", "fetched": 2, "queued_urls": 0})
-        catalog = Catalog.open(at.state)
-        catalog.commit(edits)
-        catalog.close()
-    return at.path
-
-
-def test_status_of_a_crawl_that_ended(a_job: Path, run: Run) -> None:
-    code, out, _ = run("status", a_job)
-    assert code == ExitCode.DONE and "done" in out and "2 URLs" in out
-    code, out, _ = run("status", a_job, "--json")
-    import json
-
-    record = json.loads(out)
-    assert code == ExitCode.DONE and set(status_record.FIELDS) <= set(record) and record["fetched"] == 2
-    assert run("status", a_job, "--watch")[0] == ExitCode.DONE, "it ends: nothing runs"
-
-
-def test_inspect_and_stop_of_a_crawl_that_ended(a_job: Path, run: Run) -> None:
-    code, out, _ = run("inspect", a_job)
-    assert code == ExitCode.DONE and str(a_job) in out
-    code, out, _ = run("stop", a_job)
-    assert code == ExitCode.DONE and "not running" in out
-
-
-def test_the_commands_it_names_can_be_pasted_into_a_shell(a_job: Path, run: Run) -> None:
-    spaced = a_job.rename(a_job.with_name("a job's"))
-    _, out, _ = run("inspect", spaced)
-    (line,) = [line for line in out.splitlines() if "irlcrawl get" in line]
-    assert shlex.split(line)[:4] == ["irlcrawl", "get", str(spaced), "URL"]
-
-
-def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = JobDir(a_job)
-    at.acquire()
-    monkeypatch.setattr(verbs, "STOP_WAIT_SECONDS", 0.0)
-    code, _, err = run("stop", a_job)
-    assert code == ExitCode.FAILED and f"in use by process {os.getpid()}" in err and "does not answer" in err
-    monkeypatch.setattr(verbs, "ask", lambda path, cmd: "stopping")
-    code, _, err = run("stop", a_job)
-    assert code == ExitCode.FAILED and "still after" in err
-    monkeypatch.setattr(verbs, "ask", lambda path, cmd: at.release() or "stopping")
-    code, out, _ = run("stop", a_job)
-    assert code == ExitCode.DONE and "stopped" in out
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ([], ["200 ok /", "404 http_error /gone", "-4 timeout /slow", "-9998 robots /no"]),
-        (["--status", "fetched"], ["200 ok /", "404 http_error /gone"]),
-        (["--status", "failed"], ["-4 timeout /slow"]),
-        (["--status", "retry"], ["-4 timeout /slow"]),
-        (["--status", "excluded"], ["-9998 robots /no"]),
-        (["--status", "404"], ["404 http_error /gone"]),
-        (["--status", "4xx"], ["404 http_error /gone"]),
-        (["--status", "2xx"], ["200 ok /"]),
-        (["--status", "-9998"], ["-9998 robots /no"]),
-        (["--host", "a.example"], ["200 ok /", "404 http_error /gone"]),
-        (["--host", "b.example:81", "--status", "excluded"], ["-9998 robots /no"]),
-        (["--host", "c.example"], []),
-        (["--reason", "timeout"], ["-4 timeout /slow"]),
-        (["--reason", "ok"], ["200 ok /"]),
-    ],
-)
-def test_urls_with_their_outcomes(a_job: Path, run: Run, options: list[str], expected: list[str]) -> None:
-    code, out, err = run("urls", a_job, *options)
-    assert code == ExitCode.DONE, err
-    lines = [line.split("\t") for line in out.splitlines()]
-    assert [f"{status} {reason} /{url.split('/', 3)[3]}" for status, reason, url in lines] == expected
-
-
-@pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"]])
-def test_a_filter_that_filters_nothing_is_refused(a_job: Path, run: Run, options: list[str]) -> None:
-    code, out, err = run("urls", a_job, *options)
-    assert code == ExitCode.CONFIG and not out and options[0] in err
-
-
-def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = [
-        (b"http://a.example/1", b"http://a.example", "runs"),
-        (b"http://b.example:81/2", b"http://b.example:81", "calendar"),
-    ]
-    monkeypatch.setattr("irlcrawl.watch.reading.queued", lambda at: iter(waiting))
-    assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
-        "queued\truns\thttp://a.example/1", "queued\tcalendar\thttp://b.example:81/2",
-    ]  # fmt: skip
-    for options in (["--host", "b.example"], ["--host", "B.example:81"], ["--reason", "calendar"]):
-        assert run("urls", a_job, "--status", "queued", *options)[1] == "queued\tcalendar\thttp://b.example:81/2\n"
-    code, out, err = run("urls", a_job, "--status", "queued", "--reason", "robots")
-    assert code == ExitCode.CONFIG and not out and "runs, calendar, queues, deferred, pending" in err
-
-
-def test_get_of_what_is_not_there(a_job: Path, run: Run) -> None:
-    code, out, err = run("get", a_job, "http://a.example/never")
-    assert code == ExitCode.FAILED and not out and "http://a.example/never" in err
-    code, out, err = run("get", a_job, "ftp://a.example/")
-    assert code == ExitCode.CONFIG and not out and "ftp" in err
-
-
-@pytest.mark.parametrize("verb", ["status", "stop", "inspect", "urls"])
-def test_asking_where_no_crawl_is(tmp_path: Path, run: Run, verb: str) -> None:
-    code, _, err = run(verb, tmp_path / "none")
-    assert code == ExitCode.FAILED and "no crawl here" in err
-    assert tree(tmp_path) == {}
-
-
 # -- the program ------------------------------------------------------------------------------------------------------
 
 
@@ -424,17 +282,6 @@ def test_as_a_program_it_starts_without_what_it_does_not_need(tmp_path: Path) ->
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == ExitCode.CONFIG and USER_AGENT_EXAMPLE in done.stderr
     assert tree(tmp_path) == {}
-
-
-def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
-    (a_job / "logs" / "crawl.log").write_text(LOG * 3000)
-    for words in (["urls", str(a_job)], ["report", str(a_job), "--json"]):
-        with subprocess.Popen([sys.executable, "-m", "irlcrawl", *words], cwd=REPOSITORY, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:  # fmt: skip
-            assert program.stdout is not None and program.stderr is not None
-            assert words[0] == "report" or program.stdout.readline()
-            program.stdout.close()
-            assert program.stderr.read() == ""
 
 
 # -- the documents ----------------------------------------------------------------------------------------------------
