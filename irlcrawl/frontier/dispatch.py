@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.handover import Handover
-from irlcrawl.frontier.hosts import HostRecord, records_of
+from irlcrawl.frontier.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.loads import Loads
 from irlcrawl.frontier.outage import Outage
@@ -260,7 +259,7 @@ class Dispatcher:
 
     def _learn_from(self, host: Host, message: Message, now: float) -> bool:
         """Update the host's record; True when the visit ended without any response."""
-        before = replace(host.record)
+        before = worth_a_row(host.record)
         failed = message["outcome"] == "failed" and Reason(message["reason"]) != Reason.ROBOTS_UNREACHABLE
         silent = failed and not message["answered"]
         robots = message["robots"]
@@ -273,8 +272,7 @@ class Dispatcher:
         if failed:
             self._resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
             host.address_until = 0.0
-        before.answered_at = host.record.answered_at  # alone it is not worth a row
-        if before != host.record or not host.runs:
+        if before != worth_a_row(host.record) or not host.runs:
             self._learn(host)
         return silent
 

@@ -149,6 +149,8 @@ class HostRecord:
 
 _FIELDS = [f.name for f in fields(HostRecord)]
 _row = attrgetter(*STATE)
+worth_a_row = attrgetter(*(name for name in STATE if name != "answered_at"))
+"""What of a record has to go back to the hosts drum when it changes: when it answered last, alone, need not."""
 
 
 def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:

@@ -8,9 +8,11 @@ URL. All bitmaps are written into one section at each commit that changed one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,7 @@ class _Segment:
     """A ready segment in memory: where its blocks begin, and which rows are done. Its file is opened when needed."""
 
     def __init__(self, section: Section, done: NDArray[np.bool_]) -> None:
-        self.first = np.concatenate(([0], np.cumsum(section.blocks["rows"].astype(np.int64))))
+        self.first = [0, *accumulate(section.blocks["rows"].tolist())]
         self.done = done
         self.left = int(len(done) - done.sum())
         self.row_bytes = section.nbytes / max(section.rows, 1)
@@ -207,10 +209,10 @@ class Runs:
     def read(self, number: int, start: int, end: int) -> Batch:
         """Rows [start, end) of a segment as a LINK batch; their blocks stay in a bounded cache."""
         segment = self._segments[number]
-        first, last = np.searchsorted(segment.first, [start, end - 1], side="right") - 1
+        first, last = bisect_right(segment.first, start) - 1, bisect_right(segment.first, end - 1) - 1
         parts = []
-        for block in range(int(first), int(last) + 1):
-            base = int(segment.first[block])
+        for block in range(first, last + 1):
+            base = segment.first[block]
             rows = self._block(number, block)
             parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
         return parts[0] if len(parts) == 1 else Batch.concat(parts)
