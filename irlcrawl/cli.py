@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -49,6 +50,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (ExitCode)."""
+    _hold_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["--version"]:
         print(versions())
@@ -67,6 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # --help, or an error that was told
         return int(end.code or 0)
     return _guarded(verb.run, args)
+
+
+def _hold_standard_streams() -> None:
+    """What was closed leads nowhere instead: the next file that is opened must not get its number, and words in it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(nowhere := os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(nowhere, "w" if number else "r"))
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:

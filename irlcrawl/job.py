@@ -97,7 +97,8 @@ class JobDir:
     def require(self) -> JobDir:
         """Itself. Raises JobError when no crawl is here."""
         if not self.exists():
-            gone = "; its state is here: put the configuration back, and it goes on" if self.state.is_dir() else ""
+            begun = any(self.state.glob("catalog-*.log"))
+            gone = "; its state is here: put the configuration back, and it goes on" if begun else ""
             raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name}{gone})")
         return self
 

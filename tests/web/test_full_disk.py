@@ -120,16 +120,18 @@ def test_a_disk_that_is_full_before_a_crawl_begins(serve: Serve, small: Path, fr
 
 
 def test_a_crawl_whose_words_nobody_reads_goes_on(serve: Serve, job: Path) -> None:
-    """`irlcrawl crawl ... | tee` without its tee, and words into a file on a full disk, ended the crawl with code 1."""
+    """`irlcrawl crawl ... | tee` without its tee, words into a file on a full disk, and an output that was closed ended
+    the crawl with code 1."""
     site = Tree(3)
     web = serve(site, HOSTS)
     crawl = Crawl(job, web.resolver, [web.url("f0.test")], NO_GAPS)
     reader, writer = os.pipe()
     os.close(reader)
     full = os.open("/dev/full", os.O_WRONLY)
-    for number, (out, err) in enumerate([(writer, writer), (full, full)]):
+    for number, (out, err) in enumerate([(writer, writer), (full, full), (None, None)]):
         crawl.job = job.with_name(f"job{number}")
-        assert subprocess.run(crawl.command(), stdout=out, stderr=err, timeout=60).returncode == 0
+        command = crawl.command() if out else ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *crawl.command()]
+        assert subprocess.run(command, stdout=out, stderr=err, timeout=60).returncode == 0
         assert set(outcomes(crawl.job)) >= {web.url("f0.test", target) for target in site.targets()}
     os.close(writer)
     os.close(full)
