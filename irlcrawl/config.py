@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from irlcrawl.config_checks import check_resume, check_start, checked, site_name, validate
+from irlcrawl.config_checks import changes, check_resume, check_start, checked, site_name, validate
 from irlcrawl.config_keys import (
     SECTIONS,
     Archive,
@@ -40,8 +40,9 @@ from irlcrawl.config_keys import (
 
 __all__ = [
     "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier", "Key", "Limits", "Network",
-    "Page", "Politeness", "Robots", "Scope", "Site", "apply", "check_resume", "check_start", "from_dict", "keys",
-    "load", "override", "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate", "value_of",
+    "Page", "Politeness", "Robots", "Scope", "Site", "apply", "changes", "check_resume", "check_start", "from_dict",
+    "keys", "load", "override", "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate",
+    "value_of",
 ]  # fmt: skip
 
 

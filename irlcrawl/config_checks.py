@@ -124,14 +124,19 @@ def check_start(config: Config) -> None:
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
 
 
-def check_resume(old: Config, new: Config) -> None:
-    """Refuse a change of what shaped the files of a crawl. Raises ConfigError naming every such key."""
-    changed = [
+def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
+    """`section.key was A, now B` for every key outside [site."NAME"] in which they differ."""
+    return [
         f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
         for key in keys()
-        if key.fixed and (before := value_of(old, key)) != (after := value_of(new, key))
+        if key.section != "site" and (key.fixed or not fixed_only)
+        if (before := value_of(old, key)) != (after := value_of(new, key))
     ]
-    if changed:
+
+
+def check_resume(old: Config, new: Config) -> None:
+    """Refuse a change of what shaped the files of a crawl. Raises ConfigError naming every such key."""
+    if changed := changes(old, new, fixed_only=True):
         raise ConfigError(
             "; ".join(changed) + ": cannot change when a crawl is resumed, because it shaped what is on disk"
         )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irlcrawl.config import Config, ConfigError, check_resume, check_start, load, to_toml, validate
+from irlcrawl.config import Config, ConfigError, changes, check_resume, check_start, load, to_toml, validate
 from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
@@ -43,7 +43,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     job = JobDir(args.job)
     if not args.seeds and not args.urls:
         _check_exists(job)
-    config = _configuration(job, args, apply_options)
+    config, changed = _configuration(job, args, apply_options)
     seeds = _seeds(args)
     if not seeds:
         _check_exists(job)
@@ -57,6 +57,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
         check_alone(job)
         progress = progress_for(quiet=args.quiet)
         _log_to(job.logs / "irlcrawl.log", progress.note)
+        _tell_changes(changed, None if args.quiet else progress.note)
         try:
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
         finally:
@@ -86,7 +87,8 @@ def _check_exists(job: JobDir) -> None:
 
 def _configuration(
     job: JobDir, args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]
-) -> Config:
+) -> tuple[Config, list[str]]:
+    """The configuration to crawl with, and what in it is not as the crawl that is here has it."""
     old = load(job.config_file) if job.exists() else None
     config = load(args.config, args.set, base=old)
     apply_options(config, args)
@@ -94,9 +96,19 @@ def _configuration(
     if config.fetch.tls_ca_file:  # a resumed crawl may be started elsewhere
         config.fetch.tls_ca_file = os.path.abspath(config.fetch.tls_ca_file)
     check_start(config)
-    if old is not None:
-        check_resume(old, config)
-    return config
+    if old is None:
+        return config, []
+    check_resume(old, config)
+    return config, changes(old, config)
+
+
+def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> None:
+    import logging
+
+    for text in changed:
+        logging.getLogger(__name__).info(text)
+        if note is not None:
+            note(f"irlcrawl: {text}")
 
 
 def _seeds(args: argparse.Namespace) -> list[Seed]:

@@ -225,6 +225,20 @@ def test_what_shaped_a_crawl_is_refused_on_resume(tmp_path: Path, run: Run, craw
     assert tree(tmp_path) == before and len(crawl.calls) == 1
 
 
+def test_what_a_resumed_crawl_has_otherwise_is_said_and_logged(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl keeps the values it was made with, whatever the defaults of a later version are."""
+    where = tmp_path / "job"
+    run("crawl", where, "a.example", "--user-agent", AGENT, "-s", "budgets.curve=rank")
+    assert "now" not in run("resume", where)[2]
+    told = 'budgets.curve was "rank", now "log"'
+    with caplog.at_level("INFO"):
+        assert told in run("resume", where, "-s", "budgets.curve=log")[2]
+    assert told in caplog.messages
+    assert [made.budgets.curve for made, _ in crawl.calls] == ["rank", "rank", "log"]
+
+
 def test_a_locked_job_says_so(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
     where = tmp_path / "job"
     with JobDir(where):
