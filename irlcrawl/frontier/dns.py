@@ -35,6 +35,7 @@ ALIVE_SECONDS = 0.2
 """How long the answer to whether the resolver is alive is good for."""
 
 _TRIES = 2
+"""A packet may be lost: that is no silence."""
 _HOSTS_FILE = "/etc/hosts"
 _HOSTS_BYTES_MAX = 1 << 20
 _IPV6_PUBLIC = ip_network("2000::/3")
@@ -152,7 +153,7 @@ class Resolver:
         import aiodns
         import aiodns.error as ares
 
-        dns = self._channel(tries=1)  # of its own: a channel remembers answers
+        dns = self._channel()  # of its own: a channel remembers answers
         try:
             async with asyncio.timeout(self._params.dns_seconds):
                 await dns.query_dns(".", "NS")
@@ -251,7 +252,7 @@ class Resolver:
         import aiodns.error as ares
 
         if self._dns is None:
-            self._dns = self._channel(_TRIES)
+            self._dns = self._channel()
         try:
             result = await self._dns.query_dns(f"{host}.", kind)
         except aiodns.error.DNSError as error:
@@ -262,12 +263,12 @@ class Resolver:
         addresses = [record.data.addr for record in result.answer if record.type == wanted]  # type: ignore[union-attr]
         return addresses, min((float(record.ttl) for record in result.answer), default=0.0)
 
-    def _channel(self, tries: int) -> aiodns.DNSResolver:
+    def _channel(self) -> aiodns.DNSResolver:
         import aiodns
 
-        seconds = max(0.1, self._params.dns_seconds / (tries + 1))
+        seconds = max(0.1, self._params.dns_seconds / (_TRIES + 1))
         loop = asyncio.get_running_loop()
-        return aiodns.DNSResolver(nameservers=self._servers or None, loop=loop, timeout=seconds, tries=tries)
+        return aiodns.DNSResolver(nameservers=self._servers or None, loop=loop, timeout=seconds, tries=_TRIES)
 
     def _failed(self, name: str, what: str, permanent: bool) -> _Known:
         seconds = self._bounded(GONE_SECONDS) if permanent else PASSING_SECONDS
