@@ -1,4 +1,4 @@
-"""A small DNS server on loopback that says, holds back and loses what a test wants, and a resolver that knows only it."""
+"""A small DNS server on loopback that says, holds back and loses what a test wants; a resolver that knows only it."""
 
 from __future__ import annotations
 

@@ -16,16 +16,7 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.dns import GONE_SECONDS, Reach, Resolved, Resolver
 from irlcrawl.rows import Reason
 from tests.frontier.nameserver import (
-    AAAA,
-    CNAME,
-    LOST_ONCE,
-    NXDOMAIN,
-    SERVFAIL,
-    SILENCE,
-    A,
-    Nameserver,
-    play,
-    refused,
+    AAAA, CNAME, LOST_ONCE, NXDOMAIN, SERVFAIL, SILENCE, A, Nameserver, play, refused,
 )  # fmt: skip
 
 
