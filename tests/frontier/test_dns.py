@@ -16,8 +16,17 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.dns import GONE_SECONDS, Reach, Resolved, Resolver
 from irlcrawl.rows import Reason
 from tests.frontier.nameserver import (
-    AAAA, CNAME, LOST_ONCE, NXDOMAIN, SERVFAIL, SILENCE, A, Nameserver, play, refused,
-)  # fmt: skip
+    AAAA,
+    CNAME,
+    LOST_ONCE,
+    NXDOMAIN,
+    SERVFAIL,
+    SILENCE,
+    A,
+    Nameserver,
+    play,
+    refused,
+)
 
 
 def test_an_address_is_used_for_its_time_to_live_and_then_asked_again() -> None:
