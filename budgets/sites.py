@@ -170,7 +170,7 @@ class Sites:
         done = Rotation()
         while done.rows < rows_wanted and (self._queues.rows or self._deferred.rows):
             end = self._deferred.next_end()
-            labels, rows = self._queues.counts()
+            labels, rows = self._queues.counts(rows_wanted - done.rows)
             stop = ((end if end is not None else int(labels[-1]) // SLOTS) + 1) * SLOTS - 1
             through = drain_to(labels, rows, rows_wanted - done.rows, stop)
             last = stop if through is None else through

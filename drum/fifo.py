@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from drum.segment import SegmentPool
 from drum.store import TIER, to_rewrite
 from drum.vacuum import Place
 from drum.writer import SectionWriter, SegmentWriter
+
+_FIRST_LABELS = 16
 
 
 @dataclass
@@ -101,21 +103,25 @@ class Fifo:
         with self._lock:
             return min((part.low for part in self._parts), default=None)
 
-    def counts(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """(labels ascending, rows not taken of each). With `labels_max`, rows of a group stand at its last label."""
+    def counts(self, rows: int | None = None) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """(labels ascending, rows not taken of each). With `labels_max`, rows of a group stand at its last label.
+
+        rows: only of so many of the first labels that they have that many rows, if there are as many; it costs as much
+        as these labels, however many others there are."""
         with self._lock:
-            parts = list(self._parts)
-        if not parts:
+            every = [(part.labels, part.counts) for part in self._parts]
+        if not every:
             return np.empty(0, np.uint64), np.empty(0, np.int64)
-        labels, inverse = np.unique(np.concatenate([part.labels for part in parts]), return_inverse=True)
+        chosen = every if rows is None else first_entries(every, max(rows, 1))
+        labels, inverse = np.unique(np.concatenate([labels for labels, _ in chosen]), return_inverse=True)
         sums = np.zeros(len(labels), np.int64)
-        np.add.at(sums, inverse, np.concatenate([part.counts for part in parts]))
+        np.add.at(sums, inverse, np.concatenate([counts for _, counts in chosen]))
         return labels, sums
 
     def label_for(self, rows: int) -> int | None:
         """The smallest label of `counts` through which at least `rows` rows can be taken; the last label if all are
         fewer; None when the queue is empty."""
-        labels, counts = self.counts()
+        labels, counts = self.counts(rows)
         if not len(labels):
             return None
         return int(labels[min(int(np.searchsorted(np.cumsum(counts), rows)), len(labels) - 1)])
@@ -299,3 +305,20 @@ class Fifo:
 
     def _name(self, edits: Edits, part: _Part) -> None:
         edits.set(self._key(part), part.to_json())
+
+
+Entries: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.int64]]
+"""(labels ascending, rows of each)"""
+
+
+def first_entries(parts: list[Entries], rows: int, most: int = _FIRST_LABELS) -> list[Entries]:
+    """Of each part the entries up to one and the same label, which have `rows` rows in all; all of them when there are
+    fewer. most: entries of a part that are tried first."""
+    while longer := [labels[most] for labels, _ in parts if len(labels) > most]:
+        end = min(longer)
+        ends = [int(np.searchsorted(labels[:most], end)) for labels, _ in parts]
+        chosen = [(labels[:stop], counts[:stop]) for (labels, counts), stop in zip(parts, ends, strict=True)]
+        if sum(int(counts.sum()) for _, counts in chosen) >= rows:
+            return chosen
+        most *= 4
+    return parts

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import BYTES, Batch, Fifo, Ragged
+from drum.fifo import first_entries
 
 steps = st.lists(
     st.one_of(
@@ -78,6 +79,36 @@ def test_a_queue_is_a_list_taken_by_label(
             assert sum(counted.values()) == len(labels) and len(counted) <= labels_max * max(fifo.sections, 1)
             assert not labels or max(counted) == max(labels)  # type: ignore[type-var]
         assert sorted(row for batch in fifo.scan() for row in rows_of(batch)) == sorted(model)
+
+
+entries = st.dictionaries(st.integers(0, 60), st.integers(1, 9), min_size=1).map(lambda counts: sorted(counts.items()))
+
+
+@given(st.lists(entries, min_size=1, max_size=5), st.integers(1, 150))
+def test_the_first_entries_of_all_parts_are_those_up_to_one_label(
+    parts: list[list[tuple[int, int]]], rows: int
+) -> None:
+    columns = [tuple(np.array(part).T) for part in parts]
+    found = first_entries([(labels.astype(np.uint64), counts) for labels, counts in columns], rows, most=2)
+    chosen = [list(zip(labels.tolist(), counts.tolist(), strict=True)) for labels, counts in found]
+    last = max((part[-1][0] for part in chosen if part), default=-1)
+    assert chosen == [[entry for entry in part if entry[0] <= last] for part in parts]
+    assert sum(count for part in chosen for _, count in part) >= rows or chosen == parts
+
+
+def test_counts_of_so_many_rows_begin_as_those_of_all(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    with desk.turn() as turn:
+        for seed in range(3):
+            due = np.random.default_rng(seed).integers(0, 2_000, 500)
+            fifo.put(turn.writer, turn.edits, batch_of(due.tolist(), 1_000 * seed))
+    labels, counts = fifo.counts()
+    for rows in (0, 1, 70, 600, 1_500, 9_999):
+        some, of_them = fifo.counts(rows)
+        assert np.array_equal(some, labels[: len(some)]) and np.array_equal(of_them, counts[: len(some)])
+        assert of_them.sum() >= min(max(rows, 1), 1_500)
+    assert len(fifo.counts(1)[0]) < 100 < len(labels)
 
 
 def test_rows_of_one_label_keep_their_order_and_many_labels_come_in_one_pass(tmp_path: Path) -> None:
