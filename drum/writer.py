@@ -33,6 +33,32 @@ from drum.segment import Section
 GROUP_BYTES = 4 << 20  # labelled rows are buffered to this size before they are grouped
 
 
+class Tail:
+    """The end of a file that is being written, where all its sections write.
+
+    Sections know it and not the writer, which knows them: a circle would keep the file open, and a megabyte of
+    compressor, until garbage is collected.
+    """
+
+    __slots__ = ("bytes", "compressor", "file", "path", "state")
+
+    def __init__(self, file: OpenFile, path: str) -> None:
+        self.file, self.path = file, path
+        self.bytes = 0
+        self.compressor = zstandard.ZstdCompressor(level=1)
+        self.state = "open"  # then "finished" or "aborted"
+
+    def put(self, chunks: Sequence[Data]) -> int:
+        """Append to the file; returns the offset."""
+        if self.state != "open":
+            raise ValueError(f"{self.path}: already {self.state}")
+        offset = self.bytes
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self.file.files.write(self.file.handle, data)
+        self.bytes += len(data)
+        return offset
+
+
 class SegmentWriter:
     """Writes `path` + ".tmp"; `finish` makes it durable and gives it its name. Not for several threads at once.
 
@@ -43,19 +69,16 @@ class SegmentWriter:
         self.files = files
         self.path = os.fspath(path)
         self.name = os.path.basename(self.path)
-        self.bytes = len(HEADER)
         self.sections: dict[str, SectionWriter] = {}
-        self.compressor = zstandard.ZstdCompressor(level=1)
         self.once = False  # nobody will read it again soon: see Files.forget
-        self.state = "open"  # then "finished" or "aborted"
         try:
             handle = files.create(self.path + ".tmp")
         except FileExistsError:  # of a writer that was killed: names are given to one writer at a time
             files.unlink(self.path + ".tmp")
             handle = files.create(self.path + ".tmp")
-        self.file = OpenFile(files, handle)
+        self.tail = Tail(OpenFile(files, handle), self.path)
         try:
-            files.write(self.file.handle, HEADER)
+            self.tail.put([HEADER])
         except OSError:
             self.abort()
             raise
@@ -79,7 +102,7 @@ class SegmentWriter:
         if name in self.sections:
             raise ValueError(f"{self.path}: section {name!r} twice")
         self.sections[name] = made = SectionWriter(
-            self, name, schema, meta, sorted_by, block_rows, cluster, labels_max
+            self.tail, name, schema, meta, sorted_by, block_rows, cluster, labels_max
         )  # fmt: skip
         return made
 
@@ -89,15 +112,15 @@ class SegmentWriter:
         made.copy(section)
         return made
 
-    def put(self, chunks: Sequence[Data]) -> int:
-        """Append to the file; returns the offset. For SectionWriter."""
-        if self.state != "open":
-            raise ValueError(f"{self.path}: already {self.state}")
-        offset = self.bytes
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        self.files.write(self.file.handle, data)
-        self.bytes += len(data)
-        return offset
+    @property
+    def bytes(self) -> int:
+        """Of the file so far."""
+        return self.tail.bytes
+
+    @property
+    def state(self) -> str:
+        """ "open", then "finished" or "aborted"."""
+        return self.tail.state
 
     def finish(self) -> int:
         """Write the directory, fsync, rename, fsync the directory of the file. Returns the file's bytes. After an
@@ -109,23 +132,23 @@ class SegmentWriter:
             trailer["start"], trailer["length"] = self.bytes, len(directory)
             trailer["sections"], trailer["version"] = len(entries), VERSION
             trailer["checksum"] = directory_checksum(directory, trailer)
-            self.put([directory, trailer.tobytes(), MAGIC_END])
-            self.files.fsync(self.file.handle)
+            self.tail.put([directory, trailer.tobytes(), MAGIC_END])
+            self.files.fsync(self.tail.file.handle)
             if self.once:
-                self.files.forget(self.file.handle)
+                self.files.forget(self.tail.file.handle)
             self.files.rename(self.path + ".tmp", self.path)
             self.files.fsync_dir(os.path.dirname(self.path) or ".")
         except OSError:
             self.abort()
             self.files.unlink(self.path, missing_ok=True)
             raise
-        self.state = "finished"
+        self.tail.state = "finished"
         return self.bytes
 
     def abort(self) -> None:
         """Throw the file away. Nothing when it was finished."""
         if self.state == "open":
-            self.state = "aborted"
+            self.tail.state = "aborted"
             self.files.unlink(self.path + ".tmp", missing_ok=True)
 
     def __enter__(self) -> SegmentWriter:
@@ -143,7 +166,7 @@ class SectionWriter:
 
     def __init__(
         self,
-        writer: SegmentWriter,
+        tail: Tail,
         name: str,
         schema: Schema,
         meta: dict[str, Any] | None,
@@ -152,7 +175,7 @@ class SectionWriter:
         cluster: str | None = None,
         labels_max: int | None = None,
     ) -> None:
-        self.writer = writer
+        self._tail = tail
         self.name = name
         self.schema = dict(schema)
         self.meta: dict[str, Any] = meta or {}
@@ -175,11 +198,11 @@ class SectionWriter:
         GROUP_BYTES of rows or the batch if that is larger; without, they stay in order. The batch is kept for a while:
         do not change its arrays. All appends of a section have labels, or none has."""
         if self.ended is not None:
-            raise ValueError(f"{self.writer.path}: section {self.name!r} has ended")
+            raise ValueError(f"{self._tail.path}: section {self.name!r} has ended")
         if not batch.rows:
             return
         if self.rows and (labels is not None) != self._labelled:
-            raise ValueError(f"{self.writer.path}: section {self.name!r} has rows with labels and rows without")
+            raise ValueError(f"{self._tail.path}: section {self.name!r} has rows with labels and rows without")
         self._labelled = labels is not None
         self.rows += batch.rows
         self._pending.append((self._checked(batch), labels))
@@ -199,7 +222,7 @@ class SectionWriter:
         for number in range(len(section.blocks)):
             rows, lo, hi = section.blocks[number].tolist()
             data, chunks = section.raw(number)
-            start = self.writer.put([data])
+            start = self._tail.put([data])
             first = chunks[0][0]
             self._blocks.append((rows, lo, hi))
             self._chunks += [(start + offset - first, *rest) for offset, *rest in chunks]  # type: ignore[misc]
@@ -213,7 +236,7 @@ class SectionWriter:
             columns = max(len(self.schema), 1)
             labels, counts = self._counts.entries()
             self.ended = Section(
-                file=self.writer.file, path=self.writer.path, name=self.name, schema=self.schema, meta=self.meta,
+                file=self._tail.file, path=self._tail.path, name=self.name, schema=self.schema, meta=self.meta,
                 sorted_by=self.sorted_by, rows=self.rows, blocks=np.array(self._blocks, dtype=BLOCK),
                 chunks=np.array(self._chunks, dtype=CHUNK).reshape(-1, columns),
                 labels=labels.astype("<u8"), counts=counts.astype("<u8"), labelled=self._labelled,
@@ -285,17 +308,17 @@ class SectionWriter:
 
     def _block(self, batch: Batch, lo: int, hi: int) -> None:
         pieces, chunks = [], []
-        offset = self.writer.bytes
+        offset = self._tail.bytes
         for name, column in batch.columns.items():
             if name == self.sorted_by and self.schema[name] == "u8":
                 assert not isinstance(column, Ragged)
                 (data, encoding), length = encode_sorted(column), column.nbytes
             else:
                 raw = raw_bytes(column)
-                (data, encoding), length = encode(raw, self.writer.compressor), len(raw)
+                (data, encoding), length = encode(raw, self._tail.compressor), len(raw)
             chunks.append((offset, len(data), length, xxhash.xxh3_64_intdigest(data), encoding))
             pieces.append(data)
             offset += len(data)
-        self.writer.put(pieces)
+        self._tail.put(pieces)
         self._blocks.append((batch.rows, lo, hi))
         self._chunks += chunks

@@ -190,7 +190,7 @@ class Harvester:
         schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "yields": YIELD, "facts": FACT,
                    "scope": SCOPE_ENTRY}  # fmt: skip
         with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:
-            writer.compressor = zstandard.ZstdCompressor(level=HARVEST_LEVEL)
+            writer.tail.compressor = zstandard.ZstdCompressor(level=HARVEST_LEVEL)
             for section, schema in schemas.items():
                 out = writer.section(section, schema, meta if section == "outcomes" else None)
                 batch = sections.get(section)

@@ -1,6 +1,7 @@
 """Segments give back what was put in, in the order promised, or say which byte is wrong (I5)."""
 
 import errno
+import gc
 import os
 import random
 from pathlib import Path
@@ -238,3 +239,17 @@ def test_a_finish_that_failed_after_its_rename_left_the_file(tmp_path: Path) -> 
     with pytest.raises(OSError, match="no names"):
         writer.finish()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_finished_file_is_closed_without_the_collector(tmp_path: Path) -> None:
+    """Writer and sections knew each other: files that were finished stayed open, each with a compressor."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = os.listdir("/proc/self/fd")
+        with SegmentWriter(FILES, tmp_path / "one") as writer:
+            writer.section("rows", {"key": "u8"}).append(Batch({"key": np.arange(3, dtype=np.uint64)}))
+        del writer
+        assert os.listdir("/proc/self/fd") == before
+    finally:
+        gc.enable()
