@@ -18,7 +18,8 @@ from irlcrawl.wire import Message
 from tests.fetch.driver import SEED, UNKNOWN, Driver, Harvested, crawl_config
 from tests.fetch.loopback import Asked, Loopback, response, say
 
-PAGE = response(b'<a href="/b">b</a> <a href="/c#frag">c</a> <a href="http://other.test/">o</a> <a href="/b">again</a>')
+LINKS = b'<a href="/b">b</a> <a href="/c#frag">c</a> <a href="http://other.test/">o</a> <a href="/b">again</a>'
+PAGE = response(LINKS)
 ROBOTS = response(b"User-agent: *\nDisallow: /private\nCrawl-delay: 0.3\n", kind="text/plain")
 
 
@@ -60,7 +61,8 @@ def test_a_page_is_fetched_archived_parsed_and_handed_over(tmp_path: Path) -> No
 
 
 def test_harvests_are_numbered_and_an_empty_one_is_no_file(tmp_path: Path) -> None:
-    with Loopback({"/": PAGE, "/2": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
+    pages = {"/": PAGE, "/2": response(LINKS + b" but for this the same page")}
+    with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
         worker.send({"t": "harvest"})
         assert worker.receive("harvest")["file"] is None
         _, first = worker.crawl(origin(server), ["/"])
