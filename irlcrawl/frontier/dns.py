@@ -108,6 +108,8 @@ class Resolver:
         self.lookups = 0  # names asked of a server
         self.failures = 0  # of these, without an address
         self._alive: tuple[float, asyncio.Task[bool]] | None = None  # when it was asked, and the answer
+        self._told = ""  # the name that last got an address
+        self._tells_root = False  # it answered for the root zone once
 
     @property
     def room(self) -> int:
@@ -140,23 +142,34 @@ class Resolver:
             known.addresses = (*known.addresses[1:], *known.addresses[:1])
 
     async def alive(self) -> bool:
-        """Whether a server says anything at all: asked for the root zone, which every working one knows, at most five
-        times a second. True while none was ever needed (a crawl of IP addresses)."""
+        """Whether a server says anything at all: asked for the root zone, which nearly every one knows, at most five
+        times a second. One that never told of it (it serves names of its own) is asked for a name it told of. True
+        while no name was ever needed (a crawl of IP addresses)."""
         if not self.lookups:
             return True
+        return await asyncio.shield(self._sign_of_life())
+
+    def _sign_of_life(self) -> asyncio.Task[bool]:
         now = self._clock.now()
         if self._alive is None or (self._alive[1].done() and now - self._alive[0] >= ALIVE_SECONDS):
-            self._alive = now, asyncio.get_running_loop().create_task(self._ask_root())
-        return await asyncio.shield(self._alive[1])
+            self._alive = now, asyncio.get_running_loop().create_task(self._ask_anything())
+        return self._alive[1]
 
-    async def _ask_root(self) -> bool:
+    async def _ask_anything(self) -> bool:
+        if await self._answers("", "NS"):
+            self._tells_root = True
+            return True
+        # Only then: a name may still lie in the cache of a resolver whose own network is gone.
+        return bool(self._told) and not self._tells_root and await self._answers(self._told, "A")
+
+    async def _answers(self, name: str, kind: str) -> bool:
         import aiodns
         import aiodns.error as ares
 
         dns = self._channel()  # of its own: a channel remembers answers
         try:
             async with asyncio.timeout(self._params.dns_seconds):
-                await dns.query_dns(".", "NS")
+                await dns.query_dns(f"{name}.", kind)
         except TimeoutError:
             return False
         except aiodns.error.DNSError as error:
@@ -222,6 +235,10 @@ class Resolver:
             self.lookups += 1
             known = await self._ask(name)
         self.failures += known.error is not None
+        if known.addresses:
+            if not self._told:
+                self._sign_of_life()  # while all is well: whether it tells of the root
+            self._told = name.rstrip(".")
         self._cache[name] = known
         while len(self._cache) > self._params.dns_cache_names:
             self._cache.popitem(last=False)

@@ -3,7 +3,8 @@
 A worker that gets no response at all does not write that down at once: it *doubts*, and asks. The answer is to charge
 the URL and its host as usual, or to leave both as they were.
 
-* The resolver is asked for the root zone, which every working one knows. No answer: an outage.
+* The resolver is asked for the root zone, which nearly every one knows (else, for a name it told of). No answer: an
+  outage.
 * A doubt waits HOLD_S for company while 20 addresses or more are in use; longer, SILENCE_S, while nobody else answers.
   When meanwhile more than half of the addresses heard of since (at least 20, of as many sites) failed, it is probably
   an outage.

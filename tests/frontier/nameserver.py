@@ -44,7 +44,7 @@ class Nameserver(asyncio.DatagramProtocol):
         records = [r for r in found if r[0] in (kind, CNAME)] if not isinstance(found, int) else []
         header = data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0)
         reply = header + question + b"".join(_record(*record) for record in records)
-        if self.held is None:
+        if self.held is None or not name:  # the root zone: a sign of life that nobody waits for
             self.transport.sendto(reply, sender)
         else:
             self.held.append(lambda: self.transport.sendto(reply, sender))

@@ -202,7 +202,7 @@ def test_one_name_asked_by_many_at_once_is_one_question() -> None:
         server.held[0]()
         answers = await asyncio.gather(*many, return_exceptions=True)
         assert sum(isinstance(answer, Resolved) for answer in answers) == 19
-        assert server.asked == {("a.test", A): 1} and resolver.lookups == 1
+        assert server.asked["a.test", A] == resolver.lookups == 1
 
     play(scenario)
 
@@ -344,6 +344,36 @@ def test_a_resolver_is_alive_that_says_something_of_the_root(answer: int, alive:
         server.table[""] = NXDOMAIN
         clock.advance(1.0)
         assert await resolver.alive()
+
+    play(scenario, dns_seconds=0.3)
+
+
+@pytest.mark.parametrize("root", [SERVFAIL, SILENCE])
+def test_a_resolver_that_never_tells_of_the_root_is_judged_by_a_name_it_told_of(root: int) -> None:
+    """One that serves names of its own paused the crawl for ever at the first name that failed in passing."""
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table |= {"": root, "a.test": [(A, 300, "93.184.216.34")], "b.test": SERVFAIL}
+        await resolver.resolve("a.test")
+        await refused(resolver, "b.test")
+        assert await resolver.alive()
+        server.table["a.test"] = SERVFAIL
+        clock.advance(1.0)
+        assert not await resolver.alive()
+
+    play(scenario, dns_seconds=0.3)
+
+
+def test_a_resolver_that_once_told_of_the_root_is_judged_by_it_alone() -> None:
+    """Other names may lie in its cache while its own network is gone."""
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table |= {"": NXDOMAIN, "a.test": [(A, 300, "93.184.216.34")]}
+        await resolver.resolve("a.test")
+        assert await resolver.alive()
+        server.table[""] = SERVFAIL
+        clock.advance(1.0)
+        assert not await resolver.alive()
 
     play(scenario, dns_seconds=0.3)
 
