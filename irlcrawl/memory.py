@@ -2,7 +2,7 @@
 
 glibc keeps freed memory for what comes next and gives back only what lies at the very end of its heap. Batches of all
 sizes come and go in the frontier and the workers, so that holes of many megabytes stay between what lives (measured:
-half of a worker was holes), and grow for hours.
+half of a worker was holes), and grow for hours. Giving back 20 MB and touching it again takes 4 CPU-ms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from irlcrawl.clock import Clock
 
-TRIM_S = 30.0
+TRIM_S = 2.0
 
 
 def _find_trim() -> Callable[[int], int] | None:
