@@ -86,7 +86,9 @@ def _cases(args: argparse.Namespace) -> tuple[Any, ...]:
 
 def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench seen", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="stores of 100 M and 1 G keys, too: about 20 minutes, 40 GB")
+    parser.add_argument(
+        "--full", action="store_true", help="stores of 100 M and 1 G keys, too: about 20 minutes, 40 GB"
+    )
     parser.add_argument("--keys", type=float, help="links, for every system; default: what each has time for")
     parser.add_argument("--store", help="keys stored before, a list; without --keys, of 0, 2e7, 1e8, 1e9")
     parser.add_argument("--duplicates", type=float, default=0.9, help="share of repeats (default %(default)s)")
