@@ -52,9 +52,7 @@ VECTORS: dict[str, Vector] = {
     "length-cut": Vector(OK + b"Content-Length: 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"),
     "length-cut-at-once": Vector(OK + b"Content-Length: 9\r\n\r\n", *BROKEN),
     # Cut, and once taken for whole: the body's length was looked for in a stricter header than llhttp reads.
-    "length-space-cut": Vector(
-        OK + b"Content-Length : 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
-    ),
+    "length-space-cut": Vector(OK + b"Content-Length : 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"),
     "length-folded-cut": Vector(
         OK + b"Content-Length:\r\n 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
     ),
