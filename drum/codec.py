@@ -10,6 +10,7 @@ import numpy as np
 import xxhash
 import zstandard
 
+from drum.files import Data
 from drum.ragged import BYTES, Array, Column, Ragged
 
 MAGIC = b"drumseg\n"
@@ -55,11 +56,15 @@ def directory_checksum(directory: bytes, trailer: Array) -> int:
     return xxhash.xxh3_64_intdigest(directory + trailer.tobytes()[: -TRAILER["checksum"].itemsize])
 
 
-def raw_bytes(column: Column) -> bytes:
-    """A column as a chunk before compression."""
+def raw_bytes(column: Column) -> memoryview:
+    """A column as a chunk before compression, sharing its memory where it can."""
     if isinstance(column, Ragged):
-        return column.lengths.astype("<u4").tobytes() + column.blob.tobytes()
-    return column.tobytes()
+        lengths = column.lengths
+        raw = np.empty(4 * len(column) + int(lengths.sum()), np.uint8)
+        raw[: 4 * len(column)].view("<u4")[:] = lengths
+        column.pack(raw[4 * len(column) :])
+        return raw.data
+    return np.ascontiguousarray(column).view(np.uint8).data
 
 
 def column_of(data: bytes | memoryview, kind: str, rows: int) -> Column:
@@ -75,7 +80,7 @@ def column_of(data: bytes | memoryview, kind: str, rows: int) -> Column:
     return ragged
 
 
-def encode(raw: bytes, compressor: zstandard.ZstdCompressor) -> tuple[bytes, int]:
+def encode(raw: Data, compressor: zstandard.ZstdCompressor) -> tuple[Data, int]:
     """zstd where it saves at least an eighth, else as it is."""
     if len(raw) < _ZSTD_LEAST:
         return raw, RAW

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum.catalog import Catalog, Edits
+from drum.kernels import sort_keys
 from drum.ragged import Batch
 from drum.segment import SegmentPool
 from drum.store import TIER, to_rewrite
@@ -297,7 +298,7 @@ class Fifo:
                 if not mask.all():
                     batch, labels = batch.filter(mask), labels[mask]
                 if np.any(labels[1:] < labels[:-1]):  # put together by another column
-                    batch = batch.take(np.argsort(labels, kind="stable"))
+                    batch = batch.take(sort_keys(labels)[1])
                 yield batch
 
     def _key(self, part: _Part) -> str:

@@ -22,20 +22,33 @@ Schema: TypeAlias = Mapping[str, str]
 Array: TypeAlias = NDArray[Any]
 Column: TypeAlias = Union[Array, "Ragged"]
 
+_VIEW_BYTES = 2  # a view keeps at most so many bytes for each of its own
 _GATHER_BYTES_ROWS = 512  # fewer rows are gathered byte by byte, more in power-of-two pieces (measured: 512 is even)
 
 
 class Ragged:
-    """An immutable column of byte strings: row i is blob[offsets[i]:offsets[i+1]].
+    """An immutable column of byte strings.
 
-    blob: u1[m]; offsets: i8[n+1], never falling, from 0 to m.
+    Row i is source[starts[i] : ends[i]]. Where rows lie one behind the other the column is *packed*: `blob` u1[m] has
+    nothing else, and row i is blob[offsets[i]:offsets[i+1]] with offsets i8[n+1] that never fall, from 0 to m. What
+    `take`, `filter` and `concat` make may be a view that leaves the bytes where they are, so a URL on its way from one
+    section to another, past many such steps, is copied once. A view never keeps more than twice its own bytes alive,
+    but where it is a slice.
     """
 
-    __slots__ = ("blob", "offsets")
+    __slots__ = ("_ends", "_offsets", "_source", "_starts")
 
     def __init__(self, blob: Array, offsets: NDArray[np.int64]) -> None:
-        self.blob = blob
-        self.offsets = offsets
+        """Packed."""
+        self._source = blob
+        self._offsets: NDArray[np.int64] | None = offsets
+        self._starts, self._ends = offsets[:-1], offsets[1:]
+
+    @classmethod
+    def _view(cls, source: Array, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Ragged:
+        made = cls.__new__(cls)
+        made._source, made._offsets, made._starts, made._ends = source, None, starts, ends
+        return made
 
     @classmethod
     def from_list(cls, rows: Iterable[bytes]) -> Ragged:
@@ -46,9 +59,7 @@ class Ragged:
     @classmethod
     def from_lengths(cls, blob: Array, lengths: Array) -> Ragged:
         """Rows of `lengths` (any integer dtype) bytes, one behind the other in `blob`."""
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return cls(blob, offsets)
+        return cls(blob, _offsets_of(lengths))
 
     @classmethod
     def empty(cls) -> Ragged:
@@ -60,26 +71,63 @@ class Ragged:
             return parts[0]
         if not parts:
             return cls.empty()
-        lengths = np.concatenate([part.lengths for part in parts])
-        return cls.from_lengths(np.concatenate([part.blob for part in parts]), lengths)
+        sources = {id(part._source): part._source for part in parts}
+        packed = all(part._offsets is not None for part in parts)
+        if packed or sum(map(len, sources.values())) > _VIEW_BYTES * sum(part._bytes for part in parts):
+            lengths = np.concatenate([part.lengths for part in parts])
+            return cls.from_lengths(np.concatenate([part.blob for part in parts]), lengths)
+        ends = itertools.accumulate(map(len, sources.values()), initial=0)
+        base = dict(zip(sources, ends, strict=False))  # where each source begins
+        return cls._view(
+            np.concatenate(list(sources.values())),
+            np.concatenate([part._starts + base[id(part._source)] for part in parts]),
+            np.concatenate([part._ends + base[id(part._source)] for part in parts]),
+        )
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.offsets)
+        return self._ends - self._starts
+
+    @property
+    def blob(self) -> Array:
+        """The rows one behind the other; a view gathers them each time it is asked."""
+        if self._offsets is not None:
+            return self._source
+        out = np.empty(self._bytes, np.uint8)
+        self.pack(out)
+        return out
+
+    def pack(self, out: Array) -> None:
+        """Write `blob` into u1[m]."""
+        if self._offsets is not None:
+            out[:] = self._source
+        else:
+            lengths = self.lengths
+            _gather(self._source, self._starts, lengths, _offsets_of(lengths), out)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Of the rows in `blob`."""
+        return _offsets_of(self.lengths) if self._offsets is None else self._offsets
+
+    @property
+    def _bytes(self) -> int:
+        return int(self.lengths.sum()) if self._offsets is None else len(self._source)
 
     @property
     def nbytes(self) -> int:
-        return self.blob.nbytes + self.offsets.nbytes
+        """What it takes when it is packed."""
+        return self._bytes + 8 * len(self._starts) + 8
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self._starts)
 
     def __getitem__(self, row: int) -> bytes:
         if row < 0:
             row += len(self)
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
-        return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes()
+        return self._source[self._starts[row] : self._ends[row]].tobytes()
 
     def tolist(self) -> list[bytes]:
         data = self.blob.tobytes()
@@ -90,51 +138,61 @@ class Ragged:
         """Rows start to stop (exclusive) as views of the same blob."""
         if start == 0 and stop == len(self):
             return self
-        offsets = self.offsets[start : stop + 1]
+        if self._offsets is None:
+            return Ragged._view(self._source, self._starts[start:stop], self._ends[start:stop])
+        offsets = self._offsets[start : stop + 1]
         if not len(offsets):
             return Ragged.empty()
-        return Ragged(self.blob[offsets[0] : offsets[-1]], offsets - offsets[0])
+        return Ragged(self._source[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def filter(self, mask: NDArray[np.bool_]) -> Ragged:
         """The rows where `mask` is true, in order."""
-        lengths = self.lengths
-        return Ragged.from_lengths(self.blob[np.repeat(mask, lengths)], lengths[mask])
+        return self.take(np.flatnonzero(mask))
 
     def take(self, index: Array) -> Ragged:
         """Rows by position, in the order of `index` (integers, not negative; repeats allowed)."""
-        starts = self.offsets[:-1][index]
-        lengths = self.offsets[1:][index] - starts
-        offsets = np.zeros(len(starts) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        if len(starts) < _GATHER_BYTES_ROWS:
-            return Ragged(self.blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)
-        return Ragged(_gather(self.blob, starts, lengths, offsets), offsets)
+        made = Ragged._view(self._source, self._starts[index], self._ends[index])
+        lengths = made.lengths
+        offsets = _offsets_of(lengths)
+        if _VIEW_BYTES * int(offsets[-1]) >= len(self._source):
+            return made
+        out = np.empty(int(offsets[-1]), np.uint8)
+        _gather(self._source, made._starts, lengths, offsets, out)
+        return Ragged(out, offsets)
 
     def __repr__(self) -> str:
-        return f"Ragged({len(self)} rows, {self.blob.nbytes} bytes)"
+        return f"Ragged({len(self)} rows, {self._bytes} bytes)"
 
 
-def _gather(blob: Array, starts: Array, lengths: Array, offsets: Array) -> Array:
-    """Copy rows out of `blob` one behind the other.
+def _offsets_of(lengths: Array) -> NDArray[np.int64]:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _gather(blob: Array, starts: Array, lengths: Array, offsets: Array, out: Array) -> None:
+    """Copy rows out of `blob` one behind the other into `out`.
 
     A row of 2^k to 2^(k+1)-1 bytes is its first 2^k bytes and its last 2^k bytes (they overlap), so numpy moves whole
     words for all rows of one k at once: a third of the cost of an index per byte, and no such index in memory.
     """
+    if len(starts) < _GATHER_BYTES_ROWS:
+        out[:] = blob[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
+        return
     blob = np.ascontiguousarray(blob)
-    out = np.empty(int(offsets[-1]), dtype=np.uint8)
-    power = np.frexp(lengths.astype(np.float64))[1] - 1  # -1 for empty rows
-    for k in np.flatnonzero(np.bincount(power + 1)).tolist():  # at most 40 rounds, of all rows of one size each
+    bits = np.maximum((lengths.astype(np.float64).view(np.int64) >> 52) - 1022, 0)  # of each length; 0: an empty row
+    for k in np.flatnonzero(np.bincount(bits)).tolist():  # at most 40 rounds, of all rows of one size each
         if k == 0:
             continue
         width = 1 << (k - 1)
-        rows = np.flatnonzero(power == k - 1)
+        rows = np.flatnonzero(bits == k)
         source: Array = np.ndarray((len(blob) - width + 1,), dtype=f"V{width}", buffer=blob, strides=(1,))
         target: Array = np.ndarray((len(out) - width + 1,), dtype=f"V{width}", buffer=out, strides=(1,))
-        head, to = starts[rows], offsets[:-1][rows]
+        head, to, more = starts.take(rows), offsets.take(rows), lengths.take(rows) - width
         target[to] = source[head]
-        tail = lengths[rows] - width
-        target[to + tail] = source[head + tail]
-    return out
+        head += more
+        to += more
+        target[to] = source[head]
 
 
 class Batch:
@@ -186,10 +244,13 @@ class Batch:
         return self.columns[name]
 
     def take(self, index: Array) -> Batch:
-        return Batch({n: c.take(index) if isinstance(c, Ragged) else c[index] for n, c in self.columns.items()})
+        """Rows by position, in the order of `index` (integers, not negative; repeats allowed)."""
+        rows = index.astype(np.int64, copy=False)
+        return Batch({name: column.take(rows) for name, column in self.columns.items()})
 
     def filter(self, mask: NDArray[np.bool_]) -> Batch:
-        return Batch({n: c.filter(mask) if isinstance(c, Ragged) else c[mask] for n, c in self.columns.items()})
+        """The rows where `mask` is true, in order: by their numbers, which costs a third of a mask for each column."""
+        return self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, stop: int) -> Batch:
         stop = min(stop, self.rows)

@@ -26,6 +26,7 @@ from drum.codec import (
     raw_bytes,
 )
 from drum.files import Data, Files, OpenFile, Path
+from drum.kernels import sort_keys
 from drum.labels import LabelCounts
 from drum.ragged import BYTES, Array, Batch, Column, Ragged, Schema
 from drum.segment import Section
@@ -263,8 +264,7 @@ class SectionWriter:
         order = None
         if labels is not None and not self.sorted_by:
             if np.any(labels[1:] < labels[:-1]):
-                order = np.argsort(labels, kind="stable")
-                labels = labels[order]
+                labels, order = sort_keys(labels)
             edges = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
             self._counts.add(labels[edges], np.diff(edges, append=len(labels)))
         for start, stop in self._cuts(batch, order):
@@ -277,7 +277,7 @@ class SectionWriter:
             return batch.slice(start, stop)
         rows = np.arange(start, stop) if order is None else order[start:stop]
         if self.cluster is not None:
-            rows = rows[np.argsort(batch[self.cluster][rows], kind="stable")]
+            rows = rows[sort_keys(batch[self.cluster][rows])[1]]
         return batch.take(rows)
 
     def _labels(self) -> Array | None:
@@ -298,7 +298,7 @@ class SectionWriter:
         ends = np.arange(1, batch.rows + 1, dtype=np.int64) * self._row_bytes
         for column in batch.columns.values():
             if isinstance(column, Ragged):
-                ends += column.offsets[1:] if order is None else np.cumsum(column.lengths[order])
+                ends += np.cumsum(column.lengths if order is None else column.lengths[order])
         start, before = 0, 0
         while start < batch.rows:  # once a block
             stop = int(np.searchsorted(ends, before + BLOCK_BYTES, side="right"))
@@ -307,9 +307,11 @@ class SectionWriter:
             start, before = stop, int(ends[stop - 1])
 
     def _block(self, batch: Batch, lo: int, hi: int) -> None:
-        pieces, chunks = [], []
+        pieces: list[Data] = []
+        chunks: list[ChunkRecord] = []
         offset = self._tail.bytes
         for name, column in batch.columns.items():
+            data: Data
             if name == self.sorted_by and self.schema[name] == "u8":
                 assert not isinstance(column, Ragged)
                 (data, encoding), length = encode_sorted(column), column.nbytes

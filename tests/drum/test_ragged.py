@@ -1,5 +1,9 @@
 """Columns against lists of Python values."""
 
+import gc
+import weakref
+from itertools import accumulate
+
 import numpy as np
 import pytest
 from drum_support import batches, rows_of
@@ -7,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drum import Batch, Ragged
+from drum.codec import raw_bytes
 
 strings = st.lists(st.binary(max_size=40), max_size=30)
 
@@ -35,6 +40,48 @@ def test_take_filter_slice_and_concat(rows: list[bytes], data: st.DataObject) ->
     assert part.tolist() == rows[start:stop]
     assert part.offsets[0] == 0
     assert Ragged.concat([column.slice(0, start), part, column.slice(stop, len(rows))]).tolist() == rows
+
+
+@given(st.lists(strings, min_size=1, max_size=4), st.data())
+def test_a_view_of_views_is_its_list_however_it_was_made(lists: list[list[bytes]], data: st.DataObject) -> None:
+    columns = [(Ragged.from_list(rows), rows) for rows in lists]
+    for _ in range(data.draw(st.integers(1, 8))):
+        column, rows = columns[data.draw(st.integers(0, len(columns) - 1))]
+        step = data.draw(st.sampled_from(["take", "filter", "slice", "concat"]))
+        if step == "take":
+            index = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=50)) if rows else []
+            made = column.take(np.array(index, np.int64)), [rows[i] for i in index]
+        elif step == "filter":
+            mask = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
+            made = column.filter(np.array(mask, bool)), [row for row, kept in zip(rows, mask) if kept]
+        elif step == "slice":
+            start = data.draw(st.integers(0, len(rows)))
+            stop = data.draw(st.integers(start, len(rows)))
+            made = column.slice(start, stop), rows[start:stop]
+        else:
+            parts = data.draw(st.lists(st.sampled_from(columns), min_size=1, max_size=4))
+            made = Ragged.concat([part for part, _ in parts]), [row for _, rows in parts for row in rows]
+        columns.append(made)
+    for column, rows in columns:
+        text = b"".join(rows)
+        assert column.tolist() == rows
+        assert [column[i] for i in range(len(rows))] == rows
+        assert column.lengths.tolist() == [len(row) for row in rows]
+        assert column.blob.tobytes() == text
+        assert column.offsets.tolist() == list(accumulate(map(len, rows), initial=0))
+        assert column.nbytes == len(text) + 8 * len(rows) + 8
+        assert raw_bytes(column).tobytes() == np.array([len(row) for row in rows], "<u4").tobytes() + text
+
+
+def test_what_takes_little_of_a_column_does_not_keep_it_alive() -> None:
+    column = Ragged.from_list([b"x" * 100] * 1000)
+    whole, part = weakref.ref(column.blob), column.take(np.arange(0, 1000, 3))
+    half = Ragged.concat([column.take(np.arange(600)), Ragged.from_list([b"y"])])
+    del column
+    gc.collect()
+    assert whole() is None
+    assert len(part) == 334
+    assert len(half) == 601
 
 
 def test_many_rows_of_every_length_are_gathered_exactly() -> None:
