@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,13 @@ from bench._sim.fetch import RETRIES_MAX, Leased
 from drum import Batch
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
+from irlcrawl.frontier.bulk import BulkPoliteness
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.gates import NONE, Flag
 from irlcrawl.frontier.handover import Handover
 from irlcrawl.frontier.hosts import HostRecord, records_of
 from irlcrawl.frontier.loads import Loads
-from irlcrawl.frontier.politeness import Politeness, State
+from irlcrawl.frontier.politeness import HostEntry, Outcome, State
 from irlcrawl.frontier.runs import ReadyHost, Runs
 from irlcrawl.frontier.visits import Host, Withdrawal
 from irlcrawl.frontier.workbench import VISIT_SECONDS_LEAST
@@ -31,7 +34,7 @@ from tools.simweb.web import Web
 
 DEAD_S = 3600.0
 ROW_BITS, ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
-OUTCOMES = ("failed", "throttled", "ok")
+OUTCOMES: tuple[Outcome, ...] = ("failed", "throttled", "ok")
 SILENT = frozenset((Fault.CONNECT.value, Fault.TIMEOUT.value))
 """Faults of hosts that answer nothing: a visit ends with its first request."""
 
@@ -52,6 +55,25 @@ class SimHost(Host):
     def clock_host(self) -> int:
         """Its own: no host here answers to two schemes."""
         return self.key
+
+
+@dataclass
+class Ends:
+    """Visits that are over, a row each."""
+
+    now: float
+    spent: NDArray[np.float64]  # seconds
+    requests: NDArray[np.int64]  # robots.txt not counted
+    bad: NDArray[np.int64]  # of OUTCOMES
+    last: NDArray[np.float64]  # seconds of the last exchange
+    asks: NDArray[np.bool_]  # for robots.txt, too
+    denied: NDArray[np.bool_]  # which nobody could read
+    delay: NDArray[np.float32]  # Crawl-delay
+
+
+def _urls_of(host: HostEntry) -> int:
+    assert isinstance(host, SimHost)
+    return 1 if host.fault in SILENT else host.runs[0].rows
 
 
 class Leases:
@@ -104,7 +126,7 @@ class Hosts:
     def __init__(self, web: Web, config: Config, clock: VirtualClock, runs: Runs) -> None:
         self.web, self.config, self.clock, self.runs = web, config, clock, runs
         self.clocks = Clocks(config.frontier.hosts_active_max)
-        self.polite = Politeness(clock, config.politeness, self.clocks)
+        self.polite = BulkPoliteness(clock, config.politeness, self.clocks)
         self.hosts: dict[int, SimHost] = {}
         self.loads = Loads(config, clock, self.polite, self.hosts)
         self.handover = Handover()
@@ -157,18 +179,11 @@ class Hosts:
     def visit(self, allowance: int) -> tuple[Leased | None, int]:
         """Let workers visit what may be visited now, at most about `allowance` URLs, and take in what came of it.
         Returns the URLs that are done and the requests that were made (robots.txt among them)."""
-        entries: list[SimHost] = []
-        runs: list[tuple[int, int, int]] = []
-        left, pop, size = allowance, self.polite.pop, self.polite.visit_size
-        while left > 0 and (entry := pop()) is not None:
-            assert isinstance(entry, SimHost)
-            run = entry.runs[0]
-            rows = 1 if entry.fault in SILENT else min(size(entry), run.rows, left)
-            entries.append(entry)
-            runs.append((run.segment, run.at, rows))
-            left -= rows
-        if not entries:
+        visits = self.polite.pop_all(allowance, _urls_of)
+        if not visits:
             return None, 0
+        entries = [cast(SimHost, entry) for entry, _ in visits]
+        runs = [(entry.runs[0].segment, entry.runs[0].at, urls) for entry, urls in visits]  # type: ignore[attr-defined]
         return self._fetch(entries, np.array(runs, np.int64))
 
     def _fetch(self, entries: list[SimHost], runs: NDArray[np.int64]) -> tuple[Leased, int]:
@@ -188,13 +203,12 @@ class Hosts:
         allowed = web.permitted(pages, rules.take(visit))
         status = np.where(allowed, code, 0).astype(np.int16)
         seconds = np.where(allowed, took, 0.0)
-        spent = np.add.reduceat(seconds, starts)
-        requests = np.add.reduceat(allowed, starts, dtype=np.int64)
         bad = np.minimum.reduceat(np.where(status == 503, 1, np.where(status < 0, 0, 2)), starts)
-        last = seconds[starts + count - 1]
-        facts = (part.tolist() for part in (spent, requests, bad, last, count, asks, denied, rules["crawl_delay"]))
-        for entry, *fact in zip(entries, *facts, strict=True):  # the clocks of a visit are moved one by one
-            self._ended(entry, now, *fact)
+        ends = Ends(
+            now=now, spent=np.add.reduceat(seconds, starts), requests=np.add.reduceat(allowed, starts, dtype=np.int64),
+            bad=bad, last=seconds[starts + count - 1], asks=asks, denied=denied, delay=rules["crawl_delay"],
+        )  # fmt: skip
+        self._ended(entries, count, ends)
         done = ~denied[visit]
         base = self.config.politeness.retry_delay_seconds
         again_at = now + base * 3.0 ** urls["attempt"]
@@ -204,39 +218,53 @@ class Hosts:
         )  # fmt: skip
         return (leased if done.all() else leased.filter(done)), int((allowed & done).sum())
 
-    def _ended(
-        self, host: SimHost, now: float, spent: float, requests: int, bad: int, last: float, rows: int, asks: bool,
-        denied: bool, delay: float,
-    ) -> None:  # fmt: skip
-        """A visit is over."""
-        record, outcome, runs = host.record, OUTCOMES[bad], host.runs
-        if asks and bad:
-            state = Robots.DENY if denied else Robots.ALLOW  # rules are applied where the URL is asked for
-            config = self.config.robots
-            until = now + (config.deny_seconds if denied else config.fresh_seconds)
-            record.learn_robots(state, until, None, delay)
-            self.handover.learn(host)
-        if not bad:
-            record.failed(now)
-            self.handover.learn(host)
-        elif requests:
-            record.answered(now)
-        ended = now + spent
-        if requests > 1:
-            ended += self.polite.gap_for(host) * (requests - 1)
-        if not denied:
-            run = runs[0]
+    def _ended(self, entries: list[SimHost], count: NDArray[np.int64], ends: Ends) -> None:
+        """Visits of `count` URLs are over."""
+        self._learn(entries, ends)
+        ended = ends.now + ends.spent
+        for place in np.flatnonzero(ends.requests > 1).tolist():
+            ended[place] += self.polite.gap_for(entries[place]) * float(ends.requests[place] - 1)
+        done = np.where(ends.denied, 0, count).tolist()
+        for entry, rows in zip(entries, done, strict=True):
+            run = entry.runs[0]
             run.at += rows
             if run.at >= run.end:
-                del runs[0]
-            self.loads.count(host, -rows)
-        due = self.polite.release(
-            host, ended=ended, fetch_s=last, requests=requests + asks, outcome=outcome,  # type: ignore[arg-type]
-            crawl_delay=delay if asks else None, again=bool(runs),
+                del entry.runs[0]
+        self.loads.count_all(entries, [-rows for rows in done])
+        asked = zip(ends.asks.tolist(), ends.delay.tolist(), strict=True)
+        dues = self.polite.release_all(
+            entries, ended=ended, fetch_s=ends.last, requests=ends.requests + ends.asks,
+            outcomes=[OUTCOMES[bad] for bad in ends.bad.tolist()],
+            crawl_delays=[delay if asks else None for asks, delay in asked],
+            again=[bool(entry.runs) for entry in entries],
         )  # fmt: skip
-        if not runs:
-            self._forget(host)
-        elif denied:
+        for entry, due, denied in zip(entries, dues, ends.denied.tolist(), strict=True):
+            if entry.runs:
+                self._settle(entry, ends.now, due, denied)
+            else:
+                self.hosts.pop(entry.key, None)
+
+    def _learn(self, entries: list[SimHost], ends: Ends) -> None:
+        """What visits said of their hosts, whose records are objects."""
+        now, robots, learn = ends.now, self.config.robots, self.handover.learn
+        facts = (part.tolist() for part in (ends.bad, ends.requests, ends.asks, ends.denied, ends.delay))
+        for host, bad, requests, asks, denied, delay in zip(entries, *facts, strict=True):
+            record = host.record
+            if asks and bad:
+                state = Robots.DENY if denied else Robots.ALLOW  # rules are applied where the URL is asked for
+                until = now + (robots.deny_seconds if denied else robots.fresh_seconds)
+                record.learn_robots(state, until, None, delay)
+                learn(host)
+            if not bad:
+                record.failed(now)
+                learn(host)
+            elif requests:
+                record.answered(now)
+
+    def _settle(self, host: SimHost, now: float, due: float, denied: bool) -> None:
+        """A host with URLs left, after a visit: does it stay?"""
+        record = host.record
+        if denied:
             gone = record.denials > self.config.politeness.retries_max
             self._leave(host, Reason.ROBOTS_UNREACHABLE if gone else Reason.OK, max(due, record.robots_until))
         elif record.failures > RETRIES_MAX and not record.answered_at:

@@ -69,14 +69,13 @@ class Watched(Frontier):
 
         return readied
 
-    def _timed(self, host: Host, link: Link, rows_max: int) -> int:
+    def _timed(self, host: Host, link: Link, rows: int) -> None:
         """A lease. What stands in the way of one: clocks that are not due, and workers that are full."""
         now = self.clock.now()
         could = max(self.politeness.due(host), self._room_since, self._ready_since[host.key])
         self.report.leases.append((time.time(), 1e3 * max(now - could, 0.0)))
-        leased: int = self._lease(host, link, rows_max)
+        self._lease(host, link, rows)
         self._full = not self.fleet.capacity
-        return leased
 
     def _take(self, link: Link, message: Any) -> None:
         if message["t"] == "end" and self._full:

@@ -120,6 +120,17 @@ class Clocks(Gates):
         if self.idle > 2 * self._swept + 1024 or self.idle > self.idle_max:
             self.sweep(now)
 
+    def let_go_all(self, gates: NDArray[np.int64], now: float) -> None:
+        """As `let_go`, for gates that differ; swept is once, behind them all."""
+        gates = gates[(view(self.users)[gates] == 0) & (view(self.held)[gates] == 0)]
+        kept = promises(view(self.next)[gates], view(self.backoff)[gates], now)
+        self._forget_all(gates[~kept])
+        gates = gates[kept]
+        view(self.flags)[gates] |= Flag.IDLE
+        self.idle += len(gates)
+        if self.idle > 2 * self._swept + 1024 or self.idle > self.idle_max:
+            self.sweep(now)
+
     def sweep(self, now: float) -> None:
         """Forget idle clocks that promise nothing; then, beyond the bound, those due soonest. Amortised O(1) a gate."""
         if not self.flags:
@@ -127,21 +138,27 @@ class Clocks(Gates):
         gates = np.flatnonzero(view(self.flags) & Flag.IDLE)
         due, backoff = view(self.next)[gates], view(self.backoff)[gates]
         keep = promises(due, backoff, now)
-        forgotten, kept = gates[~keep].tolist(), gates[keep]
+        forgotten, kept = gates[~keep], gates[keep]
         if len(kept) > self.idle_max:
-            soonest = kept[np.argsort(due[keep])][: len(kept) - self.idle_max // 2].tolist()
-            for gate in soonest:
+            soonest = kept[np.argsort(due[keep])][: len(kept) - self.idle_max // 2]
+            for gate in soonest.tolist():
                 self._coarse.setdefault(self.kind[gate], Coarse()).put(self.key[gate], self.next[gate])
-            forgotten += soonest
-        for gate in forgotten:
-            self.idle -= 1
-            self._forget(gate)
+            forgotten = np.concatenate([forgotten, soonest])
+        self.idle -= len(forgotten)
+        self._forget_all(forgotten)
         self._swept = self.idle
 
     def _forget(self, gate: int) -> None:
         if self.flags[gate] & Flag.UNSAVED:
             self._gone.append(self._row(gate))
         self.drop(gate)
+
+    def _forget_all(self, gates: NDArray[np.int64]) -> None:
+        """As `_forget`, for gates that differ."""
+        if len(gates):
+            flags = view(self.flags)[gates]
+            self._gone += [self._row(gate) for gate in gates[flags & Flag.UNSAVED > 0].tolist()]
+            self.drop_all(gates)
 
     def _row(self, gate: int) -> Row:
         return Row(
@@ -159,6 +176,13 @@ class Clocks(Gates):
         if not flags & Flag.UNSAVED:
             self._unsaved.append(gate)
         self.flags[gate] = flags | Flag.NEWS | Flag.UNSAVED
+
+    def moved_all(self, gates: NDArray[np.int64]) -> None:
+        """As `moved`, for gates that differ."""
+        flags = view(self.flags)
+        self._news.extend(gates[flags[gates] & Flag.NEWS == 0].tolist())
+        self._unsaved.extend(gates[flags[gates] & Flag.UNSAVED == 0].tolist())
+        flags[gates] |= Flag.NEWS | Flag.UNSAVED
 
     def news(self, now: float) -> list[Promise]:
         """The clocks moved since the last call (or delta), for `LeaseLog.append` once per tick: what a visit taught (a

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 NONE = -1
 _PLACES_BITS_LEAST = 6
+REBUILD_SHARE = 16
+"""remove_all: from one row in so many on, finding a place for all others costs less than moving them up one by one."""
 _WORD = (1 << 64) - 1
 
 
@@ -126,6 +128,20 @@ class KeyIndex:
         self._rows -= 1
 
 
+    def remove_all(self, rows: NDArray[np.int64]) -> None:
+        """Rows that are there and differ. Where they are many, all others find their places again: by numpy."""
+        if len(rows) * REBUILD_SHARE < self._rows:
+            for row in rows.tolist():
+                self.remove(row)
+            return
+        places = view(self._places)
+        there = places[places != NONE].astype(np.int64)
+        left = there[~np.isin(there, rows)]
+        del places
+        self._places, self._rows = array("i", [NONE]) * len(self._places), 0
+        self.add_all(left)
+
+
 class DueLine:
     """Numbers in the order in which they come due, some 5 bytes each: those that are, a heap of those that will be
     within a tick, and later ones in a bucket per tick."""
@@ -151,6 +167,27 @@ class DueLine:
             self._ready.append(number)
         else:
             self._file(number)
+
+    def push_all(self, numbers: NDArray[np.int64], now: float) -> None:
+        """As `push`, one after the other."""
+        due = view(self._dues)[numbers] <= now
+        if due.any():
+            self._come_due(now)
+            self._ready.extend(numbers[due].tolist())
+        for number in numbers[~due].tolist():
+            self._file(number)
+
+    def ready(self, now: float, count: int) -> NDArray[np.int64]:
+        """The first `count` numbers that are due, in their order."""
+        self._come_due(now)
+        return np.array(self._ready[self._head : self._head + count], np.int64)
+
+    def skip(self, count: int) -> None:
+        """Take out the first `count` of those that `ready` gave."""
+        self._head += count
+        if self._head > 1024 and self._head > len(self._ready) >> 1:
+            del self._ready[: self._head]
+            self._head = 0
 
     def _file(self, number: int) -> None:
         due = self._dues[number]
@@ -182,11 +219,8 @@ class DueLine:
         ready, head = self._ready, self._head
         if head == len(ready):
             return NONE
-        self._head += 1
         number = ready[head]
-        if self._head > 1024 and self._head > len(ready) >> 1:
-            del ready[: self._head]
-            self._head = 0
+        self.skip(1)
         return number
 
     def first(self, now: float) -> tuple[float, int] | None:

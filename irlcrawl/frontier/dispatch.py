@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
+from irlcrawl.frontier.bulk import BulkPoliteness
 from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.handover import Handover
@@ -20,7 +21,7 @@ from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.loads import Loads
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
-from irlcrawl.frontier.politeness import Politeness
+from irlcrawl.frontier.politeness import HostEntry
 from irlcrawl.frontier.runs import ReadyHost, Run, Runs
 from irlcrawl.frontier.slots import Slots
 from irlcrawl.frontier.visits import Host, Visit, Withdrawal, visit_message
@@ -42,7 +43,7 @@ class Dispatcher:
         self,
         config: Config,
         clock: Clock,
-        politeness: Politeness,
+        politeness: BulkPoliteness,
         resolver: Resolver,
         runs: Runs,
         fleet: Fleet,
@@ -181,20 +182,17 @@ class Dispatcher:
             assert isinstance(errand, Host)
             self.slots.grant(errand)
         leased = 0
-        while leased < allowance and self._fleet.capacity:
-            entry = self.politeness.pop()
-            if entry is None:
-                break
+        for entry, rows in self.politeness.pop_all(allowance, _urls_of, self._fleet.capacity):
             assert isinstance(entry, Host)
             link = self._fleet.choose(entry.worker)
             assert link is not None  # there was capacity
-            leased += self._lease(entry, link, allowance - leased)
+            self._lease(entry, link, rows)
+            leased += rows
         return leased
 
-    def _lease(self, host: Host, link: Link, rows_max: int) -> int:
+    def _lease(self, host: Host, link: Link, rows: int) -> None:
         now = self._clock.now()
         run = host.runs[0]
-        rows = min(self.politeness.visit_size(host), run.rows, rows_max)
         batch = self._runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
         visit = Visit(self._visit, host, run, rows, now)
@@ -207,7 +205,6 @@ class Dispatcher:
         host.worker = link.stream
         gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
         link.send(visit_message(visit, batch, now, gap, patience, self.scope_version))
-        return rows
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -354,6 +351,12 @@ class Dispatcher:
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+
+def _urls_of(host: HostEntry) -> int:
+    """For one visit."""
+    assert isinstance(host, Host)
+    return host.runs[0].rows
 
 
 def _take_robots(host: Host, robots: Message) -> None:

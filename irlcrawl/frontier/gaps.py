@@ -6,11 +6,16 @@ address backs off more gently than a host, and not at all inside politeness.shar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from irlcrawl import config
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.columns import NONE, view
 from irlcrawl.frontier.entries import HostEntry
 from irlcrawl.frontier.gates import Delay, Flag, Kind
 
@@ -80,6 +85,48 @@ class Gaps:
             clocks.next[gate], clocks.wait[gate] = ended + wait, wait
             clocks.why[gate] = why
         clocks.moved(gate)
+
+    def move_all(
+        self,
+        clocks: Clocks,
+        gates: NDArray[np.int64],
+        floors: NDArray[np.float64],
+        crawl_delays: NDArray[np.float64],
+        ended: NDArray[np.float64],
+        fetch_s: NDArray[np.float64],
+        outcomes: Sequence[Outcome],
+    ) -> None:
+        """As `move`, for visits of as many hosts: gates is i8[n, 3], a row as Workbench.rows_of gives it, and no gate
+        stands in it twice. None had a Retry-After."""
+        stretched = np.minimum(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
+        view(clocks.gap)[gates[:, 0]] = np.maximum(floors, stretched)
+        good = np.array([outcome == "ok" for outcome in outcomes], np.bool_)
+        for column in range(gates.shape[1]):
+            some = np.flatnonzero(gates[:, column] != NONE)
+            how = [outcomes[at] for at in some.tolist()]
+            delays = crawl_delays[some] if column == 0 else None
+            self._move_column(clocks, gates[some, column], ended[some], good[some], how, delays)
+        clocks.moved_all(gates[gates != NONE])
+
+    def _move_column(
+        self, clocks: Clocks, gates: NDArray[np.int64], ended: NDArray[np.float64], good: NDArray[np.bool_],
+        outcomes: Sequence[Outcome], crawl_delays: NDArray[np.float64] | None,
+    ) -> None:  # fmt: skip
+        """Gates of one kind; crawl_delays: those of hosts."""
+        gap, backoff = view(clocks.gap)[gates], view(clocks.backoff)[gates]
+        for at in np.flatnonzero((backoff > 0) | ~good).tolist():  # few, each with a past of its own
+            gate = int(gates[at])
+            clocks.backoff[gate] = backoff[at] = self._backoff(
+                clocks.kind[gate], clocks.flags[gate], float(gap[at]), float(backoff[at]), outcomes[at]
+            )
+        wait, why = np.maximum(gap, backoff), np.where(backoff > gap, Delay.BACKOFF, Delay.HOST_GAP)
+        if crawl_delays is not None:
+            why[crawl_delays > wait] = Delay.CRAWL_DELAY
+            wait = np.maximum(wait, crawl_delays)
+        later = ended + wait > view(clocks.next)[gates]
+        gates, wait = gates[later], wait[later]
+        view(clocks.next)[gates], view(clocks.wait)[gates] = ended[later] + wait, wait
+        view(clocks.why)[gates] = why[later]
 
     def _backoff(self, kind: int, flags: int, gap: float, backoff: float, outcome: Outcome) -> float:
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds

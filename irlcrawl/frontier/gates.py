@@ -159,6 +159,17 @@ class Gates:
         else:
             self._free.append(gate)
 
+    def drop_all(self, gates: NDArray[np.int64]) -> None:
+        """As `drop`, for gates that differ."""
+        kinds, flags = view(self.kind), view(self.flags)
+        for kind, index in enumerate(self._index):
+            index.remove_all(gates[kinds[gates] == kind])
+        kinds[gates] = GONE
+        flags[gates] &= Flag.ARMED
+        in_line = flags[gates] > 0
+        self.lingering += int(in_line.sum())
+        self._free.extend(gates[~in_line].tolist())
+
     def disarm(self, gate: int) -> None:
         """It left the line."""
         self.flags[gate] &= ~Flag.ARMED

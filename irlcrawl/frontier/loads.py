@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,16 @@ class Loads:
         host.rows += rows
         self._count_address(host, rows)
 
+    def count_all(self, hosts: Iterable[Host], rows: Iterable[int]) -> None:
+        """As `count`, for each of many."""
+        of_address: dict[str, int] = {}
+        for host, more in zip(hosts, rows, strict=True):
+            host.rows += more
+            if host.address:
+                of_address[host.address] = of_address.get(host.address, 0) + more
+        for address, more in of_address.items():
+            self._count_at(address, more)
+
     def arrived(self) -> None:
         """What the turn found room for is in memory, or about to be."""
         self._newcomers = 0
@@ -47,11 +57,14 @@ class Loads:
 
     def _count_address(self, host: Host, rows: int) -> None:
         if host.address:
-            left = self.address_rows.get(host.address, 0) + rows
-            if left > 0:
-                self.address_rows[host.address] = left
-            else:
-                self.address_rows.pop(host.address, None)
+            self._count_at(host.address, rows)
+
+    def _count_at(self, address: str, rows: int) -> None:
+        left = self.address_rows.get(address, 0) + rows
+        if left > 0:
+            self.address_rows[address] = left
+        else:
+            self.address_rows.pop(address, None)
 
     def of(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
         """Of hosts and their STATE, a row each. With as many hosts in memory as there may be, the URLs of others come

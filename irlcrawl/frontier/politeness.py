@@ -31,22 +31,25 @@ from irlcrawl import config
 from irlcrawl.clock import Clock
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.columns import view
+from irlcrawl.frontier.crowd import Crowd
 from irlcrawl.frontier.entries import Errand, HostEntry, State
 from irlcrawl.frontier.errands import Errands
 from irlcrawl.frontier.gaps import Gaps, Outcome
 from irlcrawl.frontier.gates import DELAY_NAMES, NONE, Delay, Flag, Kind, Promise
 from irlcrawl.frontier.nameless import Nameless
 from irlcrawl.frontier.terms import Terms
-from irlcrawl.frontier.workbench import Workbench
 from irlcrawl.rows import name_key
 
 __all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "State"]
 
 
 class Politeness(Terms):
+    many = 16
+    """Fewer hosts are dealt with one by one: columns of so few cost more."""
+
     def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
         clocks = Clocks() if clocks is None else clocks
-        super().__init__(params, Gaps(params), clocks, Workbench(clocks))
+        super().__init__(params, Gaps(params), clocks, Crowd(clocks))
         self._clock = clock
         self._nameless = Nameless()
         self._out: set[HostEntry] = set()
@@ -75,8 +78,7 @@ class Politeness(Terms):
         known_until = np.array([entry.address_until if entry.address else 0.0 for entry in entries])
         usable = np.flatnonzero(known_until > np.maximum(bench.due(numbers), now))
         self._join_addresses(numbers[usable], [entries[at].address or "" for at in usable.tolist()])
-        for entry in entries:
-            self._place(entry, now)
+        self._place_all(entries, numbers, now)
         return bench.due(numbers).tolist()
 
     def _site_gates(self, entries: Sequence[HostEntry]) -> NDArray[np.int64]:
@@ -103,13 +105,19 @@ class Politeness(Terms):
             return errand
         now = self._clock.now()
         while (entry := self._bench.take(now)) is not None:
-            if self._bench.address_gate[entry.number] != NONE:
-                self._hold(entry)
+            if self._begin(entry, now):
                 return entry
-            self._nameless.add(entry)
-            for gate in self._gates(entry):
-                self._bench.arm(gate, now)
         return None
+
+    def _begin(self, entry: HostEntry, now: float) -> bool:
+        """Its clocks are held, if its address is known; else it waits for that."""
+        if self._bench.address_gate[entry.number] != NONE:
+            self._hold(entry)
+            return True
+        self._nameless.add(entry)
+        for gate in self._gates(entry):
+            self._bench.arm(gate, now)
+        return False
 
     def pop_errand(self) -> HostEntry | None:
         """A slot of `request_slot` that may be used now, its clocks held until `release`. Ask for it also when no
@@ -324,6 +332,20 @@ class Politeness(Terms):
             entry.state = State.WAITING
         else:
             self._nameless.add(entry)
+
+    def _place_all(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64], now: float) -> None:
+        """As `_place`, for hosts that begin to wait."""
+        if len(entries) < self.many or self._bench.reserves:
+            for entry in entries:
+                self._place(entry, now)
+            return
+        at = self._bench.wait_all(numbers, now)
+        for entry, gate in zip(entries, at.tolist(), strict=True):
+            if gate != NONE:
+                entry.state = State.WAITING
+            else:
+                self._nameless.add(entry)
+        self._bench.arm_all(at, now)
 
     def _withdraw(self, entry: HostEntry) -> None:
         """Out of whatever it waits for."""

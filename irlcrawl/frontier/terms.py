@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from irlcrawl import config
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.columns import view
+from irlcrawl.frontier.crowd import Crowd
 from irlcrawl.frontier.entries import HostEntry
 from irlcrawl.frontier.gaps import Gaps
 from irlcrawl.frontier.gates import NONE, Kind, Promise
-from irlcrawl.frontier.workbench import Workbench
 
 
 class Terms:
     """Times are unix seconds, gaps seconds."""
 
-    def __init__(self, params: config.Politeness, gaps: Gaps, clocks: Clocks, bench: Workbench) -> None:
+    def __init__(self, params: config.Politeness, gaps: Gaps, clocks: Clocks, bench: Crowd) -> None:
         self.clocks = clocks
         self._params, self._gaps, self._bench = params, gaps, bench
 
@@ -67,6 +71,22 @@ class Terms:
         if gap <= 0:
             return self._params.visit_urls_max
         return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
+
+    def visit_sizes(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As `visit_size`, a row each; numbers: theirs."""
+        clocks, most = self.clocks, self._params.visit_urls_max
+        gap = np.array([max(self._gaps.floor(entry), entry.crawl_delay) for entry in entries])
+        wanted, shared = np.zeros(len(gap)), np.zeros(len(gap), np.bool_)
+        for place, gates in enumerate(self._bench.rows_of(numbers).T):
+            there = gates != NONE
+            longest = np.where(there, np.maximum(view(clocks.gap)[gates], view(clocks.backoff)[gates]), 0.0)
+            gap = np.maximum(gap, longest)
+            if place:
+                others = there & (view(clocks.users)[gates] > 1)
+                wanted, shared = np.maximum(wanted, np.where(others, longest, 0.0)), shared | others
+        seconds = np.where(shared, 0.0, self._params.visit_seconds)  # nobody else's gap is shorter than none
+        fit = np.minimum(1 + np.floor(seconds / np.where(gap > 0, gap, np.inf)), most).astype(np.int64)
+        return np.where(wanted > 0, 1, np.where(gap > 0, fit, most))
 
     def patience(self, entry: HostEntry) -> float:
         """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A

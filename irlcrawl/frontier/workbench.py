@@ -118,16 +118,22 @@ class Workbench:
     def place(self, host: int, now: float) -> bool:
         """Into the queue of the clock that keeps it, or, when nothing does, of its own. False: all it lacks is its
         address."""
-        gates = self.gates_of(host)
-        gate = self._obstacle(host, gates, now)
+        gate = self._clock_to_wait_for(host, now)
         if gate == NONE:
-            if self.address_gate[host] == NONE:
-                return False
-            gate = gates[0]
+            return False
         self._wait(host, gate, now)
         return True
 
+    def _clock_to_wait_for(self, host: int, now: float) -> int:
+        gates = self.gates_of(host)
+        gate = self._obstacle(host, gates, now)
+        return gates[0] if gate == NONE and self.address_gate[host] != NONE else gate
+
     def _wait(self, host: int, gate: int, now: float) -> None:
+        self._queue(host, gate)
+        self.arm(gate, now)
+
+    def _queue(self, host: int, gate: int) -> None:
         self._at[host] = gate
         firsts = self._gates.first
         first = firsts[gate]
@@ -138,7 +144,6 @@ class Workbench:
             if order[host] < order[first]:
                 firsts[gate], host = host, first
             insort(self._behind.setdefault(gate, array("Q")), order[host])
-        self.arm(gate, now)
 
     def withdraw(self, host: int) -> None:
         """Out of the queue it stands in, if it stands in one."""
@@ -235,18 +240,21 @@ class Workbench:
 
         The caller holds it, or, if it does not, arms its gates for their next waiters.
         """
-        line, gates = self._line, self._gates
-        while (gate := line.pop(now)) != NONE:
-            gates.disarm(gate)
-            if gates.held[gate] or gates.first[gate] == NONE:
-                continue  # it comes back when it is freed, or with a waiter
-            if gates.next[gate] > now:
-                self.arm(gate, now)
-                continue
-            host = self._first_of(gate, now)
-            if host != NONE:
+        while (gate := self._line.pop(now)) != NONE:
+            if (host := self.serve(gate, now)) != NONE:
                 return self.entries[host]
         return None
+
+    def serve(self, gate: int, now: float) -> int:
+        """The host that comes out of a gate that left the line, as `take` says, or NONE."""
+        gates = self._gates
+        gates.disarm(gate)
+        if gates.held[gate] or gates.first[gate] == NONE:
+            return NONE  # it comes back when it is freed, or with a waiter
+        if gates.next[gate] > now:
+            self.arm(gate, now)
+            return NONE
+        return self._first_of(gate, now)
 
     def _first_of(self, gate: int, now: float) -> int:
         """The oldest waiter of a due, free gate that nothing else keeps; those before it go where they must wait."""

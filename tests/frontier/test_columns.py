@@ -37,10 +37,10 @@ def test_an_index_finds_what_a_dict_does(steps: list[tuple[bool, int]]) -> None:
         assert index.find(key) == row
 
 
-@given(st.lists(st.tuples(st.lists(KEYS | st.integers(0, 40), max_size=60), st.integers(0, 5)), max_size=12))
+@given(st.lists(st.tuples(st.lists(KEYS | st.integers(0, 40), max_size=60), st.integers(0, 40)), max_size=12))
 @settings(deadline=None)
 def test_an_index_of_columns_finds_what_a_dict_does(steps: list[tuple[list[int], int]]) -> None:
-    """Many at once come in, a few go again one by one; all are looked for together."""
+    """Many at once come in, some go again, one by one or together; all are looked for together."""
     keys: array[int] = array("Q")
     index, model, free = KeyIndex(keys), dict[int, int](), array("i")
     for wanted, gone in steps:
@@ -54,11 +54,24 @@ def test_an_index_of_columns_finds_what_a_dict_does(steps: list[tuple[list[int],
             index.add_all(rows)
         looked_for = [*wanted, *range(0, 60, 7), *model]
         assert index.find_all(np.array(looked_for, np.uint64)).tolist() == [model.get(k, NONE) for k in looked_for]
-        for key in list(model)[:gone]:
-            index.remove(model[key])
+        left = list(model)[:gone]
+        if gone % 2:
+            index.remove_all(np.array([model[key] for key in left], np.int64))
+        for key in left:
+            if gone % 2 == 0:
+                index.remove(model[key])
             free.append(model.pop(key))
         assert len(index) == len(model) and all(index.find(key) == row for key, row in model.items())
     assert len(set(model.values()) | set(free)) == len(keys), "a number was given twice, or lost"
+
+
+def test_few_rows_of_a_large_index_go_together_as_one_by_one() -> None:
+    keys = array("Q", range(1, 1001))
+    index = KeyIndex(keys)
+    index.add_all(np.arange(1000))
+    index.remove_all(np.arange(0, 1000, 50))
+    assert [index.find(key) for key in keys] == [row if row % 50 else NONE for row in range(1000)]
+    assert len(index) == 980
 
 
 def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() -> None:
@@ -74,7 +87,7 @@ def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() 
 
 
 SECONDS = st.sampled_from([0.0, 0.05, 0.125, 0.13, 1.0, 2.7, 40.0, 1e20])
-STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "look", "wait", "prune"]), SECONDS), max_size=120)
+STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "look", "wait", "prune", "all"]), SECONDS), max_size=120)
 
 
 @given(STEPS)
@@ -90,6 +103,17 @@ def test_a_line_gives_what_is_due_in_order(steps: list[tuple[str, float]]) -> No
             number = len(dues) - 1
             waiting[number] = (max(dues[number], now), number)
             line.push(number, now)
+        elif what == "all":  # some come, and those that are due go, together
+            ready = line.ready(now, 3).tolist()
+            for number in ready:
+                assert dues[number] <= now and number in waiting
+            line.skip(len(ready))
+            for number in ready:
+                assert waiting.pop(number)[0] <= min((waiting[other][0] for other in waiting), default=now)
+            dues.extend([now + seconds - 0.1, now - 0.1, now + 2 * seconds])
+            numbers = np.arange(len(dues) - 3, len(dues))
+            waiting.update({number: (max(dues[number], now), number) for number in numbers.tolist()})
+            line.push_all(numbers, now)
         elif what == "wait":
             now += min(seconds, 50.0)
         elif what == "pop":
