@@ -132,7 +132,7 @@ class Crawl:
         self._seen = Seen([])
         self._merged = 0  # rows that passed `seen`
         self._naive = 0
-        self._trim = Trim(self.clock)
+        self._trim = Trim(self.clock, keep=True)
         self._began = time.process_time()
         self._late: Spent | None = None
         self._progress = progress

@@ -36,7 +36,7 @@ class Turns:
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
         self._thread = ThreadPoolExecutor(1, "turn")
-        self._trim = Trim(frontier.clock)
+        self._trim = Trim(frontier.clock, keep=True)
         self._closed = ClosedWarcs(frontier.state, frontier.config.archive.on_warc_closed)
         self.rules = KnownRules(frontier.state, product_token(frontier.config.crawl.user_agent))
         self._inbox: list[str] = []  # harvests no turn has taken

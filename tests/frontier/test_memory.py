@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 from irlcrawl.clock import VirtualClock
 from irlcrawl.memory import TRIM_S, Trim
@@ -13,6 +15,39 @@ PIECE, PIECES = 40_000, 2000
 def resident() -> int:
     with open("/proc/self/statm", encoding="ascii") as stream:
         return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+from irlcrawl.clock import VirtualClock
+from irlcrawl.memory import TRIM_S, Trim
+
+def pages():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+clock = VirtualClock()
+trim = Trim(clock, keep=sys.argv[1] == "keep")
+before = pages()
+for _ in range(10):
+    batches = [np.ones(1_000_000, np.uint8) for _ in range(20)]
+    del batches
+print(pages() - before)
+clock.advance(TRIM_S)
+trim.now_and_then()
+with open("/proc/self/statm") as stream:
+    print(int(stream.read().split()[1]))
+"""
+
+
+def test_who_keeps_freed_memory_does_not_ask_for_it_again_until_all_is_given_back() -> None:
+    """A tenth of a turn was page faults for batches that had just been freed."""
+    runs = [[sys.executable, "-c", PROGRAM, word] for word in ("keep", "give")]
+    (faults, after), (often, least) = (
+        map(int, subprocess.run(run, capture_output=True, check=True, text=True).stdout.split()) for run in runs
+    )
+    assert faults < 10_000 < often
+    assert after < least + 500
 
 
 def test_i4_holes_between_what_lives_are_given_back() -> None:
