@@ -17,7 +17,7 @@ import numpy as np
 from drum import wide
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
 from drum.keyset import absent, compact, united
-from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, wanted_blocks
+from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, middle_of, wanted_blocks
 from drum.ragged import Array, Batch, Column, Schema
 from drum.segment import SegmentPool
 from drum.store import (
@@ -81,15 +81,14 @@ class Merging:
         """Merge a bucket, or its halves when it does not fit. Returns what became of it."""
         waiting = [part for part in pending if part.serial > bucket.cursor]
         only_keys = self._only_keys(waiting)
-        if self._overfull(bucket, waiting, _KEY_BYTES if only_keys else _ROW_BYTES):
-            fits = False
-        elif only_keys:
-            fits = self._merge_keys(bucket, waiting)
-        else:
-            fits = self._merge_rows(bucket, waiting)
-        if not fits:
+        crowd: Keys | None = np.empty(0, np.uint64)
+        if not self._overfull(bucket, waiting, _KEY_BYTES if only_keys else _ROW_BYTES):
+            crowd = self._merge_keys(bucket, waiting) if only_keys else self._merge_rows(bucket, waiting)
+        if crowd is not None:
             self.stats.splits += 1
-            return [part for half in self._split(bucket) for part in self.bucket(half, pending, horizon)]
+            halves = self._split(bucket, middle_of(bucket, crowd))
+            del crowd
+            return [part for half in halves for part in self.bucket(half, pending, horizon)]
         self.stats.buckets += 1
         bucket.cursor = horizon
         return [bucket]
@@ -118,8 +117,8 @@ class Merging:
             and all(list(part.schema(self.pool)) == ["key"] for part in waiting)
         )
 
-    def _merge_keys(self, bucket: Bucket, waiting: list[Pending]) -> bool:
-        """Hand on the new keys, ascending, and store them. False when the bucket does not fit."""
+    def _merge_keys(self, bucket: Bucket, waiting: list[Pending]) -> Keys | None:
+        """Hand on the new keys, ascending, and store them. When the bucket does not fit: the keys until that showed."""
         room, rows = self._room(bucket), 0
         runs: list[Keys] = []  # ascending, without repeats
         loose: list[Keys] = []  # in any order
@@ -132,7 +131,7 @@ class Merging:
                 counts[part.serial] += batch.rows
                 rows += batch.rows
                 if rows * _KEY_BYTES > room and rows > 1 and bucket.lo < bucket.hi:
-                    return False
+                    return np.concatenate([*runs, *loose, *parts])
             if part.ordered:
                 runs += parts
             elif parts and part.ascends(self.pool):
@@ -141,7 +140,7 @@ class Merging:
                 loose += parts
         self._count(counts)
         if not rows:
-            return True
+            return None
         if loose:
             run = np.concatenate(loose)
             runs.append(run[: compact(run)])
@@ -154,7 +153,7 @@ class Merging:
         for start in range(0, len(keys), EMIT_ROWS):
             self.emit(bucket, Batch({"key": keys[start : start + EMIT_ROWS].copy()}))
         self.stats.emitted += len(keys)
-        return True
+        return None
 
     def _count(self, counts: dict[int, int]) -> None:
         for serial, rows in counts.items():
@@ -163,18 +162,19 @@ class Merging:
 
     # -- whole rows ---------------------------------------------------------------------------------------------------
 
-    def _merge_rows(self, bucket: Bucket, waiting: list[Pending]) -> bool:
-        """Let the kernel decide. False when the bucket does not fit."""
+    def _merge_rows(self, bucket: Bucket, waiting: list[Pending]) -> Keys | None:
+        """Let the kernel decide. When the bucket does not fit: the keys until that showed."""
         items = self._gather(bucket, waiting)
-        if items is None:
-            return False
+        if not isinstance(items, _Items):
+            return items
         self._count({serial: sum(counts) for serial, counts in items.counts.items()})
         if len(items.keys):
             self._decide(bucket, items, waiting)
-        return True
+        return None
 
-    def _gather(self, bucket: Bucket, waiting: list[Pending]) -> _Items | None:
-        """The bucket's pending keys and the kernel's columns; None when they and the store exceed the RAM setting."""
+    def _gather(self, bucket: Bucket, waiting: list[Pending]) -> _Items | Keys:
+        """The bucket's pending keys and the kernel's columns; when they and the store exceed the RAM setting, only the
+        keys until then."""
         wanted = list(dict.fromkeys(name for name in self.kernel.columns if name != "key"))
         if self.key_bits == 128:
             wanted.append(wide.LOW)
@@ -201,7 +201,7 @@ class Merging:
                 rows += batch.rows
                 width = sum(column[0][2].itemsize for column in found.values() if column)
                 if rows * (_ROW_BYTES + 3 * width + 3 * value_bytes) > room and rows > 1 and bucket.lo < bucket.hi:
-                    return None
+                    return np.concatenate(keys)
             ops.append((part.op, rows - bases[part.serial]))
         columns = {name: _spread(name, kinds.get(name), parts, rows) for name, parts in found.items()} if rows else {}
         return _Items(
@@ -210,9 +210,8 @@ class Merging:
             columns=columns, counts=counts, bases=bases,
         )  # fmt: skip
 
-    def _split(self, bucket: Bucket) -> tuple[Bucket, Bucket]:
-        """Two halves of a bucket's range that share its slices."""
-        middle = (bucket.lo + bucket.hi) // 2 + 1
+    def _split(self, bucket: Bucket, middle: int) -> tuple[Bucket, Bucket]:
+        """Two parts of a bucket's range that share its slices; `middle` is the first key of the second."""
         low, high = bucket.copy(), bucket.copy()
         low.hi, high.lo = middle - 1, middle
         low.slices, high.slices = [], []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drum.bucket import PART_SHIFT
-from drum.kernels import Mask
+from drum.kernels import Keys, Mask
 from drum.ragged import Batch, Schema
 from drum.segment import Section, SegmentPool
 from drum.store import KEY_MAX, Slice
@@ -43,6 +43,22 @@ class Bucket:
     def from_json(cls, value: dict[str, Any]) -> Bucket:
         slices = [Slice(*part) for part in value["slices"]]
         return cls(value["lo"], value["hi"], value["cursor"], slices, dict(value["extra"]))
+
+
+LOPSIDED = 16
+CROWD_ROWS = 64
+
+
+def middle_of(bucket: Bucket, keys: Keys) -> int:
+    """Where to cut a bucket that is too large, given some of the keys (u8[n]) that wait in it: the first key of the
+    second half. That is the middle of its range, for keys are hashes; but where there are CROWD_ROWS, and fewer than
+    one in LOPSIDED of them on one side, it is their median: one key with more rows than fit stands alone after two
+    cuts, not sixty."""
+    middle = (bucket.lo + bucket.hi) // 2 + 1
+    above = int(np.count_nonzero(keys >= np.uint64(middle)))
+    if len(keys) < CROWD_ROWS or min(above, len(keys) - above) * LOPSIDED >= len(keys):
+        return middle
+    return max(int(np.partition(keys, len(keys) // 2)[len(keys) // 2]), bucket.lo + 1)
 
 
 @dataclass

@@ -32,8 +32,8 @@ TURN_ROWS = 16_000_000
 """About how many rows one turn passes in `seen`, some 0.3 CPU-seconds: stored ones, and ROW_COST for each that waits. A
 large store is passed by several turns; each of them brings runs and then rests, so that the crawl goes on meanwhile."""
 ROW_COST = 24  # a waiting URL is read twice and decompressed (measured: 0.3 us against 0.01)
-LINES_MAX = 100_000
-"""Lines of the crawl log in memory; a turn that has more writes them before its end."""
+LINES_MAX = 10_000
+"""Lines of the crawl log in memory, a few megabytes; a turn that has more writes them before its end."""
 RELEASE_ROWS = 65_536
 RELEASE_ROWS_MAX = 250_000
 """URLs in memory at once between the queues and the runs."""
