@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import cast
 
 import numpy as np
@@ -45,10 +46,11 @@ class SimHost(Host):
     __slots__ = ("fault",)
 
     def __init__(self, record: HostRecord, fault: int, key: int, site: int, address: str) -> None:
-        super().__init__(
-            record=record, key=key, name="", scheme="http", port=80, site=site, address=address,
-            address_until=np.inf, crawl_delay=record.crawl_delay,
-        )  # fmt: skip
+        # Those of Host and HostEntry, one by one: a hundred thousand are made, and passing on by name is half of it.
+        self.key, self.name, self.scheme, self.port, self.site = key, "", "http", 80, site
+        self.address, self.address_until, self.crawl_delay = address, np.inf, record.crawl_delay
+        self.gap_floor, self.errand, self.state, self.number = None, None, State.IDLE, NONE
+        self.record, self.runs, self.rows, self.worker, self.dns_failures = record, [], 0, -1, 0
         self.fault = fault
 
     @property
@@ -74,6 +76,15 @@ class Ends:
 def _urls_of(host: HostEntry) -> int:
     assert isinstance(host, SimHost)
     return 1 if host.fault in SILENT else host.runs[0].rows
+
+
+def _records(ready: list[ReadyHost]) -> list[HostRecord]:
+    """What a turn's index says of each host."""
+    records: list[HostRecord] = []
+    for _, some in groupby(ready, key=lambda one: id(one.state)):  # a turn brings few indices, one after the other
+        part = list(some)
+        records += records_of(part[0].state.take(np.array([one.row for one in part])))
+    return records
 
 
 class Leases:
@@ -139,20 +150,18 @@ class Hosts:
         self.loads.arrived()
         self.leases.bring({one.run.segment for one in ready})
         self._meet([one for one in ready if one.key not in self.hosts])
-        come: dict[int, SimHost] = {}
-        for one in ready:  # a Python loop per run: each is an object in memory anyway
-            host = self.hosts[one.key]
+        hosts = [self.hosts[one.key] for one in ready]
+        for host, one in zip(hosts, ready, strict=True):  # a Python loop per run: each is an object in memory anyway
             host.runs.append(one.run)
-            self.loads.count(host, one.run.rows)
-            if host.state == State.IDLE:
-                come[one.key] = host
-        for host in come.values():
+        self.loads.count_all(hosts, [one.run.rows for one in ready])
+        come = [host for host in dict.fromkeys(hosts) if host.state == State.IDLE]
+        for host in come:
             if host.fault == Fault.DNS:
                 host.record.dead, host.record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
                 self._leave(host, Reason.DNS)
         horizon = self.clock.now() + self.config.politeness.horizon_seconds
-        hosts = [host for host in come.values() if host.fault != Fault.DNS]
-        for host, due in zip(hosts, self.polite.activate_all(hosts), strict=True):
+        come = [host for host in come if host.fault != Fault.DNS]
+        for host, due in zip(come, self.polite.activate_all(come), strict=True):
             if due > horizon:
                 self._leave(host, Reason.OK, due)
 
@@ -161,18 +170,14 @@ class Hosts:
         if not ready:
             return
         numbers = self.web.keyed_hosts(np.array([one.key for one in ready], np.uint64))
-        faults, addresses = self.web.fault(numbers).tolist(), self.web.address(numbers).tolist()
-        tables = {id(one.state): one.state for one in ready}
-        records: dict[tuple[int, int], HostRecord] = {}
-        for name, table in tables.items():
-            rows = [one.row for one in ready if id(one.state) == name]
-            made = records_of(table.take(np.array(rows)))
-            records.update(zip(((name, row) for row in rows), made, strict=True))
-        for one, fault, address in zip(ready, faults, addresses, strict=True):  # each becomes an object
+        faults = self.web.fault(numbers).tolist()
+        addresses, of = np.unique(self.web.address(numbers), return_inverse=True)
+        texts = [sys.intern(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}") for n in addresses.tolist()]  # many have the same
+        facts = zip(ready, _records(ready), faults, of.tolist(), strict=True)
+        for one, record, fault, address in facts:  # each becomes an object
             if one.key not in self.hosts:
-                record = self.handover.learnt(one.key) or records[id(one.state), one.row]
-                text = f"10.{address >> 16}.{address >> 8 & 255}.{address & 255}"
-                self.hosts[one.key] = SimHost(record, fault, one.key, one.site, sys.intern(text))  # many have the same
+                newer = self.handover.learnt(one.key)
+                self.hosts[one.key] = SimHost(newer or record, fault, one.key, one.site, texts[address])
 
     # -- visits ------------------------------------------------------------------------------------------------------
 

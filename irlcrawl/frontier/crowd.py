@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.frontier.columns import NONE, view
 from irlcrawl.frontier.gates import ALL_FLAGS, Flag
-from irlcrawl.frontier.workbench import _HOST_BITS, _HOST_MASK, Workbench
+from irlcrawl.frontier.workbench import _HOST_MASK, Workbench
 
 I8s: TypeAlias = NDArray[np.int64]
 
@@ -35,13 +35,6 @@ class Crowd(Workbench):
     def reserves(self) -> bool:
         """Some gate is kept for a host: then hosts are no matter for this class."""
         return bool(self._reserved)
-
-    def ticket_all(self, hosts: I8s) -> None:
-        """As `ticket`, in this order."""
-        tickets = np.arange(self._ticket + 1, self._ticket + 1 + len(hosts))
-        view(self._order)[hosts] = tickets << _HOST_BITS | hosts
-        view(self._turned_away)[hosts] = 0
-        self._ticket += len(hosts)
 
     def wait_all(self, hosts: I8s, now: float) -> I8s:
         """As `place`, but for arming: into which queue each went; NONE: all it lacks is its address. They hold nothing,
