@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.frontier.state import State
-from irlcrawl.harvest import LABEL_ROWS, LABEL_SHIFT, PRIORITY_LAST, RETRY, RecentKeys, harvest_name
+from irlcrawl.harvest import CHUNK_ROWS, LABEL_ROWS, LABEL_SHIFT, PRIORITY_LAST, RETRY, RecentKeys, harvest_name
 from irlcrawl.page.linklist import BARE_SHARE, is_list
 from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
 from tools.simweb.answers import content, location
@@ -117,7 +117,7 @@ class Harvester:
         votes = supports & ~listed[source]
         sections["pairs"] = self._pair_rows(site_of(pages)[source[votes]], site_of(targets[votes]))
         keys = web.keys(targets)
-        fresh = np.flatnonzero(self._links.fresh(keys))
+        fresh = np.flatnonzero(_fresh(self._links, keys))
         if self._admit is not None:
             fresh = fresh[self._admit[web.truth(targets[fresh], when)]]
         if len(fresh) > LABEL_ROWS:  # as they will lie in the file: numbers are put in order faster than texts
@@ -213,6 +213,13 @@ def link_lists(
     sites = np.bincount(pairs[distinct] >> SITE_BITS, minlength=len(pages))
     links = np.bincount(source, minlength=len(pages))
     return is_list(sites, links, sites_max), is_list(sites, links, sites_max, BARE_SHARE)
+
+
+def _fresh(recent: RecentKeys, keys: U8s) -> NDArray[np.bool_]:
+    """Which keys are not among recent ones, asked for by as many as workers ask for at once: their places in the table
+    are then still in the processor's cache when they are written."""
+    chunks = [keys[start : start + CHUNK_ROWS] for start in range(0, len(keys), CHUNK_ROWS)]
+    return np.concatenate([np.zeros(0, np.bool_), *map(recent.fresh, chunks)])
 
 
 def _labels(keys: U8s) -> NDArray[np.uint8]:

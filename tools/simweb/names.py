@@ -31,7 +31,7 @@ from tools.simweb.truth import (
     site_of,
 )
 
-CHUNK_ROWS = 8_192
+CHUNK_ROWS = 32_768
 NAME_BITS, NAME_BYTES = 28, 10
 LABEL_SYLLABLES = 5
 
