@@ -17,7 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -297,6 +297,13 @@ class Segment:
         return position
 
 
+class Sizes(NamedTuple):
+    """In bytes: of a whole file, and of each of its sections."""
+
+    file: int
+    sections: dict[str, int]
+
+
 class SegmentPool:
     """Opens the segments of one directory as they are needed and keeps the `open_max` last used open. Any thread."""
 
@@ -304,6 +311,7 @@ class SegmentPool:
         self.files, self.root, self.open_max = files, os.fspath(root), open_max
         self._open: OrderedDict[str, Segment] = OrderedDict()
         self._writers: dict[str, SegmentWriter] = {}
+        self._sizes: dict[str, Sizes] = {}
         self._lock = threading.Lock()
 
     @property
@@ -335,6 +343,16 @@ class SegmentPool:
             raise Damaged(path, 0, f"has no section {section!r}, which the catalogue names, only {', '.join(sections)}")
         return sections[section]
 
+    def sizes(self, file: str) -> Sizes:
+        """Of a file that is finished. They are remembered until it is deleted: to ask it of all files at once, more
+        than may be open, would open every one of them each time."""
+        known = self._sizes.get(file)
+        if known is None:
+            segment = self.segment(file)
+            sections = {name: section.nbytes for name, section in segment.sections.items()}
+            known = self._sizes[file] = Sizes(segment.bytes, sections)
+        return known
+
     def adopt(self, writer: SegmentWriter) -> None:
         """Let sections that `writer` has ended be read under the file's coming name before it is finished."""
         with self._lock:  # a writer that is done would keep its file open
@@ -347,6 +365,7 @@ class SegmentPool:
             for file in files:
                 self._open.pop(file, None)
                 self._writers.pop(file, None)
+                self._sizes.pop(file, None)
 
     def close(self) -> None:
         with self._lock:

@@ -51,8 +51,9 @@ def vacuum(
         for file, section in holder.places():
             if file != writer.name:
                 live.setdefault(file, set()).add(section)
-    sizes = {file: sum(pool.section(file, section).nbytes for section in live[file]) for file in live}
-    sparse = [file for file in live if sizes[file] < LIVE_SHARE_LEAST * pool.segment(file).bytes]
+    known = {file: pool.sizes(file) for file in live}
+    sizes = {file: sum(known[file].sections.get(section, 0) for section in live[file]) for file in live}
+    sparse = [file for file in live if sizes[file] < LIVE_SHARE_LEAST * known[file].file]
     if len(live) - len(sparse) > files_max:
         rest = sorted(set(live) - set(sparse), key=lambda file: sizes[file])
         sparse += rest[:FILES_AT_ONCE]
