@@ -29,6 +29,9 @@ def run_crawl(job: JobDir, config: Config, seeds: Sequence[Seed], *, progress: P
     assert job.lock_fd is not None, "whoever runs a crawl holds its lock"
     gc.disable()  # loading makes objects that stay: a third of its time went into looking for garbage among them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices
+    # Else the heap where a large array once lay is made of huge pages for ever, which the kernel fills up again
+    # whenever memory.py gives them back: a frontier grew by one every ten minutes.
+    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     for name in SHARED:
         importlib.import_module(name)
     gc.freeze()  # a collection would write to memory that all processes have in common

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from irlcrawl.clock import VirtualClock
 from irlcrawl.memory import TRIM_S, Trim
@@ -65,3 +66,29 @@ def test_i4_holes_between_what_lives_are_given_back() -> None:
     trim.now_and_then()
     assert not trim.due and resident() < before - PIECE * PIECES / 4
     assert len(kept) == PIECES // 2
+
+
+LOADED = """
+import sys
+import irlcrawl.cli
+from irlcrawl import crawl
+from irlcrawl.config import Config
+from irlcrawl.job import JobDir
+
+class Loaded(Exception): pass
+def fork(*_): raise Loaded
+crawl.fork_workers = fork
+job = JobDir(sys.argv[1])
+job.acquire()
+try:
+    crawl.run_crawl(job, Config(), [], progress=None)
+except Loaded:
+    import numpy._core.multiarray as arrays
+    print(arrays._get_madvise_hugepage())
+"""
+
+
+def test_i4_large_arrays_leave_no_huge_pages_in_the_heap(tmp_path: Path) -> None:
+    """The kernel filled them up again after they had been given back: a frontier grew by 2 MiB in ten minutes."""
+    command = [sys.executable, "-c", LOADED, str(tmp_path / "job")]
+    assert subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip() == "False"
