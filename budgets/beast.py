@@ -22,6 +22,7 @@ import numpy.typing as npt
 from budgets.star import WITHOUT_LIMIT, Histogram, Ints, Star
 from budgets.worth import IN_DEGREE_ALONE, Worth
 from drum import Batch, Bucket, Result
+from drum.kernels import group_starts, sort_keys
 
 RECORD = {
     "in_degree": "u4",  # distinct other sites with a link to this one
@@ -263,13 +264,18 @@ class Placement:
         op, firsts = items["op"], starts[:-1]
         if not len(op):
             return Result(stored, np.zeros(0, bool), np.zeros(0, bool), {"queue": np.zeros(0, np.uint64)})
-        links, again, new, asked = (np.add.reduceat(op == kind, firsts, dtype=np.int64) for kind in OPS)
+        group = np.repeat(np.arange(len(firsts)), np.diff(starts))
+        asks = group * len(OPS) + op  # ascending
+        counts: Ints = np.bincount(asks, minlength=len(OPS) * len(firsts)).reshape(-1, len(OPS))
+        links, again, new, asked = (np.ascontiguousarray(counts[:, kind]) for kind in OPS)
         known = {name: stored[name].astype(np.int64) for name in RECORD}
         degree, tail0, count0, deferred, placed = (known[name] for name in list(RECORD)[:5])
         known["in_degree"] = degree + links
         known["asked"] += asked
-        known["novel"] += self._sum(items, "novel", firsts)
-        known["seeds"] |= self._sum(items, "source", firsts, SEED) > 0
+        if "novel" in items.columns:
+            known["novel"] += np.add.reduceat(items["novel"], firsts, dtype=np.int64)
+        if "source" in items.columns:
+            known["seeds"][group[(items["source"] == SEED) & ((op == PLACE) | (op == REREAD))]] = 1
         if (deferred < again).any():
             raise ValueError("more URLs of a site came back from QF than its record says were there")
         sites = items["key"][firsts]
@@ -283,8 +289,7 @@ class Placement:
         fits = np.minimum(again_in + new_in, places(tail, count, budget, self._reach))
 
         # Every item: its rank among the URLs of its site, then among those of them that the quota lets in.
-        group = np.repeat(np.arange(len(firsts)), np.diff(starts))
-        rank = self._ranks(items, group) - links[group]
+        rank = self._ranks(items, asks, firsts[group]) - links[group]
         is_new = op == PLACE
         inside = rank < np.where(is_new, (again + new_in)[group], again_in[group])
         rank -= np.where(is_new, (again - again_in)[group], 0)
@@ -313,33 +318,24 @@ class Placement:
         write = (links > 0) | (asked > 0) | moved | (values["deferred"] != deferred)
         return Result(record, write, (op == PLACE) | (op == REREAD), {"queue": queue})
 
-    def _sum(self, items: Batch, column: str, firsts: Ints, equal: int | None = None) -> Ints:
-        """Per group, the sum of a column, or how many URLs have a value there; 0 where it is not known."""
-        if column not in items.columns:
-            return np.zeros(len(firsts), np.int64)
-        op = items["op"]
-        values = items[column] if equal is None else (items[column] == equal) & ((op == PLACE) | (op == REREAD))
-        return np.add.reduceat(values, firsts, dtype=np.int64)
-
-    def _ranks(self, items: Batch, group: Ints) -> Ints:
-        """The place of each item in its group: by operation, then URLs by level and arrival."""
+    def _ranks(self, items: Batch, asks: Ints, first: Ints) -> Ints:
+        """The place of each item in its group, whose first item is `first`: by operation, then URLs by level and
+        arrival. asks: group * len(OPS) + op of each item, ascending."""
         places = np.arange(items.rows)
-        starts = places[np.concatenate(([True], group[1:] != group[:-1]))][group]
         if "priority" not in items.columns:
-            return places - starts
+            return places - first
         level = np.minimum(items["priority"] >> LEVEL_SHIFT, LEVELS - 1).astype(np.int64)
-        kind = (group * 4 + items["op"]) * LEVELS + level
-        order = np.argsort(kind, kind="stable")
-        first = np.concatenate(([True], kind[order][1:] != kind[order][:-1]))
-        turn = places - places[first][np.cumsum(first) - 1]  # among those of its level
+        kinds, order = sort_keys((asks * LEVELS + level).view(np.uint64))
+        ends = group_starts(kinds)
+        turn = places - np.repeat(ends[:-1], np.diff(ends))  # among those of its level
         weight = np.empty_like(turn)
         weight[order] = (turn + 1) << level[order]
         if self._worth.nearness > 1:
             weight[items["priority"] < ENTRY_PRIORITY] = 0
-        order = np.lexsort((weight, group * 4 + items["op"]))
+        order = sort_keys((asks << int(weight.max()).bit_length() | weight).view(np.uint64))[1]
         rank = np.empty_like(places)
         rank[order] = places
-        return rank - starts
+        return rank - first
 
     def _count(self, before: Ints, after: Ints, again: Ints, new: Ints) -> None:
         self.rereads += int(again.sum())

@@ -33,7 +33,8 @@ class Outlet:
             self._defer(bucket.extra["cycle_end"], without(batch, "queue").filter(late))
         if out.any():
             self._exclude(by_key(without(batch, "queue").filter(out)))
-        placed = by_key(batch.filter(~(late | out)))
+        kept = ~(late | out)
+        placed = by_key(batch if kept.all() else batch.filter(kept))
         if placed.rows:
             if self.queue is None:
                 self.queue = self._writer.section(

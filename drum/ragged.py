@@ -145,6 +145,10 @@ class Ragged:
             return Ragged.empty()
         return Ragged(self._source[offsets[0] : offsets[-1]], offsets - offsets[0])
 
+    def heads(self, lengths: NDArray[np.int64]) -> Ragged:
+        """The first lengths[i] bytes of each row, which has as many."""
+        return Ragged._view(self._source, self._starts, self._starts + lengths)
+
     def filter(self, mask: NDArray[np.bool_]) -> Ragged:
         """The rows where `mask` is true, in order."""
         return self.take(np.flatnonzero(mask))

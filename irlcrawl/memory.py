@@ -16,7 +16,7 @@ from collections.abc import Callable
 from irlcrawl.clock import Clock
 
 TRIM_S = 2.0
-KEEP_BYTES = 64 << 20
+KEEP_BYTES = 128 << 20
 """At the end of the heap."""
 _PIECE_BYTES_MAX = 32 << 20  # the most glibc allows: larger pieces have pages of their own
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Ragged
+from drum.kernels import sort_keys
 from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
-from irlcrawl.rows import LINK, Class, Reason, Robots, origin_of
+from irlcrawl.rows import LINK, Class, Reason, Robots
 
 
 @dataclass
@@ -62,15 +63,24 @@ def release(rows: Batch, policy: Policy) -> Verdicts:
 
     Returns Verdicts with `urls` a LINK batch sorted by host, `index` a RUN batch.
     """
-    order = np.lexsort((np.arange(rows.rows), rows["priority"], rows["host"]))
+    order = np.argsort(rows["priority"], kind="stable")
+    order = order[sort_keys(rows["host"][order])[1]]
     rows = rows.take(order)
     host = rows["host"]
     starts = np.flatnonzero(np.concatenate(([True], host[1:] != host[:-1]))) if rows.rows else np.empty(0, np.int64)
     hosts = _Hosts(starts, np.append(starts[1:], rows.rows)[: len(starts)], rows.select([*STATE]).take(starts))
     links = rows.select([*LINK])
-    origins = [origin_of(url) for url in links["url"].take(starts).tolist()]
+    origins = origins_of(links["url"].take(starts))
     fate, due = _judge(links, rows["ordinal"], hosts, origins, policy)
     return _collect(links, fate, due, hosts, origins)
+
+
+def origins_of(urls: Ragged) -> Ragged:
+    """`origin_of` of every row."""
+    urls = Ragged(urls.blob, urls.offsets)
+    slashes = np.concatenate([np.flatnonzero(urls.blob == ord("/")), np.full(3, len(urls.blob))])
+    third = slashes[np.searchsorted(slashes, urls.offsets[:-1]) + 2]  # the first two are next to each other
+    return urls.heads(np.minimum(third, urls.offsets[1:]) - urls.offsets[:-1])
 
 
 @dataclass
@@ -87,13 +97,13 @@ class _Hosts:
 
 
 def _judge(
-    links: Batch, ordinal: NDArray[np.uint64], hosts: _Hosts, origins: list[bytes], policy: Policy
+    links: Batch, ordinal: NDArray[np.uint64], hosts: _Hosts, origins: Ragged, policy: Policy
 ) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
     """(fate, due) of every row. Fate 0: to a run; > 0: leaves for that reason; -1: into the calendar."""
     states, now = hosts.states, policy.now
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
     if policy.blocked is not None:
-        whole[[policy.blocked(origin) for origin in origins]] = Reason.BLOCKED
+        whole[[policy.blocked(origin) for origin in origins.tolist()]] = Reason.BLOCKED
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
@@ -136,7 +146,7 @@ def _apply_rules(
 
 
 def _collect(
-    links: Batch, fate: NDArray[np.int16], due: NDArray[np.float64], hosts: _Hosts, origins: list[bytes]
+    links: Batch, fate: NDArray[np.int16], due: NDArray[np.float64], hosts: _Hosts, origins: Ragged
 ) -> Verdicts:
     go, later, left = fate == 0, fate < 0, fate > 0
     before = np.concatenate(([0], np.cumsum(go)))
@@ -149,7 +159,7 @@ def _collect(
             "site": links["site"][first],
             "start": run_start[runs].astype(np.uint32),
             "rows": run_rows[runs].astype(np.uint32),
-            "origin": Ragged.from_list([origins[i] for i in runs.tolist()]),
+            "origin": origins.take(runs),
             **{name: hosts.states[name][runs] for name in STATE},
         }
     )

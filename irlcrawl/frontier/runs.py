@@ -257,13 +257,16 @@ def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None
     columns = [index[name].tolist() for name in ("key", "site", "start", "rows", "origin")]
     # A Python loop per run: each becomes an object in memory anyway.
     for row, (key, site, start, rows, origin) in enumerate(zip(*columns, strict=True)):
-        for at, end in _gaps(done, start, start + rows):
-            yield ReadyHost(key, site, origin, Run(number, at, end), index, row)
+        if done is None:
+            yield ReadyHost(key, site, origin, Run(number, start, start + rows), index, row)
+        else:
+            for at, end in _gaps(done, start, start + rows):
+                yield ReadyHost(key, site, origin, Run(number, at, end), index, row)
 
 
-def _gaps(done: NDArray[np.bool_] | None, start: int, end: int) -> list[tuple[int, int]]:
+def _gaps(done: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, int]]:
     """The stretches of [start, end) that are not done."""
-    if done is None or not done[start:end].any():
+    if not done[start:end].any():
         return [(start, end)]
     left = np.concatenate(([False], ~done[start:end], [False]))
     edges = np.flatnonzero(left[1:] != left[:-1]) + start

@@ -69,6 +69,7 @@ def test_a_view_of_views_is_its_list_however_it_was_made(lists: list[list[bytes]
         assert column.lengths.tolist() == [len(row) for row in rows]
         assert column.blob.tobytes() == text
         assert column.offsets.tolist() == list(accumulate(map(len, rows), initial=0))
+        assert column.heads(column.lengths // 2).tolist() == [row[: len(row) // 2] for row in rows]
         assert column.nbytes == len(text) + 8 * len(rows) + 8
         assert raw_bytes(column).tobytes() == np.array([len(row) for row in rows], "<u4").tobytes() + text
 

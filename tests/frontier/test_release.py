@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from drum import Batch, Ragged
 from irlcrawl.frontier.hosts import STATE, HostRecord, state_batch
-from irlcrawl.frontier.release import HostLoads, Policy, class_of, release
-from irlcrawl.rows import LINK, Class, Reason, Robots
+from irlcrawl.frontier.release import HostLoads, Policy, class_of, origins_of, release
+from irlcrawl.rows import LINK, Class, Reason, Robots, origin_of
 
 NOW = 1000.0
 
@@ -122,3 +122,10 @@ def test_class_of_every_reason_that_needs_no_request() -> None:
     excluded = (Reason.ROBOTS, Reason.ROBOTS_UNREACHABLE, Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.BLOCKED)
     assert {class_of(reason) for reason in failed} == {Class.FAILED}
     assert {class_of(reason) for reason in excluded} == {Class.EXCLUDED}
+
+
+@given(st.lists(st.from_regex(rb"https?://[a-z0-9.:]{1,12}(/[a-z/?=:]{0,12})?", fullmatch=True)), st.data())
+def test_the_origins_of_a_column_are_those_of_its_urls(urls: list[bytes], data: st.DataObject) -> None:
+    kept = data.draw(st.lists(st.booleans(), min_size=len(urls), max_size=len(urls)))
+    some = Ragged.from_list(urls).filter(np.array(kept, bool))
+    assert origins_of(some).tolist() == [origin_of(url) for url, is_kept in zip(urls, kept, strict=True) if is_kept]
