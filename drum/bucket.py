@@ -64,10 +64,8 @@ class RecentKeys:
     def __init__(self, ram_bytes: int) -> None:
         bits = max((ram_bytes // 8).bit_length() - 1, 1)
         self._shift = np.uint64(64 - bits)
-        slots = np.arange(1 << bits, dtype=np.uint64)
-        slots ^= np.uint64(1)
-        slots <<= self._shift  # a key that belongs elsewhere: an empty slot
-        self._slots = slots
+        self._slots = np.empty(1 << bits, dtype=np.uint64)
+        self.forget()
         self._homes = np.empty(_CHUNK, dtype=np.uint64)
         self._held = np.empty(_CHUNK, dtype=np.uint64)
         self._other = np.empty(_CHUNK, dtype=bool)
@@ -78,6 +76,12 @@ class RecentKeys:
     @property
     def nbytes(self) -> int:
         return self._slots.nbytes
+
+    def forget(self) -> None:
+        """All keys: some that it knows did not go on."""
+        self._slots[:] = np.arange(len(self._slots), dtype=np.uint64)
+        self._slots ^= np.uint64(1)
+        self._slots <<= self._shift  # a key that belongs elsewhere: an empty slot
 
     def unseen(self, keys: Keys) -> Index:
         """Positions of the keys not known to have come before; those are remembered. A repeat may be among them."""
@@ -162,9 +166,15 @@ class KeyBuffer:
         """Make the tail a run, without the keys that the cache knows."""
         start = self._ends[-1]
         tail = self._keys[start : self.rows]
-        if len(tail):
+        if not len(tail):
+            return
+        try:
             tail.sort()
             self._end(start + (recent.sweep(tail) if recent is not None else distinct(tail)))
+        except BaseException:  # an interrupt: the cache knows keys that are in no run yet, and the tail comes again
+            if recent is not None:
+                recent.forget()
+            raise
 
     def clear(self) -> None:
         self.rows = 0

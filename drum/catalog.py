@@ -73,7 +73,7 @@ class Catalog:
         self._lost: set[str] = set()  # files no entry names any more, not yet deleted
         self._handle: Handle | None = None
         self._snapshot_bytes = 0
-        self._broken = False
+        self._broken = False  # the log may have other bytes than we know of
 
     @classmethod
     def open(cls, root: Path, files: Files | None = None, readonly: bool = False) -> Catalog:
@@ -126,11 +126,11 @@ class Catalog:
         if self._broken:
             raise OSError(f"{self.root}: an earlier write failed half-way; open the catalogue again")
         line = _line({"n": self.number + 1, "put": edits.put, "drop": sorted(edits.drop)})
+        self._broken = True  # until the line is there and known, or gone: a KeyboardInterrupt may come anywhere
         try:
             self.files.write(self._handle, line)
             self.files.fsync(self._handle)
         except OSError:
-            self._broken = True  # until the half-written line is gone
             self.files.truncate(self._handle, self.bytes)
             self.files.fsync(self._handle)
             self._broken = False
@@ -138,6 +138,7 @@ class Catalog:
         self.number += 1
         self.bytes += len(line)
         self._apply(edits.put, edits.drop)
+        self._broken = False
         if self.bytes > max(COMPACT_BYTES_MIN, COMPACT_FACTOR * self._snapshot_bytes):
             self.compact()
         return self.number
@@ -146,6 +147,7 @@ class Catalog:
         """Start a new log with the present state. Without room for it the old log simply goes on."""
         line = self._snapshot_line()
         old = self._path(self.generation)
+        self._broken = True  # until it is known which log counts
         try:
             handle = self._write_log(self.generation + 1, line)
         except OSError:
@@ -153,21 +155,27 @@ class Catalog:
             self._give_up(self._path(self.generation + 1))
             return
         assert self._handle is not None
-        self.files.close(self._handle)
-        self._handle, self.generation = handle, self.generation + 1
+        retired, self._handle = self._handle, handle
+        self.generation += 1
         self.bytes = self._snapshot_bytes = len(line)
+        self._broken = False
+        self.files.close(retired)
         with suppress(OSError):  # the new one counts; who opens the catalogue next deletes the old one
             self.files.unlink(old, missing_ok=True)
 
     def _give_up(self, path: str) -> None:
         """A new log could not be made durable. If it has its name already, it would count after all (the highest
         number does), without what the old one is told from now on: it must be gone, or there are no more commits."""
-        try:
+        with suppress(OSError):
             self.files.unlink(path + ".tmp", missing_ok=True)
             self.files.unlink(path, missing_ok=True)
             self.files.fsync_dir(self.root)
-        except OSError:
-            self._broken = True
+            self._broken = False
+
+    @property
+    def broken(self) -> bool:
+        """A commit failed, or was interrupted, and what the log has of it is not known: open it again."""
+        return self._broken
 
     def names(self, file: str) -> bool:
         """Whether any entry names the file."""
@@ -200,8 +208,8 @@ class Catalog:
     def close(self) -> None:
         """Let go of the log. Nothing depends on it being called."""
         if self._handle is not None:
-            self.files.close(self._handle)
-            self._handle = None
+            handle, self._handle = self._handle, None
+            self.files.close(handle)
 
     def __del__(self) -> None:
         self.close()
@@ -308,12 +316,14 @@ class Catalog:
                 raise Damaged(os.path.join(self.root, name), 0, "the catalogue names this file, and it is missing")
 
     def _take_over(self, names: list[str]) -> None:
-        """Make the log ours: cut off a torn line, drop older logs that a crash left behind the switch."""
+        """Make the log ours: cut off a torn line, drop older logs that a crash left behind the switch. What a writer
+        that was killed had written and not synced counts from now on, so it is made durable before any file goes."""
         path = self._path(self.generation)
         self._handle = self.files.append(path)
         if self.files.size(self._handle) > self.bytes:
             self.files.truncate(self._handle, self.bytes)
-            self.files.fsync(self._handle)
+        self.files.fsync(self._handle)
+        self.files.fsync_dir(self.root)
         for name in names[:-1]:
             self.files.unlink(os.path.join(self.root, name), missing_ok=True)
 

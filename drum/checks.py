@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import operator
 from collections.abc import Callable, Container, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from drum.kernels import CheckUpdate, Kernel, Keys, Update
-from drum.ragged import BYTES, Column, Ragged, Schema
+from drum.kernels import Check, CheckUpdate, Kernel, Keys, Update
+from drum.ragged import BYTES, Array, Column, Ragged, Schema
 from drum.wide import LOW
 
 RAM_BYTES_LEAST = 256
@@ -18,6 +20,8 @@ def checked_call(name: str, function: Callable[..., Any]) -> None:
     """A function by the name of its option. TypeError."""
     if not callable(function):
         raise TypeError(f"{name} is a function, not {kind_of(function)}")
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name} is called and done: a function with yield or async would never run")
 
 
 def checked_sizes(**sizes: int) -> None:
@@ -42,7 +46,18 @@ def checked_kernel(kernel: Kernel, values: Schema) -> Kernel:
 def checked_key_bits(key_bits: int) -> int:
     if key_bits not in (64, 128):
         raise ValueError(f"key_bits is 64 or 128, not {key_bits}")
-    return key_bits
+    return int(key_bits)
+
+
+def checked_op(op: int) -> int:
+    """TypeError, ValueError."""
+    try:
+        number = operator.index(op)
+    except TypeError:
+        raise TypeError(f"op is a whole number, not {op!r}") from None
+    if number not in range(256):
+        raise ValueError(f"op is 0 to 255, not {number}")
+    return number
 
 
 def checked_values(values: Schema) -> dict[str, str]:
@@ -52,7 +67,8 @@ def checked_values(values: Schema) -> dict[str, str]:
     kinds: dict[str, str] = {}
     for name, kind in values.items():
         try:
-            fixed = kind != BYTES and name not in ("key", LOW) and np.dtype(kind).kind in "biuf"
+            known = isinstance(name, str) and name not in ("key", "op", LOW)
+            fixed = known and kind != BYTES and np.dtype(kind).kind in "biuf"
         except TypeError:
             fixed = False
         if not fixed:
@@ -64,7 +80,7 @@ def checked_values(values: Schema) -> dict[str, str]:
 def checked_keys(keys: Keys, key_bits: int) -> dict[str, Keys]:
     """Keys u8[n], or u8[n, 2] of 128 bits, as columns. TypeError."""
     wide = key_bits == 128
-    shape = keys.shape[1:] if isinstance(keys, np.ndarray) and keys.ndim else None
+    shape = keys.shape[1:] if _plain(keys) and keys.ndim else None
     if shape != ((2,) if wide else ()) or keys.dtype != np.uint64:
         wanted = "a numpy array of uint64[n, 2]" if wide else "a 1-d numpy array of uint64"
         raise TypeError(f"keys must be {wanted}, not {kind_of(keys)}: see drum.keys_of")
@@ -78,11 +94,30 @@ def checked_aux(aux: Mapping[str, Column], taken: Container[str]) -> dict[str, C
     for name, column in aux.items():
         if name in taken:
             raise ValueError(f'a column cannot be named "{name}"')
-        if not isinstance(column, Ragged) and not (
-            isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"
-        ):
+        if isinstance(column, Ragged):
+            _check_ragged(name, column)
+        elif not (_plain(column) and column.ndim == 1 and column.dtype.kind in "biuf"):
             raise TypeError(f"column {name!r} must be a 1-d array of numbers or a Ragged, not {kind_of(column)}")
     return dict(aux)
+
+
+def told_by(kernel: Kernel) -> tuple[str, ...]:
+    """Columns that a kernel adds to the rows it hands on: theirs cannot have these names."""
+    if isinstance(kernel, Check):
+        return ("found",)
+    return ("new",) if isinstance(kernel, CheckUpdate) and kernel.duplicates else ()
+
+
+def _plain(array: object) -> TypeGuard[Array]:
+    """An array that means what its memory holds: of a masked one the mask would be lost."""
+    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+
+
+def _check_ragged(name: str, column: Ragged) -> None:
+    """Made by hand it may not be one, and written to disk it could not be read again. TypeError, ValueError."""
+    wrong = column.fault()
+    if wrong:
+        raise ValueError(f"column {name!r} is no Ragged: {wrong}")
 
 
 def checked_kinds(schema: Schema, values: Schema) -> None:
@@ -94,4 +129,4 @@ def checked_kinds(schema: Schema, values: Schema) -> None:
 
 
 def kind_of(what: object) -> str:
-    return f"{what.dtype}{list(what.shape)}" if isinstance(what, np.ndarray) else type(what).__name__
+    return f"{what.dtype}{list(what.shape)}" if _plain(what) else type(what).__name__

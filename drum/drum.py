@@ -10,27 +10,27 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
 
+import numpy as np
+
 from drum import checks, cost
 from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
-from drum.catalog import Catalog, Edits
-from drum.errors import Busy, Closed, Incompatible, Locked
-from drum.files import Damaged, Files, Path
+from drum.directory import Commit, Directory
+from drum.errors import Busy, Incompatible
+from drum.files import Files, Path
 from drum.kernels import CheckUpdate, Kernel, Keys, Mask, Update
 from drum.merge import MergeStats
 from drum.ragged import BYTES, Batch, Column, Schema
 from drum.repository import Repository
-from drum.segment import SegmentPool
-from drum.writer import SegmentWriter
 
 CACHE_BYTES_MAX = 32 << 20
 KEYS_EIGHTHS = 6  # of the RAM setting, for waiting rows that are only keys
 COMMIT_BYTES = 256 << 20  # a long merge commits when it has written so much, so that what it replaced can go
-_OPTIONS = "options"
 
 Verdicts: TypeAlias = Callable[[Batch], None]
 
@@ -69,10 +69,13 @@ class Drum:
     progress(statistics): called between the buckets of a merge; when it returns False the merge stops there, what is
     done is committed, and the rest waits for the next merge.
 
-    Locked (a BlockingIOError): another process has it open. Incompatible (a ValueError): it was made with other
-    values. Damaged: a file is not what was written. OSError: nothing was committed, rows in RAM are kept, those of the
-    `add` that failed, too. Closed (a ValueError): used after it was closed. Busy (a RuntimeError): used by emit or
-    progress. One thread at a time, except `statistics` and `interrupt`. `with` lets go of the directory in any case.
+    Locked (a BlockingIOError): it is open already, or was opened by the process that forked this one. Incompatible (a
+    ValueError): it was made with other values, or rows wait that the kernel cannot do. Damaged: a file is not what was
+    written. OSError: nothing was committed, rows in RAM are kept, those of the `add` that failed, too. After a
+    KeyboardInterrupt they are, too, but for those of the `add` that it came to: add them again. Closed (a ValueError):
+    used after it was closed. Busy (a RuntimeError): used by emit or progress, or by two threads at once; only
+    `statistics` and `interrupt` are for any thread at any time. `with` merges at its end and lets go of the directory
+    in any case: when its body or that merge fails, rows that were not spilled are gone, as with the process.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class Drum:
         if progress is not None:
             checks.checked_call("progress", progress)
         checks.checked_sizes(ram_bytes=ram_bytes, disk_bytes=disk_bytes, merge_rows=merge_rows)
-        self.path = os.fspath(path)
+        self.path = os.fsdecode(path)
         self.files = files or Files()
         self.emit = emit
         self.values = checks.checked_values(values or {})
@@ -114,20 +117,13 @@ class Drum:
         self._asked = 0
         self._stop = threading.Event()
         self._merging: tuple[int, int] | None = None  # buckets, done
-        self.files.mkdir(self.path)
+        self._one = threading.RLock()  # held by the thread that changes anything
+        self._directory = Directory(self.path, self.files, {"values": self.values, "key_bits": self.key_bits})
         try:
-            self._lock = self.files.lock(os.path.join(self.path, "LOCK"))
-        except BlockingIOError as error:
-            raise Locked(error.errno, "this drum is open in another process", self.path) from None
-        try:
-            self._catalog = Catalog.open(self.path, self.files)
-            self._check_options()
-            self._catalog.sweep()
-            self._pool = SegmentPool(self.files, self.path)
             self._repository = self._load()
-            self._disk_bytes = self._measure()
+            self._check_waiting()
         except BaseException:
-            self.files.close(self._lock)
+            self._directory.close()
             raise
 
     @property
@@ -146,7 +142,7 @@ class Drum:
         """Where it stands now; from any thread, while a merge runs too."""
         merging = self._merging
         return Statistics(
-            rows=self.rows, waiting_rows=self.waiting_rows, disk_bytes=self._disk_bytes, asked=self._asked,
+            rows=self.rows, waiting_rows=self.waiting_rows, disk_bytes=self._directory.bytes, asked=self._asked,
             repeats=self.recent.hits if self.recent else 0, merges=self.merges, merged_rows=self.merged_rows,
             merging=merging is not None, buckets=merging[0] if merging else 0,
             buckets_done=merging[1] if merging else 0,
@@ -156,33 +152,29 @@ class Drum:
         """Rows for the kernel: keys u8[n], and any columns beside them that are to come back with the verdict: numpy
         arrays [n] or Ragged, the same in every call with the same op. op: which operation of a kernel that knows
         several, 0 to 255. The arrays may be kept for a while: do not change them. TypeError, ValueError."""
-        self._check_idle()
-        batch = self._checked(keys, op, aux)
-        self._asked += batch.rows
-        if self._set and len(batch.columns) == 1:
-            self._add_keys(batch["key"])
-        else:
-            if self.recent is not None:
-                fresh = self.recent.unseen(batch["key"])
-                batch = batch if len(fresh) == batch.rows else batch.take(fresh)
-            self._ram.add(batch, op)
-            if self.waiting_rows >= self._merge_at():
-                self.merge()
-            elif self._ram.full:
-                self.spill()
+        with self._alone():
+            op = checks.checked_op(op)
+            batch = self._checked(keys, op, aux)
+            if self._set and len(batch.columns) == 1:
+                self._asked += batch.rows
+                self._add_keys(batch["key"])
+            else:
+                self._add_rows(batch, op)
 
     def spill(self) -> None:
         """Make every row added so far durable, without a verdict yet."""
-        self._check_idle()
-        self._keys.sweep(self.recent)
-        if self._keys.rows or self._ram.rows:
-            with _Commit(self) as commit:
-                self._pend()
-                self._repository.spill(commit.writer, commit.edits)
+        with self._alone():
+            self._keys.sweep(self.recent)
+            if self._keys.rows or self._ram.rows:
+                with self._commit() as commit:
+                    self._repository.spill(commit.writer, commit.edits)
 
     def merge(self) -> MergeStats:
         """Give every row added so far its verdict, or as many as come before an interruption (`left` > 0)."""
-        self._check_idle()
+        with self._alone():
+            return self._merge()
+
+    def _merge(self) -> MergeStats:
         self._stop.clear()
         self._keys.sweep(self.recent)
         total = MergeStats()
@@ -207,30 +199,51 @@ class Drum:
 
     def lookup(self, keys: Keys) -> tuple[Mask, Batch]:
         """(stored[n], values) of keys, apart from rows still waiting. Reads much for few: for tests and tools."""
-        self._check_open()
+        self._directory.check()
         return self._repository.lookup(*checks.checked_keys(keys, self.key_bits).values())
 
     def close(self) -> None:
         """Make waiting rows durable and let go of the directory. Opening again gives them their verdicts later."""
-        if self._lock >= 0:
+        if self._directory.open:
             self.spill()
-            self._release()
+            self._directory.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_directory"):  # nobody closed it; rows that were not spilled are gone
+            self._directory.close()
 
     def __enter__(self) -> Drum:
-        self._check_open()
+        self._directory.check()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._lock >= 0:
+            if kind is None and self._directory.open:
                 self.merge()
                 self.spill()
         finally:
-            self._release()
+            self._directory.close()
 
     # -- within -------------------------------------------------------------------------------------------------------
+
+    def _add_rows(self, batch: Batch, op: int) -> None:
+        asked = batch.rows
+        try:
+            if self.recent is not None:
+                fresh = self.recent.unseen(batch["key"])
+                batch = batch if len(fresh) == batch.rows else batch.take(fresh)
+            self._ram.add(batch, op)
+        except BaseException:  # no memory, an interrupt: the cache knows keys that did not go on
+            if self.recent is not None:
+                self.recent.forget()
+            raise
+        self._asked += asked
+        if self.waiting_rows >= self._merge_at():
+            self.merge()
+        elif self._ram.full:
+            self.spill()
 
     def _add_keys(self, keys: Keys) -> None:
         try:
@@ -269,15 +282,15 @@ class Drum:
 
     def _merge_some(self, total: MergeStats) -> MergeStats:
         """Merge buckets until a commit is due; adds to `total`."""
-        with _Commit(self) as commit:
-            self._pend()
+        with self._commit() as commit:
             spilled = not self._repository.ram_rows
             before = total.buckets
 
             def proceed(stats: MergeStats) -> bool:
                 done = before + stats.buckets
                 self._merging = max(len(self._repository.buckets), done), done
-                if self._progress is not None and self._progress(self.statistics) is False:
+                going = self._progress(self.statistics) if self._progress is not None else None
+                if isinstance(going, (bool, np.bool_)) and not going:
                     self._stop.set()
                 return not self._stop.is_set() and not (spilled and commit.writer.bytes >= COMMIT_BYTES)
 
@@ -292,12 +305,10 @@ class Drum:
         return stats
 
     def _checked(self, keys: Keys, op: int, aux: dict[str, Column]) -> Batch:
-        if op not in range(256):
-            raise ValueError(f"op is 0 to 255, not {op!r}")
         if op and self.recent is not None:
             raise ValueError(f"this kernel knows one operation, op is 0, not {op}")
         columns: dict[str, Column] = {**checks.checked_keys(keys, self.key_bits)}
-        columns.update(checks.checked_aux(aux, taken=columns))
+        columns.update(checks.checked_aux(aux, taken=(*columns, *checks.told_by(self.kernel))))
         batch = Batch(columns)
         if isinstance(self.kernel, (CheckUpdate, Update)):
             checks.checked_kinds(batch.schema, self.values)
@@ -310,91 +321,52 @@ class Drum:
             raise ValueError(f"the kernel needs numeric columns {missing} beside the keys, given: {list(aux)}")
         return batch
 
-    def _check_open(self) -> None:
-        if self._lock < 0:
-            raise Closed(f"{self.path}: this drum is closed")
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else changes the drum meanwhile. Closed, Locked, Busy."""
+        self._directory.check()
+        if not self._one.acquire(blocking=False):
+            raise Busy(f"{self.path}: another thread adds or merges: one at a time")
+        try:
+            if self._merging is not None:
+                raise Busy(f"{self.path}: emit and progress are called within a merge: do it when it has returned")
+            yield
+        finally:
+            self._one.release()
 
-    def _check_idle(self) -> None:
-        self._check_open()
-        if self._merging is not None:
-            raise Busy(f"{self.path}: emit and progress are called within a merge: do it when the merge has returned")
+    @contextmanager
+    def _commit(self) -> Iterator[Commit]:
+        """One segment and one catalogue line with what waits here, or, when anything fails, neither."""
+        commit = Commit(self._directory)
+        try:
+            self._pend()
+            yield commit
+            commit.finish()
+            self._forget_rows()
+        except BaseException as error:
+            if commit.undo(error):
+                self._forget_rows()
+            self._repository = self._load()
+            raise
 
-    def _check_options(self) -> None:
-        made = self._catalog.get(_OPTIONS)
-        if made is not None and {"key_bits": 64, **made} != self._options:
-            raise Incompatible(f"{self.path}: this drum was made with {made}, not {self._options}")
+    def _check_waiting(self) -> None:
+        """Rows that wait since an earlier opening have what the kernel stores of them. Incompatible."""
+        if isinstance(self.kernel, (CheckUpdate, Update)) and self._repository.pending_rows:
+            missing = [name for name in self.kernel.columns if not self._repository.pending_has(name)]
+            if missing:
+                raise Incompatible(f"{self.path}: rows wait here for another kernel, they have no columns {missing}")
 
-    @property
-    def _options(self) -> dict[str, object]:
-        return {"values": self.values, "key_bits": self.key_bits}
-
-    def _measure(self) -> int:
-        total = 0
-        for name in self._catalog.live_files():
-            path = os.path.join(self.path, name)
-            try:
-                total += self.files.size(path)
-            except FileNotFoundError:
-                raise Damaged(path, 0, "the catalogue names this file, and it is missing") from None
-        return total
-
-    def _release(self) -> None:
-        if self._lock >= 0:
-            self._pool.close()
-            self._catalog.close()
-            self.files.close(self._lock)
-            self._lock = -1
+    def _forget_rows(self) -> None:
+        """What waited here was committed."""
+        self._ram.clear()
+        self._keys.clear()
 
     def _load(self) -> Repository:
         return Repository(
             "keys",
-            catalog=self._catalog,
-            pool=self._pool,
+            catalog=self._directory.catalog,
+            pool=self._directory.pool,
             values=self.values,
             ram_bytes=self._ram_bytes // 2,
             key_bits=self.key_bits,
         )
-
-
-class _Commit:
-    """One segment and one catalogue line, or, when anything fails, neither."""
-
-    def __init__(self, drum: Drum) -> None:
-        self.drum = drum
-        self.edits = Edits()
-        name = f"{drum._catalog.number + 1:08d}.seg"
-        drum._pool.forget([name])  # of an attempt that failed
-        self.writer = SegmentWriter(drum.files, os.path.join(drum.path, name))
-
-    def __enter__(self) -> _Commit:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        drum = self.drum
-        try:
-            if kind is None:
-                self._finish()
-        except BaseException:
-            kind = OSError
-            raise
-        finally:
-            if kind is not None:
-                self.writer.abort()
-                drum._repository = drum._load()
-                drum._catalog.collect(written=[self.writer.name])  # room for another attempt
-
-    def _finish(self) -> None:
-        drum = self.drum
-        if self.writer.sections:
-            self.writer.finish()
-        else:
-            self.writer.abort()
-        if drum._catalog.get(_OPTIONS) is None:
-            self.edits.set(_OPTIONS, drum._options)
-        drum._catalog.commit(self.edits)
-        drum._ram.clear()
-        drum._keys.clear()
-        drum._pool.forget(drum._catalog.collect(written=[self.writer.name]))
-        drum._disk_bytes = drum._measure()

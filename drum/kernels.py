@@ -56,7 +56,7 @@ class CheckUpdate:
     """
 
     def __init__(self, values: Sequence[str] = (), duplicates: bool = False) -> None:
-        self.columns: Sequence[str] = tuple(values)
+        self.columns: Sequence[str] = _names(values)
         self.duplicates = duplicates
 
     @property
@@ -89,12 +89,18 @@ class Check:
 class Update:
     """Store values, hand nothing on: the last row of a key counts, or rows and stored value are combined.
 
-    combine: value column -> ufunc with a reduceat, such as np.add or np.maximum.
+    combine: value column -> ufunc of two numbers that may be applied in any grouping, such as np.add or np.maximum. It
+    works on the store's numbers: a column of small ones does not overflow. TypeError, ValueError.
     """
 
     def __init__(self, values: Sequence[str], combine: Mapping[str, np.ufunc] | None = None) -> None:
-        self.columns: Sequence[str] = tuple(values)
+        self.columns: Sequence[str] = _names(values)
         self.combine = dict(combine or {})
+        for name, ufunc in self.combine.items():
+            if name not in self.columns:
+                raise ValueError(f"combine has the column {name!r}, and the values are {list(self.columns)}")
+            if not isinstance(ufunc, np.ufunc) or (ufunc.nin, ufunc.nout) != (2, 1):
+                raise TypeError(f"combine is by ufuncs of two numbers such as np.add, not {ufunc!r}")
 
     def __call__(self, found: Mask, stored: Batch, items: Batch, starts: Index) -> Result:
         values: dict[str, Column] = {}
@@ -103,9 +109,17 @@ class Update:
             if ufunc is None:
                 values[name] = items[name][starts[1:] - 1]
             else:
-                both = ufunc.reduceat(items[name], starts[:-1]) if len(found) else items[name][:0]
-                values[name] = np.where(found, ufunc(stored[name], both), both).astype(items[name].dtype)
+                given = items[name].astype(stored[name].dtype, copy=False)
+                both = ufunc.reduceat(given, starts[:-1]) if len(found) else given[:0]
+                values[name] = np.where(found, ufunc(stored[name], both), both).astype(given.dtype)
         return Result(Batch(values), np.ones(len(found), dtype=bool), np.zeros(items.rows, dtype=bool))
+
+
+def _names(values: Sequence[str]) -> tuple[str, ...]:
+    """Of columns; a string is a sequence of strings, too, and not what is meant."""
+    if isinstance(values, str):
+        raise TypeError(f"values are a list of columns such as [{values!r}], not {values!r}")
+    return tuple(values)
 
 
 def sort_keys(keys: Keys) -> tuple[Keys, Index]:

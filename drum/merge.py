@@ -18,7 +18,7 @@ from drum import wide
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
 from drum.keyset import absent, compact, united
 from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, middle_of, wanted_blocks
-from drum.ragged import Array, Batch, Column, Schema
+from drum.ragged import BYTES, Array, Batch, Column, Schema
 from drum.segment import SegmentPool
 from drum.store import (
     Slice,
@@ -189,6 +189,8 @@ class Merging:
         for part in sorted(waiting, key=lambda part: (part.op, part.serial)):
             schema = part.schema(self.pool)
             here = [name for name in wanted if name in schema]
+            if texts := [name for name in here if schema[name] == BYTES]:
+                raise TypeError(f"a kernel sees columns of numbers, and {texts[0]!r} is bytes")
             kinds.update({name: schema[name] for name in here})
             counts[part.serial], bases[part.serial] = [], rows
             for batch in part.blocks(self.pool, bucket, ["key", *here]):
@@ -305,6 +307,12 @@ def _check_result(result: Result, groups: int, rows: int, values: Schema) -> Non
     for name, (column, length) in wanted.items():
         if len(column) != length:
             raise ValueError(f"the kernel's {name} has {len(column)} rows where {length} were asked")
+    for name in ("write", "emit"):
+        if wanted[name][0].dtype != bool:
+            raise TypeError(f"the kernel's {name} is an array of bool, not {wanted[name][0].dtype}")
+    for name, kind in values.items():
+        if result.values[name].dtype.kind == "f" != np.dtype(kind).kind:
+            raise TypeError(f"the kernel's values[{name!r}] is {result.values[name].dtype}, and the store has {kind}")
 
 
 def _spread(name: str, kind: str | None, parts: list[tuple[int, int, Array]], rows: int) -> Array:

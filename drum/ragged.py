@@ -164,6 +164,20 @@ class Ragged:
         _gather(self._source, made._starts, lengths, offsets, out)
         return Ragged(out, offsets)
 
+    def fault(self) -> str | None:
+        """What is wrong with a column that somebody put together; None: nothing."""
+        source, starts, ends = self._source, self._starts, self._ends
+        if not isinstance(source, np.ndarray) or source.ndim != 1 or source.dtype != np.uint8:
+            return "its bytes are not a 1-d array of uint8"
+        if not isinstance(starts, np.ndarray) or starts.ndim != 1 or starts.dtype != np.int64:
+            return "its offsets are not a 1-d array of int64"
+        packed = self._offsets
+        if packed is not None and (not len(packed) or (int(packed[0]), int(packed[-1])) != (0, len(source))):
+            return f"its offsets do not run from 0 to its {len(source):,} bytes"
+        if len(starts) and (np.any(starts > ends) or int(starts.min()) < 0 or int(ends.max()) > len(source)):
+            return "its offsets fall"
+        return None
+
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, {self._bytes} bytes)"
 

@@ -50,7 +50,7 @@ def test_every_key_is_new_once(
         elif end in ("close", "die"):
             if end == "die":
                 drum.spill()  # what is durable must survive the rest being forgotten
-                drum._release()
+                drum._directory.close()
             else:
                 drum.close()
             drum = Seen(path, handed, ram_bytes=ram_bytes, merge_rows=merge_rows)

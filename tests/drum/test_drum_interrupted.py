@@ -135,11 +135,11 @@ def test_a_long_merge_commits_on_its_way(tmp_path: Path, monkeypatch: pytest.Mon
         drum.merge()
         drum.add(spread(np.arange(drum.rows, drum.rows + 10_000)))
         drum.spill()
-    before = drum._catalog.number
+    before = drum._directory.catalog.number
     at_rest = drum.statistics.disk_bytes
     sizes.clear()
     drum.merge()
-    assert drum._catalog.number - before >= 3
+    assert drum._directory.catalog.number - before >= 3
     assert max(sizes) <= 1.5 * at_rest
     assert sorted(handed) == sorted(spread(np.arange(150_000)).tolist())
     drum.close()

@@ -79,7 +79,7 @@ def test_a_bucket_that_has_to_be_split_was_read_in_vain(tmp_path: Path) -> None:
     drum.add(spread(np.arange(600_000)))
     drum.spill()
     (waiting,) = drum._repository._pending
-    packed = drum._pool.section(waiting.file, waiting.section).nbytes
+    packed = drum._directory.pool.section(waiting.file, waiting.section).nbytes
     before = files.bytes_read
     drum._repository.ram_bytes = 12 << 20
     assert drum.merge().splits >= 3
