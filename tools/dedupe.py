@@ -30,21 +30,25 @@ from drum import Batch, Drum, keys_of
 CHUNK_BYTES = 1 << 20
 
 
-def lines_of(text: IO[bytes]) -> Iterator[list[bytes]]:
-    """The lines, some megabytes at a time, without their newlines; the last one may have none."""
-    rest = b""
-    while data := text.read(CHUNK_BYTES):
-        lines = (rest + data).split(b"\n")
-        rest = lines.pop()
+def lines_of(text: IO[bytes], size: int) -> Iterator[list[bytes]]:
+    """The lines of the first `size` bytes, some megabytes at a time, without their newlines; the last one may have
+    none."""
+    parts: list[bytes] = []  # of a line that goes on
+    while size and (data := text.read(min(CHUNK_BYTES, size))):
+        size -= len(data)
+        lines = data.split(b"\n")
+        if len(lines) > 1:
+            lines[0] = b"".join([*parts, lines[0]])
+            parts = []
+        parts.append(lines.pop())
         if lines:
             yield lines
-    if rest:
+    if rest := b"".join(parts):
         yield [rest]
 
 
-def first_occurrences(text: IO[bytes], scratch: Path, ram_bytes: int) -> tuple[NDArray[np.uint8], int]:
+def first_occurrences(text: IO[bytes], size: int, scratch: Path, ram_bytes: int) -> tuple[NDArray[np.uint8], int]:
     """(a bit for every line, set where none before it was equal; number of lines). Bits are as np.packbits has them."""
-    size = os.fstat(text.fileno()).st_size
     with open(scratch / "bits", "wb") as file:
         os.posix_fallocate(file.fileno(), 0, size // 8 + 1)  # in a mapped file with holes, a full disk kills
     bits = np.memmap(scratch / "bits", dtype=np.uint8, mode="r+")
@@ -55,18 +59,20 @@ def first_occurrences(text: IO[bytes], scratch: Path, ram_bytes: int) -> tuple[N
 
     seed, count = secrets.randbits(64), 0
     with Drum(scratch / "seen", emit=emit, ram_bytes=ram_bytes) as drum:
-        for lines in lines_of(text):
+        for lines in lines_of(text, size):
             drum.add(keys_of(lines, seed), line=np.arange(count, count + len(lines), dtype=np.int64))
             count += len(lines)
     return bits, count
 
 
 def dedupe(text: IO[bytes], out: IO[bytes], scratch: Path, ram_bytes: int) -> tuple[int, int]:
-    """Write the distinct lines of a seekable text, each behind a newline. Returns (lines, distinct lines)."""
-    bits, count = first_occurrences(text, scratch, ram_bytes)
+    """Write the distinct lines of a seekable text, each with a newline. Returns (lines, distinct lines). What is added
+    to the text meanwhile is left out."""
+    size = os.fstat(text.fileno()).st_size
+    bits, count = first_occurrences(text, size, scratch, ram_bytes)
     text.seek(0)
     start = distinct = 0
-    for lines in lines_of(text):
+    for lines in lines_of(text, size):
         end = start + len(lines)
         wanted = np.unpackbits(bits[start // 8 : (end + 7) // 8])[start % 8 :][: len(lines)]
         kept = list(compress(lines, wanted.tolist()))
@@ -78,17 +84,23 @@ def dedupe(text: IO[bytes], out: IO[bytes], scratch: Path, ram_bytes: int) -> tu
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 a file cannot be read or written (stderr says which), 2 wrong usage."""
+    """Exit codes: 0 done, 1 a file cannot be read or written (stderr says which), 2 wrong usage, 130 Ctrl-C, 141 who
+    reads the lines has enough."""
     parser = argparse.ArgumentParser(prog="python -m tools.dedupe", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", metavar="FILE", help="the text; a pipe or - (standard input) is copied to disk first")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: standard output")
-    parser.add_argument("--ram-mib", type=int, default=256, help="default %(default)s")
+    parser.add_argument("--ram-mib", type=_mebibytes, default=256, help="default %(default)s")
     parser.add_argument("--tmp", metavar="DIR", help="for temporary files, 16 bytes a line (default: the system's)")
     parser.add_argument("-v", "--verbose", action="store_true", help="say how many lines there were")
     options = parser.parse_args(argv)
     try:
         with tempfile.TemporaryDirectory(prefix="dedupe-", dir=options.tmp) as scratch:
             count, distinct = _run(options, Path(scratch))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would flush there once more
+        return 141
+    except KeyboardInterrupt:
+        return 130
     except OSError as error:
         print(f"dedupe: {error}", file=sys.stderr)
         return 1
@@ -97,9 +109,19 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
+def _mebibytes(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, not {number}")
+    return number
+
+
 def _run(options: argparse.Namespace, scratch: Path) -> tuple[int, int]:
+    for name, stream, given in (("input", sys.stdin, options.file), ("output", sys.stdout, options.output)):
+        if stream is None and given == "-":
+            raise OSError(f"standard {name} is closed")
     source = Path(options.file)
-    if options.file == "-" or source.is_fifo():  # it is read twice
+    if options.file == "-" or source.stat().st_size == 0:  # a pipe, or one of /proc, and it is read twice
         given = sys.stdin.buffer if options.file == "-" else source.open("rb")
         source = scratch / "given"
         with given, source.open("wb") as copy:

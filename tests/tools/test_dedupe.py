@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +64,79 @@ def test_as_a_command_in_a_pipe() -> None:
     assert ended.stderr == b"4 lines, 3 of them distinct\n"
 
 
+def test_who_has_enough_lines_gets_no_complaint(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"".join(b"%099d\n" % n for n in range(50_000)))  # more than a pipe holds
+    command = [sys.executable, "-m", "tools.dedupe", str(tmp_path / "text")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0" * 99 + b"\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code", "said"),
+    [
+        (["-"], 0, 1, b"dedupe: standard input is closed"),
+        (["TEXT"], 1, 1, b"dedupe: standard output is closed"),
+        (["TEXT", "--ram-mib", "0"], None, 2, b"argument --ram-mib: at least 1, not 0"),
+        (["TEXT", "--ram-mib", "-3"], None, 2, b"argument --ram-mib: at least 1, not -3"),
+        (["TEXT", "-o", "/dev/full"], None, 1, b"dedupe: [Errno 28] No space left on device"),
+    ],
+)
+def test_wrong_use_was_a_traceback(
+    tmp_path: Path, arguments: list[str], closed: int | None, code: int, said: bytes
+) -> None:
+    (tmp_path / "TEXT").write_bytes(b"a\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "tools.dedupe", *(str(tmp_path / a) if a == "TEXT" else a for a in arguments)],
+        stderr=subprocess.PIPE, preexec_fn=None if closed is None else lambda: os.close(closed), check=False,
+    )  # fmt: skip
+    assert ended.stderr.splitlines()[-1].endswith(said)
+    assert ended.returncode == code
+
+
+def test_ctrl_c_was_a_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "text").write_bytes(b"a\n")
+    monkeypatch.setattr(dedupe, "first_occurrences", interrupted)
+    assert dedupe.main([str(tmp_path / "text"), "-o", str(tmp_path / "out")]) == 130
+
+
+def test_a_text_that_grows_meanwhile_had_lines_without_a_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text, out, first = tmp_path / "text", tmp_path / "out", dedupe.lines_of
+    text.write_bytes(b"a\nb\na\n")
+
+    def growing(file: io.RawIOBase, size: int) -> Any:
+        with text.open("ab") as more:
+            more.write(b"c\n" * 1000)
+        return first(file, size)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(dedupe, "lines_of", growing)
+    assert dedupe.main([str(text), "-o", str(out)]) == 0
+    assert out.read_bytes() == b"a\nb\n"
+
+
+def test_a_line_of_many_chunks_was_copied_once_for_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dedupe, "CHUNK_BYTES", 64)
+    line = bytes(range(11, 256)) * 2000
+    (tmp_path / "text").write_bytes(line + b"\n" + line + b"\n" + line + b"!")
+    assert dedupe.main([str(tmp_path / "text"), "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_bytes() == line + b"\n" + line + b"!\n"
+
+
+def test_a_file_that_says_it_is_empty_is_read_all_the_same(tmp_path: Path) -> None:
+    assert dedupe.main(["/proc/self/status", "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_bytes().count(b"\n") > 20
+    (tmp_path / "none").touch()
+    assert dedupe.main([str(tmp_path / "none"), "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_bytes() == b""
+
+
 def test_what_it_cannot_do_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dedupe.main([str(tmp_path / "none")]) == 1
     assert "No such file or directory" in capsys.readouterr().err
@@ -107,5 +181,5 @@ def test_a_pipe_by_its_name_has_no_length(tmp_path: Path) -> None:
 def test_bits_in_a_file_with_holes_died_of_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\n" * 1_000_000)
     with (tmp_path / "text").open("rb", buffering=0) as text:
-        dedupe.first_occurrences(text, tmp_path, 1 << 20)
+        dedupe.first_occurrences(text, 1_000_000, tmp_path, 1 << 20)
     assert (tmp_path / "bits").stat().st_blocks * 512 >= 125_000
