@@ -6,8 +6,7 @@ wrong with a host is known from the web's arithmetic; what the frontier learns f
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
@@ -73,9 +72,10 @@ class Ends:
     delay: NDArray[np.float32]  # Crawl-delay
 
 
-def _urls_of(host: HostEntry) -> int:
-    assert isinstance(host, SimHost)
-    return 1 if host.fault in SILENT else host.runs[0].rows
+def _urls_of(hosts: Sequence[HostEntry]) -> list[int]:
+    """For one visit."""
+    some = cast(Sequence[SimHost], hosts)
+    return [1 if host.fault in SILENT else host.runs[0].end - host.runs[0].at for host in some]
 
 
 def _records(ready: list[ReadyHost]) -> list[HostRecord]:
@@ -148,36 +148,31 @@ class Hosts:
     def bring(self, ready: list[ReadyHost]) -> None:
         """The runs of a turn."""
         self.loads.arrived()
+        if not ready:
+            return
         self.leases.bring({one.run.segment for one in ready})
-        self._meet([one for one in ready if one.key not in self.hosts])
-        hosts = [self.hosts[one.key] for one in ready]
-        for host, one in zip(hosts, ready, strict=True):  # a Python loop per run: each is an object in memory anyway
+        numbers = self.web.keyed_hosts(np.array([one.key for one in ready], np.uint64))
+        facts = zip(_records(ready), self.web.fault(numbers).tolist(), self.web.address(numbers).tolist(), strict=True)
+        hosts, come = [], []
+        for one, (record, fault, address) in zip(ready, facts, strict=True):  # a Python loop per run: each is an object
+            host = self.hosts.get(one.key)
+            if host is None:
+                newer = self.handover.learnt(one.key)
+                host = self.hosts[one.key] = SimHost(newer or record, fault, one.key, one.site, str(address))
+                come.append(host)
             host.runs.append(one.run)
-        self.loads.count_all(hosts, [one.run.rows for one in ready])
-        come = [host for host in dict.fromkeys(hosts) if host.state == State.IDLE]
+            hosts.append(host)
+        self.loads.count_all(hosts, [one.run.end - one.run.at for one in ready])
+        now = self.clock.now()
         for host in come:
             if host.fault == Fault.DNS:
-                host.record.dead, host.record.dead_until = Reason.DNS, self.clock.now() + DEAD_S
+                host.record.dead, host.record.dead_until = Reason.DNS, now + DEAD_S
                 self._leave(host, Reason.DNS)
-        horizon = self.clock.now() + self.config.politeness.horizon_seconds
+        horizon = now + self.config.politeness.horizon_seconds
         come = [host for host in come if host.fault != Fault.DNS]
         for host, due in zip(come, self.polite.activate_all(come), strict=True):
             if due > horizon:
                 self._leave(host, Reason.OK, due)
-
-    def _meet(self, ready: list[ReadyHost]) -> None:
-        """Hosts that were not in memory."""
-        if not ready:
-            return
-        numbers = self.web.keyed_hosts(np.array([one.key for one in ready], np.uint64))
-        faults = self.web.fault(numbers).tolist()
-        addresses, of = np.unique(self.web.address(numbers), return_inverse=True)
-        texts = [sys.intern(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}") for n in addresses.tolist()]  # many have the same
-        facts = zip(ready, _records(ready), faults, of.tolist(), strict=True)
-        for one, record, fault, address in facts:  # each becomes an object
-            if one.key not in self.hosts:
-                newer = self.handover.learnt(one.key)
-                self.hosts[one.key] = SimHost(newer or record, fault, one.key, one.site, texts[address])
 
     # -- visits ------------------------------------------------------------------------------------------------------
 

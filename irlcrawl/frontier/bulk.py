@@ -21,14 +21,16 @@ I8s: TypeAlias = NDArray[np.int64]
 F8s: TypeAlias = NDArray[np.float64]
 Visits: TypeAlias = list[tuple[HostEntry, int]]
 """Hosts, and how many URLs each is visited for."""
+UrlsOf: TypeAlias = Callable[[Sequence[HostEntry]], list[int]]
+"""How many URLs hosts have for one visit, each at least 1."""
 
 
 class BulkPoliteness(Politeness):
     """As Politeness, for many hosts at once."""
 
-    def pop_all(self, urls_max: int, urls_of: Callable[[HostEntry], int], visits_max: int = 1 << 30) -> Visits:
+    def pop_all(self, urls_max: int, urls_of: UrlsOf, visits_max: int = 1 << 30) -> Visits:
         """`pop` and `visit_size` until so many visits have begun, of `urls_max` URLs together, or nobody may be visited
-        now. `urls_of`: how many a host has for one visit, at least 1."""
+        now."""
         visits: Visits = []
         left = urls_max
         while left > 0 and len(visits) < visits_max:
@@ -38,21 +40,23 @@ class BulkPoliteness(Politeness):
                 entry = self.pop()
                 if entry is None:
                     break
-                some = [(entry, min(self.visit_size(entry), urls_of(entry), left))]
+                some = [(entry, min(self.visit_size(entry), *urls_of([entry]), left))]
             else:
                 some = self._pop_due(due, now, left, urls_of)
             visits += some
             left -= sum(urls for _, urls in some)
         return visits
 
-    def _pop_due(self, due: I8s, now: float, urls_max: int, urls_of: Callable[[HostEntry], int]) -> Visits:
+    def _pop_due(self, due: I8s, now: float, urls_max: int, urls_of: UrlsOf) -> Visits:
         """Those that come out of the gates that are due, until there are enough."""
         bench = self._bench
         places, hosts = bench.alone(due, now)
-        alone = [bench.entry(host) for host in hosts.tolist()]
+        alone = bench.entries_of(hosts)
         urls = np.zeros(len(due), np.int64)
-        urls[places] = np.minimum(self.visit_sizes(alone, hosts), [urls_of(entry) for entry in alone])
-        entries: dict[int, HostEntry] = dict(zip(places.tolist(), alone, strict=True))
+        urls[places] = np.minimum(self.visit_sizes(alone, hosts), urls_of(alone))
+        entries: list[HostEntry | None] = [None] * len(due)
+        for place, entry in zip(places.tolist(), alone, strict=True):
+            entries[place] = entry
         before, others = np.cumsum(urls), 0
         together = np.ones(len(due), np.bool_)
         together[places] = False
@@ -63,7 +67,7 @@ class BulkPoliteness(Politeness):
             host = bench.serve(int(due[place]), now)
             if host != NONE and self._begin(entry := bench.entry(host), now):
                 entries[place] = entry
-                urls[place] = min(self.visit_size(entry), urls_of(entry), left)
+                urls[place] = min(self.visit_size(entry), *urls_of([entry]), left)
                 others += int(urls[place])
         total = np.cumsum(urls)
         end = min(int(np.searchsorted(total, urls_max)) + 1, len(due))
@@ -71,10 +75,11 @@ class BulkPoliteness(Politeness):
         bench.skip(end)
         begun = places < end
         bench.take_out(hosts[begun], due[places[begun]])
-        for entry in alone[: int(begun.sum())]:
+        leased = alone[: int(begun.sum())]
+        for entry in leased:
             entry.state = State.LEASED
-            self._out.add(entry)
-        return [(entries[place], int(urls[place])) for place in np.flatnonzero(urls[:end]).tolist()]
+        self._out.update(leased)
+        return [(entry, many) for entry, many in zip(entries, urls[:end].tolist()) if entry is not None]
 
     def release_all(
         self, entries: Sequence[HostEntry], *, ended: F8s, fetch_s: F8s, requests: I8s, outcomes: Sequence[Outcome],
@@ -111,10 +116,11 @@ class BulkPoliteness(Politeness):
         """The clocks of visits that ended, where something was asked."""
         asked = np.flatnonzero(~np.isnan(ended))
         some = [entries[place] for place in asked.tolist()]
-        floors, delays = (np.array(part) for part in ([self._gaps.floor(one) for one in some],
-                                                      [one.crawl_delay for one in some]))  # fmt: skip
+        delays = np.array([one.crawl_delay for one in some])
         how = [outcomes[place] for place in asked.tolist()]
-        self._gaps.move_all(self.clocks, rows[asked], floors, delays, ended[asked], fetch_s[asked], how)
+        self._gaps.move_all(
+            self.clocks, rows[asked], self._gaps.floors(some), delays, ended[asked], fetch_s[asked], how
+        )
 
     def _release(self, entry: HostEntry, ended: float, fetch_s: float, requests: int, outcome: Outcome,
                  crawl_delay: float | None, again: bool) -> float:  # fmt: skip
@@ -148,4 +154,4 @@ class BulkPoliteness(Politeness):
         self.clocks.let_go_all(gates, now)
         for entry in entries:
             entry.state = State.IDLE
-            self._bench.leave(entry)
+        self._bench.leave_all(entries)

@@ -157,7 +157,7 @@ class Clocks(Gates):
         """As `_forget`, for gates that differ."""
         if len(gates):
             flags = view(self.flags)[gates]
-            self._gone += [self._row(gate) for gate in gates[flags & Flag.UNSAVED > 0].tolist()]
+            self._gone += self._rows(gates[flags & Flag.UNSAVED > 0])
             self.drop_all(gates)
 
     def _row(self, gate: int) -> Row:
@@ -165,6 +165,12 @@ class Clocks(Gates):
             self.kind[gate], self.key[gate], self.next[gate], self.wait[gate], self.gap[gate], self.backoff[gate],
             bool(self.flags[gate] & Flag.STORED),
         )  # fmt: skip
+
+    def _rows(self, gates: NDArray[np.int64]) -> list[Row]:
+        """As `_row`, of each."""
+        columns = (view(getattr(self, name))[gates].tolist() for name in CLOCK)
+        stored = (view(self.flags)[gates] & Flag.STORED > 0).tolist()
+        return [Row(*row) for row in zip(*columns, stored, strict=True)]
 
     # ---- what survives
 
@@ -205,7 +211,9 @@ class Clocks(Gates):
         The lead writes them into the turn's segment, commits, then calls `LeaseLog.roll(clocks.unsaved(...))`. A commit
         that fails ends the process, so nothing is given twice.
         """
-        told = _batch([row for row in self._gone if row.promises(now) or row.stored])
+        told = _batch(self._gone)
+        stored = np.array([row.stored for row in self._gone], np.bool_)
+        told = told.filter(promises(told["next"], told["backoff"], now) | stored)
         if self._unsaved:
             told = Batch.concat([told, self._delta(np.unique(self._unsaved), now)])
         for past in (self._unsaved, self._news, self._gone):
@@ -268,9 +276,6 @@ class Row(NamedTuple):
     gap: float
     backoff: float
     stored: bool
-
-    def promises(self, now: float) -> bool:
-        return bool(promises(self.next, self.backoff, now))
 
     def promise(self, now: float) -> Promise:
         return Promise(self.kind, self.key, max(self.gap, self.backoff, self.next - now))

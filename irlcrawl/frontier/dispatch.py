@@ -8,7 +8,8 @@ hosts drum with the next turn, and so do URLs that cannot stay in runs (handover
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
@@ -353,10 +354,9 @@ class Dispatcher:
             task.cancel()
 
 
-def _urls_of(host: HostEntry) -> int:
+def _urls_of(hosts: Sequence[HostEntry]) -> list[int]:
     """For one visit."""
-    assert isinstance(host, Host)
-    return host.runs[0].rows
+    return [host.runs[0].rows for host in cast(Sequence[Host], hosts)]
 
 
 def _take_robots(host: Host, robots: Message) -> None:

@@ -41,6 +41,11 @@ class Gaps:
         """Least seconds between two requests to a host, whatever else is known of it."""
         return self._params.gap_host_seconds if entry.gap_floor is None else entry.gap_floor
 
+    def floors(self, entries: Sequence[HostEntry]) -> NDArray[np.float64]:
+        """As `floor`, for each of many."""
+        general = self._params.gap_host_seconds
+        return np.array([general if entry.gap_floor is None else entry.gap_floor for entry in entries], np.float64)
+
     def stretch(self, fetch_s: float) -> float:
         """The part of a host's gap that grows with the last fetch."""
         return min(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)

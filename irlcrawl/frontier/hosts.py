@@ -10,6 +10,7 @@ record points to.
 from __future__ import annotations
 
 import ipaddress
+import struct
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -149,18 +150,17 @@ class HostRecord:
 
 _FIELDS = [f.name for f in fields(HostRecord)]
 _row = attrgetter(*STATE)
+_ROW_DTYPE = np.dtype([("key", "<u8"), *((name, "<" + kind) for name, kind in STATE.items())])
+_PACKED = struct.Struct("<Q" + "".join(np.dtype(kind).char.replace("L", "Q") for kind in STATE.values()))
 worth_a_row = attrgetter(*(name for name in STATE if name != "answered_at"))
 """What of a record has to go back to the hosts drum when it changes: when it answered last, alone, need not."""
 
 
 def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
     """(host key, record) pairs as rows of `key` + STATE."""
-    rows = [(key, *_row(record)) for key, record in records]
-    schema = {"key": "u8", **STATE}
-    if not rows:
-        return Batch.empty(schema)
-    columns = zip(schema.items(), zip(*rows, strict=True), strict=True)
-    return Batch({name: np.array(column, "<" + kind) for (name, kind), column in columns})
+    rows = b"".join([_PACKED.pack(key, *_row(record)) for key, record in records])
+    table = np.frombuffer(rows, _ROW_DTYPE)
+    return Batch({name: np.ascontiguousarray(table[name]) for name in _ROW_DTYPE.names or ()})
 
 
 def records_of(batch: Batch) -> list[HostRecord]:

@@ -36,13 +36,11 @@ class Loads:
 
     def count_all(self, hosts: Iterable[Host], rows: Iterable[int]) -> None:
         """As `count`, for each of many."""
-        of_address: dict[str, int] = {}
+        count_at = self._count_at
         for host, more in zip(hosts, rows, strict=True):
             host.rows += more
             if host.address:
-                of_address[host.address] = of_address.get(host.address, 0) + more
-        for address, more in of_address.items():
-            self._count_at(address, more)
+                count_at(host.address, more)
 
     def arrived(self) -> None:
         """What the turn found room for is in memory, or about to be."""

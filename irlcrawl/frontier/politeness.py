@@ -68,9 +68,9 @@ class Politeness(Terms):
         for entry in entries:
             if entry.state != State.IDLE:
                 raise ValueError(f"activate: {entry!r} is active")
-        now, clocks, bench, gaps = self._clock.now(), self.clocks, self._bench, self._gaps
+        now, clocks, bench = self._clock.now(), self.clocks, self._bench
         keys = np.array([entry.clock_host for entry in entries], np.uint64)
-        host_gates = clocks.use_all(Kind.HOST, keys, np.array([gaps.floor(entry) for entry in entries]))
+        host_gates = clocks.use_all(Kind.HOST, keys, self._gaps.floors(entries))
         numbers = bench.enter(entries, host_gates, self._site_gates(entries))
         if clocks.opened > 0:
             for entry, gate in zip(entries, host_gates.tolist(), strict=True):  # once, after a reboot

@@ -75,7 +75,7 @@ class Terms:
     def visit_sizes(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """As `visit_size`, a row each; numbers: theirs."""
         clocks, most = self.clocks, self._params.visit_urls_max
-        gap = np.array([max(self._gaps.floor(entry), entry.crawl_delay) for entry in entries])
+        gap = np.maximum(self._gaps.floors(entries), [entry.crawl_delay for entry in entries])
         wanted, shared = np.zeros(len(gap)), np.zeros(len(gap), np.bool_)
         for place, gates in enumerate(self._bench.rows_of(numbers).T):
             there = gates != NONE

@@ -82,9 +82,13 @@ class Workbench:
         return numbers
 
     def leave(self, entry: HostEntry) -> None:
-        self.entries[entry.number] = None
-        self._free.append(entry.number)
-        entry.number = NONE
+        self.leave_all([entry])
+
+    def leave_all(self, entries: Sequence[HostEntry]) -> None:
+        for entry in entries:
+            self.entries[entry.number] = None
+            self._free.append(entry.number)
+            entry.number = NONE
         gates = self._gates
         if gates.lingering > LINGERING_MAX and gates.lingering > len(gates) + LINGERING_MAX:  # amortised O(1) a clock
             for gate in self._line.prune(lambda gate: gates.kind[gate] == GONE):
@@ -173,6 +177,11 @@ class Workbench:
         entry = self.entries[host]
         assert entry is not None
         return entry
+
+    def entries_of(self, hosts: NDArray[np.int64]) -> list[HostEntry]:
+        """Those with these numbers."""
+        entries = self.entries
+        return [entry for host in hosts.tolist() if (entry := entries[host]) is not None]
 
     @property
     def waiting(self) -> int:

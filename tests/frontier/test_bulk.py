@@ -71,7 +71,7 @@ class InBatches(OneByOne):
     polite: BulkPoliteness
 
     def pop(self, urls_max: int, visits_max: int) -> list[tuple[HostEntry, int]]:
-        return self.polite.pop_all(urls_max, lambda entry: 1 + entry.key % 5, visits_max)
+        return self.polite.pop_all(urls_max, lambda entries: [1 + entry.key % 5 for entry in entries], visits_max)
 
     def release(self, ended: list[tuple[HostEntry, dict[str, Any]]]) -> list[float]:
         entries = [entry for entry, _ in ended]
