@@ -127,9 +127,7 @@ def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kil
 
 
 def _start(command: list[str], output: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0
-    )
+    return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0)
 
 
 def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> bool:

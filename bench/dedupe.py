@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench._options import share, whole
 from bench.seen.stream import stream
 
 
@@ -88,7 +89,7 @@ def run(command: list[str], out: Path, tmp: Path, distinct: int) -> dict[str, An
 def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     text, out, tmp = directory / "text", directory / "out", directory / "tmp"
     tmp.mkdir()
-    lines = int(options.lines)
+    lines = options.lines
     distinct = make_text(text, lines, options.duplicates, options.line_bytes)
     commands = {
         "dedupe": [
@@ -105,10 +106,10 @@ def measure(directory: Path, options: argparse.Namespace) -> list[dict[str, Any]
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench dedupe", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--lines", type=float, default=5e6, help="default %(default)g")
-    parser.add_argument("--duplicates", type=float, default=0.5, help="share of repeats (default %(default)s)")
-    parser.add_argument("--line-bytes", type=int, default=70, help="with the newline (default %(default)s)")
-    parser.add_argument("--ram-mib", type=int, default=256, help="of either (default %(default)s)")
+    parser.add_argument("--lines", type=whole(1), default=5_000_000, help="default %(default)g")
+    parser.add_argument("--duplicates", type=share(), default=0.5, help="share of repeats (default %(default)s)")
+    parser.add_argument("--line-bytes", type=whole(20), default=70, help="with the newline (default %(default)s)")
+    parser.add_argument("--ram-mib", type=whole(1), default=256, help="of either (default %(default)s)")
     parser.add_argument("--dir", help="for the text and temporary files (default: the system's)")
     parser.add_argument("--json", action="store_true", help="a JSON line for each program")
     options = parser.parse_args(argv)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench._options import share, whole
 from bench.seen.counting import CountingFiles
 from bench.seen.stream import splitmix64
 from drum import Batch, Drum, Ragged, cost
@@ -128,6 +129,8 @@ def measured(rows: int, merges: int, spilled: bool, aux_bytes: int, seed: int) -
         "read_bytes_per_link_model": round(traffic.read / links, 2),
         "written_bytes_per_link": round(files.bytes_written / links, 2),
         "written_bytes_per_link_model": round(traffic.written / links, 2),
+        "read_times_model": round(files.bytes_read / traffic.read, 3),
+        "written_times_model": round(files.bytes_written / traffic.written, 3),
     }  # fmt: skip
 
 
@@ -139,9 +142,11 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench model", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--ram-mib", type=int, default=256, help="of this library (default 256)")
-    parser.add_argument("--surviving", type=float, default=0.4, help="share of links past the cache (default 0.4)")
-    parser.add_argument("--aux-bytes", type=float, default=0, help="stored with a waiting key (default 0)")
+    parser.add_argument("--ram-mib", type=whole(1), default=256, help="of this library (default 256)")
+    parser.add_argument(
+        "--surviving", type=share(zero=False), default=0.4, help="share of links past the cache (default 0.4)"
+    )
+    parser.add_argument("--aux-bytes", type=whole(0), default=0, help="stored with a waiting key (default 0)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="one JSON line")
     args = parser.parse_args(argv)

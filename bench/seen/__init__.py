@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench._options import share, whole, wholes
 from bench.seen.counting import CountingFiles
 from bench.seen.stream import splitmix64
 
@@ -38,7 +39,11 @@ def main(argv: list[str]) -> int:
         print("without --keys, --store is of 0, 2e7, 1e8 and 1e9", file=sys.stderr)
         return 4
     directory = Path(args.dir or tempfile.mkdtemp(prefix="bench-seen-"))
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"bench seen --dir: {error}", file=sys.stderr)
+        return 4
     bench = plan.Bench(
         directory, args.ram_mib << 20, args.seed, args.duplicates, args.aux_bytes,
         say=lambda words: print(words, file=sys.stderr, flush=True),
@@ -59,8 +64,8 @@ def _beside(directory: Path, args: argparse.Namespace) -> int:
     from tools.docsweb.sets import DocswebError
 
     try:
-        links = int(args.keys or beside.LINKS)
-        result = beside.measure(directory, int(float(args.store or 1e8)), links, args.workers)
+        store = args.store[0] if args.store else 100_000_000
+        result = beside.measure(directory, store, args.keys or beside.LINKS, args.workers)
     except (DocswebError, RuntimeError) as error:
         print(f"bench seen --beside-crawl: {error}", file=sys.stderr)
         return 1
@@ -72,13 +77,12 @@ def _cases(args: argparse.Namespace) -> tuple[Any, ...]:
     from bench.seen.plan import DEFAULT, FULL, Case
 
     if args.keys is None:
-        stores = {int(float(text)) for text in args.store.split(",")} if args.store else None
+        stores = set(args.store) if args.store else None
         planned = FULL if args.full or stores else DEFAULT
         return tuple(case for case in planned if stores is None or case.store in stores)
-    keys = int(args.keys)
     return tuple(
-        Case(f"{store:,} stored" + ", uniform repeats" * uniform, store, keys, keys, store, uniform)
-        for store in [int(float(text)) for text in (args.store or "0").split(",")]
+        Case(f"{store:,} stored" + ", uniform repeats" * uniform, store, args.keys, args.keys, store, uniform)
+        for store in args.store or [0]
         for uniform in (False, True)
         if args.repeats in ("both", ("skewed", "uniform")[uniform])
     )
@@ -89,16 +93,20 @@ def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--full", action="store_true", help="stores of 100 M and 1 G keys, too: about 20 minutes, 40 GB"
     )
-    parser.add_argument("--keys", type=float, help="links, for every system; default: what each has time for")
-    parser.add_argument("--store", help="keys stored before, a list; without --keys, of 0, 2e7, 1e8, 1e9")
-    parser.add_argument("--duplicates", type=float, default=0.9, help="share of repeats (default %(default)s)")
+    parser.add_argument("--keys", type=whole(1), help="links, for every system; default: what each has time for")
+    parser.add_argument(
+        "--store", type=wholes(0), help="keys stored before, a list; without --keys, of 0, 2e7, 1e8, 1e9"
+    )
+    parser.add_argument("--duplicates", type=share(), default=0.9, help="share of repeats (default %(default)s)")
     parser.add_argument("--repeats", choices=("skewed", "uniform", "both"), default="skewed", help="with --keys")
-    parser.add_argument("--ram-mib", type=int, default=256, help="RAM setting of every system (default %(default)s)")
-    parser.add_argument("--aux-bytes", type=int, default=0, help="a URL of so many bytes waits with every link")
+    parser.add_argument(
+        "--ram-mib", type=whole(1), default=256, help="RAM setting of every system (default %(default)s)"
+    )
+    parser.add_argument("--aux-bytes", type=whole(0), default=0, help="a URL of so many bytes waits with every link")
     parser.add_argument("--systems", help=f"comma-separated (default {','.join(systems)})")
-    parser.add_argument("--rounds", type=int, default=1, help="alternating; with 5, ratios (default %(default)s)")
+    parser.add_argument("--rounds", type=whole(1), default=1, help="alternating; with 5, ratios (default %(default)s)")
     parser.add_argument("--beside-crawl", action="store_true", help="what a crawl feels of a merge (of 100 M keys)")
-    parser.add_argument("--workers", type=int, default=0, help="of that crawl; 0 is one per core")
+    parser.add_argument("--workers", type=whole(0), default=0, help="of that crawl; 0 is one per core")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dir", help="keep seeded stores and every row (rows.jsonl) here (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="a JSON line for each system and store")

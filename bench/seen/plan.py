@@ -49,11 +49,20 @@ class Case:
 DEFAULT = (
     Case("0 → 20 M stored", 0, 200_000_000, 4_000_000, 10_000_000),
     Case(
-        "20 M stored", 20_000_000, 48_000_000, 2_500_000, 20_000_000,
+        "20 M stored",
+        20_000_000,
+        48_000_000,
+        2_500_000,
+        20_000_000,
         keys_of=(("duckdb", 24_000_000), ("mercator-b+cache", 150_000_000)),
     ),
     Case(
-        "20 M stored, uniform repeats", 20_000_000, 20_000_000, 1_000_000, 20_000_000, uniform=True,
+        "20 M stored, uniform repeats",
+        20_000_000,
+        20_000_000,
+        1_000_000,
+        20_000_000,
+        uniform=True,
         keys_of=(("duckdb", 12_000_000), ("mercator-b", 48_000_000), ("mercator-b+cache", 68_000_000)),
     ),
 )

@@ -126,9 +126,7 @@ def ascending(count: int, scratch: Path, parts: int = 64) -> Iterator[Keys]:
         yield np.sort(splitmix64(np.arange(count, dtype=np.uint64)))
         return
     with contextlib.ExitStack() as opened:
-        files = [
-            opened.enter_context(tempfile.TemporaryFile(dir=scratch, buffering=1 << 20)) for _ in range(parts)
-        ]
+        files = [opened.enter_context(tempfile.TemporaryFile(dir=scratch, buffering=1 << 20)) for _ in range(parts)]
         for start in range(0, count, BATCH << 4):
             keys = splitmix64(np.arange(start, min(start + (BATCH << 4), count), dtype=np.uint64))
             keys.sort()

@@ -150,6 +150,40 @@ def test_what_it_does_not_know_is_named(capsys: pytest.CaptureFixture[str]) -> N
     assert "seen" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("bench", "options", "said"),
+    [
+        ("seen", ["--keys", "0"], "argument --keys: a whole number of at least 1, not 0"),
+        ("seen", ["--keys", "many"], "argument --keys: invalid number value: 'many'"),
+        ("seen", ["--keys", "1e5", "--store", "1e5,-5"], "argument --store: a whole number of at least 0, not -5"),
+        ("seen", ["--keys", "1e5", "--duplicates", "1.5"], "argument --duplicates: a share is from 0 to 1, not 1.5"),
+        ("seen", ["--keys", "1e5", "--ram-mib", "0"], "argument --ram-mib: a whole number of at least 1, not 0"),
+        ("seen", ["--keys", "1e5", "--aux-bytes", "-3"], "argument --aux-bytes: a whole number of at least 0, not -3"),
+        ("seen", ["--keys", "1e5", "--rounds", "nan"], "argument --rounds: a whole number of at least 1, not nan"),
+        ("model", ["--ram-mib", "0"], "argument --ram-mib: a whole number of at least 1, not 0"),
+        ("model", ["--surviving", "0"], "argument --surviving: a share is above 0 to 1, not 0"),
+        ("dedupe", ["--line-bytes", "3"], "argument --line-bytes: a whole number of at least 20, not 3"),
+    ],
+)
+def test_numbers_that_make_no_sense_were_tracebacks(
+    bench: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([bench, *options])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.rstrip().endswith(said)
+
+
+def test_a_directory_that_cannot_be_made_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["seen", "--keys", "1e5", "--systems", "drum", "--dir", "/dev/null/x"]) == 4
+    assert "bench seen --dir: [Errno 20] Not a directory: '/dev/null/x'" in capsys.readouterr().err
+
+
+def test_a_stream_of_repeats_alone_has_one_key(tmp_path: Path) -> None:
+    row = measure(Order("drum", str(tmp_path / "a"), 0, 300_000, 1 << 22, duplicates=1.0))
+    assert (row["new_keys"], row["keys"]) == (1, 300_000)
+
+
 def test_ratios_need_five_rounds() -> None:
     def rounds(count: int) -> list[plan.Row]:
         return [
