@@ -177,6 +177,5 @@ def match(a: Keys, b: Keys) -> tuple[Index, Index]:
         j, i = match(b, a)
         return i, j
     at = np.searchsorted(b, a)
-    at[at == len(b)] = 0
-    i = np.flatnonzero(b[at] == a) if len(b) else np.empty(0, dtype=np.int64)
+    i = np.flatnonzero(b.take(at, mode="clip") == a) if len(b) else np.empty(0, dtype=np.int64)
     return i, at[i]

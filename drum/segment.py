@@ -16,7 +16,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -86,8 +85,9 @@ class Section:
 
     def read(self, block: int, columns: Iterable[str] | None = None, once: bool = False) -> Batch:
         """Some or all columns of a block. once: nobody is expected to read it again soon (`OpenFile.pread_once`)."""
-        names = list(self.schema) if columns is None else list(columns)
-        wanted = self._wanted(names)
+        every = list(self.schema)
+        names = every if columns is None else list(columns)
+        wanted = list(range(len(every))) if columns is None else self._wanted(names)
         rows = int(self.blocks["rows"][block])
         chunks = self._chunks(block)
         out: dict[str, Column] = {}
@@ -95,7 +95,7 @@ class Section:
             start, stop = chunks[first][0], chunks[last][0] + chunks[last][1]
             data = self._pread(start, stop - start, once)
             for number in range(first, last + 1):
-                name = list(self.schema)[number]
+                name = every[number]
                 out[name] = self._decode(name, rows, chunks[number], data, start, once)
         return Batch({name: out[name] for name in names})
 
@@ -173,15 +173,17 @@ class Section:
         offset, stored, _, checksum, _ = chunk
         view = memoryview(data)[offset - start : offset - start + stored]
         if xxhash.xxh3_64_intdigest(view) != checksum:
-            raise Damaged(self.path, offset, f"section {self.name!r}, column {name!r}: wrong checksum")
+            raise self._damaged(name, chunk, "wrong checksum")
         return view
 
     def _decode(self, name: str, rows: int, chunk: ChunkRecord, data: Data, start: int, once: bool) -> Column:
         view = self._verify(name, chunk, data, start)
         if once and chunk[4] == RAW:
             view = memoryview(bytes(view))  # the column shares it, and the next read takes that memory again
-        with self._damaged(name, chunk):
+        try:
             return decode(view, chunk, self.schema[name], rows)
+        except ValueError as error:
+            raise self._damaged(name, chunk, error) from error
 
     def _keys(self, rows: int, chunk: ChunkRecord, data: Data, start: int, once: bool) -> Array | Halves:
         name = str(self.sorted_by)
@@ -189,16 +191,13 @@ class Section:
             keys = self._decode(name, rows, chunk, data, start, once)
             assert not isinstance(keys, Ragged)
             return keys
-        with self._damaged(name, chunk):
-            return halves_of(self._verify(name, chunk, data, start), rows)
-
-    @contextmanager
-    def _damaged(self, name: str, chunk: ChunkRecord) -> Iterator[None]:
-        """A ValueError within is damage of the chunk."""
         try:
-            yield
+            return halves_of(self._verify(name, chunk, data, start), rows)
         except ValueError as error:
-            raise Damaged(self.path, chunk[0], f"section {self.name!r}, column {name!r}: {error}") from error
+            raise self._damaged(name, chunk, error) from error
+
+    def _damaged(self, name: str, chunk: ChunkRecord, why: object) -> Damaged:
+        return Damaged(self.path, chunk[0], f"section {self.name!r}, column {name!r}: {why}")
 
     def encode(self) -> bytes:
         """This section's entry of the directory."""

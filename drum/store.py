@@ -72,10 +72,12 @@ def look_up(
             first, last = int(firsts[block]), int(lasts[block])
             batch = section.read(block, once=once)
             at, there = match(open_keys[first:last], batch["key"])
-            hit[at + first] = True
+            at += first
+            hit[at] = True
+            to = places[at]
             for name in values:
                 if name in batch.columns:
-                    stored[name][places[at + first]] = batch[name][there]
+                    stored[name][to] = batch[name].take(there)
         found[places[hit]] = True
         open_keys, places = open_keys[~hit], places[~hit]
     return found, stored
