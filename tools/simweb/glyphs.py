@@ -28,6 +28,7 @@ def positions(alphabet: bytes) -> Array:
 
 
 _SYLLABLE_TABLE = np.frombuffer(bytes(c for a in _CONSONANTS for b in _VOWELS for c in (a, b)), np.uint16)
+_PAIR_TABLE = np.stack([np.repeat(_SYLLABLE_TABLE, 64), np.tile(_SYLLABLE_TABLE, 64)], axis=1).view(np.uint32)[:, 0]
 DIGIT_TABLE = np.frombuffer(_DIGITS, np.uint8)
 _CONSONANT_OF, _VOWEL_OF, DIGIT_OF = positions(_CONSONANTS), positions(_VOWELS), positions(_DIGITS)
 
@@ -51,10 +52,9 @@ def beside(columns: list[Array], least: int = 0) -> Array:
 def squeezed(rows: Array) -> Ragged:
     """Rows of a multiple of eight bytes, zeros left out."""
     there = rows != 0
-    blob = np.frombuffer(rows.tobytes().translate(None, b"\0"), np.uint8)
     # Eight counts beside each other in a word, added up by the product: a third of what counting bytes takes.
     counts = there.view(np.uint64).sum(axis=1) * np.uint64(0x0101010101010101) >> np.uint64(56)
-    return Ragged.from_lengths(blob, counts)
+    return Ragged.from_lengths(rows[there], counts)
 
 
 def joined(columns: list[Array]) -> Ragged:
@@ -63,11 +63,14 @@ def joined(columns: list[Array]) -> Ragged:
 
 
 def syllables(numbers: I8s, count: int) -> Array:
-    """Numbers in base 64, each digit a consonant and a vowel."""
-    out = np.empty((len(numbers), count), np.uint16)
-    for place in range(count):
-        out[:, place] = _SYLLABLE_TABLE[(numbers >> (SYLLABLE_BITS * (count - 1 - place))) & 63]
-    return out.view(np.uint8)
+    """Numbers in base 64, each digit a consonant and a vowel; written two at a time."""
+    pairs = [f"p{place}" for place in range(count // 2)]
+    out = np.empty(len(numbers), [*((name, np.uint32) for name in pairs), *[("last", np.uint16)] * (count % 2)])
+    for place, name in enumerate(pairs):
+        out[name] = _PAIR_TABLE[(numbers >> (SYLLABLE_BITS * (count - 2 - 2 * place))) & 4095]
+    if count % 2:
+        out["last"] = _SYLLABLE_TABLE[numbers & 63]
+    return out.view(np.uint8).reshape(len(numbers), 2 * count)
 
 
 def syllable(text: Array, place: Array) -> I8s:

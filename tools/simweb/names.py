@@ -15,6 +15,8 @@ is ever taken for it.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from drum.ragged import Ragged
@@ -54,10 +56,23 @@ _SID_INVERSE = pow(_SID_FACTOR, -1, 1 << 32)
 
 
 _SEGMENT_TABLE = glyphs.table(_SEGMENTS)
-_DIRECTORY_TABLE, _NO_DIRECTORY = glyphs.table([*DIRECTORIES, b""]), len(DIRECTORIES)
+_NO_DIRECTORY = len(DIRECTORIES)
 _PHRASE_TABLE = glyphs.table([*(b"/" + first + b"-" + second for first in _WORDS for second in _WORDS), b""])
 _PHRASES = len(_WORDS) ** 2  # the last row of their table is for the pages that have none
-_END_TABLE = glyphs.table([b"", b".html"])
+_SCHEME_TABLE = glyphs.table([b"http://", b"https://"])
+_LABEL_TABLE = glyphs.table([b"", b"www.".ljust(2 * LABEL_SYLLABLES + 1, b"\0")])
+_LOW = 36**3
+"""Pages of a host below this number have a row of _number_table to themselves."""
+
+
+@cache
+def _number_table() -> Array:
+    """How paths end: `-4f2.html` for each number below _LOW, then `0f2.html` for those with digits before them, then
+    nothing for home pages."""
+    low, end = np.arange(_LOW), glyphs.constant(_LOW, b".html")
+    alone = [glyphs.constant(_LOW, b"-"), glyphs.number(low, 36, 3), end]
+    behind = [glyphs.constant(_LOW, b"\0"), glyphs.digits(low, 36, 3), end]
+    return np.concatenate([np.concatenate(part, axis=1) for part in (alone, behind, [np.zeros((1, 9), np.uint8)])])
 
 
 class Names:
@@ -71,6 +86,7 @@ class Names:
         self._inverses = [pow(f, -1, 1 << NAME_BITS) for f in self._factors]
         port = web.params.port
         self._end = f".test:{port}".encode() if port else b".test"
+        self._directories = glyphs.table([self._end + b"/" + name for name in (*DIRECTORIES, b"")])
 
     # The numbers of sites, shuffled so that a name says nothing about its site
 
@@ -117,35 +133,34 @@ class Names:
 
     def _urls(self, pages: U8s, host: I8s, page: I8s) -> Ragged:
         site, section = site_of(pages), section_of(pages)
-        origin = self._origin(site, host)
-        start = glyphs.width_of(origin)
+        names = self._names(site, host)
+        start = glyphs.width_of(names) + len(self._end)
         traps = []
         for number in np.flatnonzero(np.bincount(section)).tolist():  # at most seven
             if number != Section.PAGES:
                 some = np.flatnonzero(section == number)
                 traps.append((some, np.concatenate(_trap_path(number, index_of(pages[some])), axis=1)))
         width = start + max((block.shape[1] for _, block in traps), default=0)
-        rows = glyphs.beside([*origin, *self._page_path(pages, page)], width)  # a page of a trap stands there as `/`
+        rows = glyphs.beside([*names, *self._end_and_path(pages, page)], width)  # a page of a trap stands there as `/`
         for some, block in traps:
             rows[some, start : start + block.shape[1]] = block
         return glyphs.squeezed(rows)
 
+    def _names(self, site: I8s, host: I8s) -> list[Array]:
+        """Origins but for their end."""
+        scheme = _SCHEME_TABLE.take(self.secure(site).view(np.uint8), axis=0)
+        return [scheme, self._label(site, host), self._name(site)]
+
     def _origin(self, site: I8s, host: I8s) -> list[Array]:
-        n = len(site)
-        s = np.where(self.secure(site), ord("s"), 0).astype(np.uint8)[:, None]
-        return [
-            glyphs.constant(n, b"http"), s, glyphs.constant(n, b"://"), self._label(site, host), self._name(site),
-            glyphs.constant(n, self._end),
-        ]  # fmt: skip
+        return [*self._names(site, host), glyphs.constant(len(site), self._end)]
 
     def _name(self, site: I8s) -> Array:
         return glyphs.syllables(self._shuffled(site).astype(np.int64), NAME_BYTES // 2)
 
     def _label(self, site: I8s, host: I8s) -> Array:
         """`www.` or nothing for host 0, syllables and a dot for others."""
-        out = np.zeros((len(site), 2 * LABEL_SYLLABLES + 1), np.uint8)
         www = (host == 0) & (mix(self.web.salt("www"), site) % np.uint64(2) == 0)
-        out[:, -4:][www] = np.frombuffer(b"www.", np.uint8)
+        out = _LABEL_TABLE.take(www.view(np.uint8), axis=0)
         named = np.flatnonzero(host > 0)
         if len(named):
             text = glyphs.syllables(host[named], LABEL_SYLLABLES)
@@ -158,18 +173,15 @@ class Names:
             out[named, -1] = ord(".")
         return out
 
-    def _page_path(self, pages: U8s, page: I8s) -> list[Array]:
-        """`/` alone for a host's home page."""
+    def _end_and_path(self, pages: U8s, page: I8s) -> list[Array]:
+        """The end of the origin, and `/` alone for a host's home page."""
         h = mix(self.web.salt("words"), self.web.original(site_of(pages)), page).view(np.int64)
         home = page == 0
         directory = np.where(home, _NO_DIRECTORY, self.web.directory(pages, page))
         first, second = (np.where(home, _PHRASES, (h >> shift) & (_PHRASES - 1)) for shift in (0, 12))
-        number = glyphs.number(page, 36, 7)
-        number[home] = 0
         return [
-            glyphs.constant(len(pages), b"/"), _DIRECTORY_TABLE.take(directory, axis=0),
-            _PHRASE_TABLE.take(first, axis=0), _PHRASE_TABLE.take(second, axis=0),
-            np.where(home, 0, ord("-")).astype(np.uint8)[:, None], number, _END_TABLE.take(~home, axis=0),
+            self._directories.take(directory, axis=0), _PHRASE_TABLE.take(first, axis=0),
+            _PHRASE_TABLE.take(second, axis=0), *_number(page),
         ]  # fmt: skip
 
     # Text to numbers
@@ -233,6 +245,18 @@ class Names:
         found = page_number(sites, section, index)
         known &= self.web.exists(found)
         return np.where(known & glyphs.same(self.urls(np.where(known, found, np.uint64(0))), urls), found, NOWHERE)
+
+
+def _number(page: I8s) -> list[Array]:
+    """The end of each path: its number, in base 36, and `.html`."""
+    large = np.flatnonzero(page >= _LOW)
+    row = np.where(page == 0, 2 * _LOW, page)
+    high = np.zeros((len(page), 5 if len(large) else 0), np.uint8)
+    if len(large):
+        over = page[large] // _LOW
+        row[large] -= (over - 1) * _LOW
+        high[large] = np.concatenate([glyphs.constant(len(large), b"-"), glyphs.number(over, 36, 4)], axis=1)
+    return [high, _number_table().take(row, axis=0)]
 
 
 def _trap_path(section: int, index: I8s) -> list[Array]:
