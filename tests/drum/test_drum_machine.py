@@ -113,6 +113,7 @@ class DrumMachine(RuleBasedStateMachine):
 
     intervals = INTERVALS
     kernels = tuple(KERNELS)
+    key_bits = 64
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,8 +133,13 @@ class DrumMachine(RuleBasedStateMachine):
         make, self.model = KERNELS[name]
         self.drum = Drum(
             self.directory.name, emit=self.emit, kernel=make(), values={"v": "i8"}, ram_bytes=ram_bytes,
-            merge_rows=data.draw(self.intervals, label="merge_rows"), progress=self.progress,
+            key_bits=self.key_bits, merge_rows=data.draw(self.intervals, label="merge_rows"), progress=self.progress,
         )  # fmt: skip
+
+    def keys_of(self, numbers: Any) -> Any:
+        """Keys that the drum is given; of 128 bits some that differ in the low half alone."""
+        keys = np.array(numbers, "u8")
+        return keys if self.key_bits == 64 else np.stack([keys & np.uint64(2**64 - 4), keys], axis=1)
 
     def progress(self, statistics: Statistics) -> bool:
         assert statistics.merging
@@ -144,7 +150,8 @@ class DrumMachine(RuleBasedStateMachine):
         columns = {name: batch[name].tolist() for name in ("was", "before", "new", "found") if name in batch}
         if "found" in batch:
             columns["stored_v"] = batch["v"].tolist()  # Check hands the stored value on under its name
-        for i, (number, key, url) in enumerate(zip(batch["id"].tolist(), batch["key"].tolist(), batch["url"].tolist())):
+        keys = batch["key" if self.key_bits == 64 else "low"].tolist()
+        for i, (number, key, url) in enumerate(zip(batch["id"].tolist(), keys, batch["url"].tolist())):
             assert number not in self.handed, "a row is handed on once"
             self.handed[number] = key, url, {name: column[i] for name, column in columns.items()}
 
@@ -154,7 +161,8 @@ class DrumMachine(RuleBasedStateMachine):
         for number, url, (key, do, v) in zip(numbers, urls, rows):
             self.decide(number, url, key, do, v, **options)
         self.rows += len(rows)
-        keys, do, v = (np.array([row[i] for row in rows], kind) for i, kind in enumerate(("u8", "u1", "i8")))
+        keys = self.keys_of([row[0] for row in rows])
+        do, v = (np.array([row[i] for row in rows], kind) for i, kind in ((1, "u1"), (2, "i8")))
         self.drum.add(keys, id=np.array(numbers, "i8"), do=do, v=v, url=Ragged.from_list(urls), **options)
 
     def decide(self, number: int, url: bytes, key: int, do: int, v: int) -> None:
@@ -210,7 +218,7 @@ class DrumMachine(RuleBasedStateMachine):
         assert self.handed == self.expected
         assert self.drum.rows == len(self.store)
         keys = [*self.store, 12345]
-        found, values = self.drum.lookup(np.array(keys, "u8"))
+        found, values = self.drum.lookup(self.keys_of(keys))
         assert found.tolist() == [*[True] * len(self.store), 12345 in self.store]
         assert values["v"].tolist()[:-1] == list(self.store.values())
 
@@ -222,6 +230,12 @@ class DrumMachine(RuleBasedStateMachine):
                 self.drum.close()
         finally:
             self.directory.cleanup()
+
+
+class WideMachine(DrumMachine):
+    """The same with keys of 128 bits."""
+
+    key_bits = 128
 
 
 class OrderedMachine(DrumMachine):
@@ -332,6 +346,6 @@ _SETTINGS = settings(max_examples=30, stateful_step_count=12, deadline=None)
 
 
 @pytest.mark.timeout(600)  # to make a failing example small takes longer than to find it
-@pytest.mark.parametrize("machine", [DrumMachine, OrderedMachine, KeysMachine])
+@pytest.mark.parametrize("machine", [DrumMachine, WideMachine, OrderedMachine, KeysMachine])
 def test_a_drum_is_a_dict(machine: type[RuleBasedStateMachine]) -> None:
     run_state_machine_as_test(machine, settings=_SETTINGS)
