@@ -97,14 +97,15 @@ def predicted(links: float, ram_bytes: int, surviving: float, aux_bytes: float) 
     }  # fmt: skip
 
 
-def measured(rows: int, merges: int, spilled: bool, aux_bytes: int, seed: int) -> Row:
-    """A store built by merges of distinct and repeated keys, and what the model says of the same merges."""
+def measured(rows: int, merges: int, spilled: bool, aux_bytes: int, seed: int, ram_bytes: int = 1 << 30) -> Row:
+    """A store built by merges of distinct and repeated keys, and what the model says of the same merges; with little
+    RAM in as many buckets as there were."""
     files = CountingFiles()
-    model, traffic = Seen([], aux_bytes), Traffic()
+    model, buckets, traffic = Seen([], aux_bytes), 1, Traffic()
     random = np.random.default_rng(seed)
     with (
         tempfile.TemporaryDirectory(prefix="bench-model-") as path,
-        Drum(Path(path) / "drum", emit=_nothing, ram_bytes=1 << 30, merge_rows=1 << 62, files=files) as drum,
+        Drum(Path(path) / "drum", emit=_nothing, ram_bytes=ram_bytes, merge_rows=1 << 62, files=files) as drum,
     ):
         drum.recent = None  # every row counts
         for _ in range(merges):
@@ -119,12 +120,16 @@ def measured(rows: int, merges: int, spilled: bool, aux_bytes: int, seed: int) -
                 drum.add(keys)
             if spilled:
                 drum.spill()
-            drum.merge()
+            merged = drum.merge()
+            while buckets < merged.buckets:
+                model.halve()
+                buckets *= 2
             packed = cost.KEY_BYTES if aux_bytes else cost.packed_bytes(rows)
-            traffic += model.merge(rows, len(fresh), spilled, key_bytes=packed)
+            one = model.merge(rows // buckets, len(fresh) // buckets, spilled, key_bytes=packed)
+            traffic += Traffic(one.read * buckets, one.written * buckets)
     links = rows * merges
     return {
-        "links": links, "spilled": spilled, "aux_bytes": aux_bytes,
+        "links": links, "buckets": buckets, "spilled": spilled, "aux_bytes": aux_bytes,
         "read_bytes_per_link": round(files.bytes_read / links, 2),
         "read_bytes_per_link_model": round(traffic.read / links, 2),
         "written_bytes_per_link": round(files.bytes_written / links, 2),
@@ -160,6 +165,8 @@ def main(argv: list[str]) -> int:
             measured(500_000, 12, False, 0, args.seed),
             measured(300_000, 8, True, 0, args.seed),
             measured(100_000, 6, True, 70, args.seed),
+            measured(300_000, 14, False, 0, args.seed, ram_bytes=16 << 20),
+            measured(300_000, 14, True, 0, args.seed, ram_bytes=16 << 20),
         ],
     }
     if args.json:

@@ -29,6 +29,7 @@ CHUNK = np.dtype([("offset", "<u8"), ("stored", "<u4"), ("raw", "<u4"), ("checks
 RAW, ZSTD, STEPS = 0, 1, 2
 
 BLOCK_ROWS = 65_536
+SORTED_BLOCK_ROWS = 16_384  # of waiting keys: a bucket reads the blocks at its edges whole
 BLOCK_BYTES = 1 << 20
 
 ChunkRecord: TypeAlias = tuple[int, int, int, int, int]

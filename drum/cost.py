@@ -9,9 +9,9 @@ with R for a batch in RAM and with R² for buckets on disk); they reproduce a re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from drum.codec import BLOCK_ROWS, STEP_BITS_MAX, STEP_ROWS_LEAST
+from drum.codec import BLOCK_ROWS, SORTED_BLOCK_ROWS, STEP_BITS_MAX, STEP_ROWS_LEAST
 from drum.store import to_rewrite
 
 KEY_BYTES = 8
@@ -78,14 +78,17 @@ class Seen:
 
     slices: rows of the bucket's slices, oldest first. aux_bytes: stored bytes of a row beside its key. share: of the
     key space. Rows that stay in RAM until their merge cost nothing before it. Spilled rows are written once; keys alone
-    are read once, rows with more beside them twice: the keys, then whole blocks for those that are new. Not counted:
-    the catalogue, directories (about 200 bytes a section, 20 a block, 25 a chunk), and blocks at the edges of a bucket,
-    which both neighbours read.
+    are read once, rows with more beside them twice: the keys, then whole blocks for those that are new. Blocks at the
+    edges of buckets, which both neighbours read, count where they are of slices that a split left to both halves or of
+    spilled keys. Not counted: the catalogue and directories (about 200 bytes a section, 20 a block, 25 a chunk).
     """
 
     slices: list[int]
     aux_bytes: float = 0.0
     share: float = 1.0
+    _beyond: dict[int, float] = field(
+        default_factory=dict
+    )  # by place of a slice: rows of its blocks outside the bucket
 
     def merge(
         self, rows: int, new: int, spilled: bool, distinct: int | None = None, key_bytes: float = KEY_BYTES
@@ -95,11 +98,15 @@ class Seen:
         traffic = Traffic()
         if spilled:
             whole = key_bytes + self.aux_bytes
-            traffic += Traffic(rows * (key_bytes + (whole if self.aux_bytes else 0.0)), rows * whole)
+            beyond = 0.0 if self.aux_bytes else (1 - self.share) * min(SORTED_BLOCK_ROWS, rows / self.share - rows)
+            traffic += Traffic((rows + beyond) * key_bytes + (rows * whole if self.aux_bytes else 0.0), rows * whole)
         return traffic + self._look_up(distinct if distinct is not None else rows, new) + self._write(new)
 
     def halve(self) -> None:
         """Become one of the two halves of a split."""
+        for place, rows in enumerate(self.slices):  # the block at the cut is read by both
+            beyond = self._beyond.get(place, 0.0)
+            self._beyond[place] = beyond / 2 + min(BLOCK_ROWS, rows + beyond) / 2
         self.slices = [rows // 2 for rows in self.slices]
         self.share /= 2
 
@@ -108,9 +115,10 @@ class Seen:
         total = sum(self.slices)
         read = 0.0
         left = float(keys)
-        for size in sorted(self.slices, reverse=True):
-            blocks = max(size / BLOCK_ROWS, 1.0)
-            read += size * packed_bytes(size, self.share) * -math.expm1(-left / blocks)
+        for place, size in sorted(enumerate(self.slices), key=lambda part: -part[1]):
+            whole = size + self._beyond.get(place, 0.0)
+            blocks = max(whole / BLOCK_ROWS, 1.0)
+            read += whole * packed_bytes(size, self.share) * -math.expm1(-left / blocks)
             left -= (keys - new) * size / total
         return Traffic(read=read)
 
@@ -118,10 +126,14 @@ class Seen:
         if not new:
             return Traffic()
         count = to_rewrite([*self.slices, new])
-        old = self.slices[len(self.slices) - (count - 1) :]
+        kept = len(self.slices) - (count - 1)
+        old = self.slices[kept:]
+        read = sum(
+            (size + self._beyond.pop(place, 0.0)) * packed_bytes(size, self.share)
+            for place, size in enumerate(old, kept)
+        )
         rows = sum(old) + new
-        self.slices[len(self.slices) - (count - 1) :] = [rows]
-        read = sum(size * packed_bytes(size, self.share) for size in old)
+        self.slices[kept:] = [rows]
         return Traffic(read, rows * packed_bytes(rows, self.share))
 
 

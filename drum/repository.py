@@ -16,7 +16,7 @@ import numpy as np
 from drum import wide
 from drum.bucket import write_parts
 from drum.catalog import Catalog, Edits
-from drum.codec import BLOCK_ROWS
+from drum.codec import BLOCK_ROWS, SORTED_BLOCK_ROWS
 from drum.kernels import Kernel, Keys, Mask, group_starts, sort_keys
 from drum.keyset import united_pieces
 from drum.merge import Emit, MergeStats, Merging
@@ -29,7 +29,6 @@ from drum.writer import SegmentWriter
 
 ONCE_BYTES = 512 << 20  # a store of more is passed without leaving its bytes in the page cache
 _RAM_LEAST = 4 << 20
-_SORTED_BLOCK_ROWS = 16_384  # of waiting keys: a bucket reads the blocks at its edges whole
 
 Proceed: TypeAlias = Callable[[MergeStats], bool]
 
@@ -321,7 +320,7 @@ class Repository:
         rows = sum(batch.rows for batch in batches)
         name = f"{self.name}.pend.{len(writer.sections)}"
         if all(part.ordered for part in group):
-            out = writer.section(name, batches[0].schema, sorted_by="key", block_rows=_SORTED_BLOCK_ROWS)
+            out = writer.section(name, batches[0].schema, sorted_by="key", block_rows=SORTED_BLOCK_ROWS)
             runs = [batch["key"] for batch in batches]
             rows = write_slice(out, pieces(batches[0]) if len(runs) == 1 else _batches(united_pieces(runs)))
         elif rows > BLOCK_ROWS:

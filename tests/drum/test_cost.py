@@ -98,6 +98,15 @@ def test_a_drums_bytes_agree_with_the_model(spilled: bool, aux_bytes: int) -> No
     assert row["written_bytes_per_link"] == pytest.approx(row["written_bytes_per_link_model"], rel=0.1)
 
 
+@pytest.mark.parametrize("spilled", [False, True])
+def test_reads_of_many_buckets_were_a_fifth_more_than_modelled(spilled: bool) -> None:
+    """Blocks at the edges of buckets are read by both neighbours."""
+    row = measured(200_000, 10, spilled, 0, seed=2, ram_bytes=8 << 20)
+    assert row["buckets"] >= 8
+    assert row["read_times_model"] == pytest.approx(1, abs=0.1)
+    assert row["written_times_model"] == pytest.approx(1, abs=0.1)
+
+
 def test_the_quoted_3075_times_is_that_of_ten_megabytes() -> None:
     assert ram_of_the_claim() == pytest.approx(10.1e6, rel=0.01)
     first, *_, last = claim()
