@@ -308,7 +308,7 @@ class Hosts:
         several_here = (np.bincount(address, minlength=len(starts)) > 1)[address]
         alone = int(len(address) - several_here.sum())
         hosts, address = hosts[several_here], address[several_here]
-        sites = np.array([bench.entry(host).site for host in hosts.tolist()], np.uint64)
+        sites = np.array([entry.site for entry in bench.entries_of(hosts)], np.uint64)
         order = np.lexsort((sites, address))
         sites, address = sites[order], address[order]
         distinct = np.ones(len(sites), np.bool_)
