@@ -1,4 +1,5 @@
-"""What the frontier may ask of Politeness, one rule at a time: gaps, visits, names, errands, what is shown."""
+"""What the frontier may ask of Politeness, one rule at a time: gaps, visits, what is shown. (Names and errands are in
+files of their own.)"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from irlcrawl import config
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.gates import NONE, Kind
-from irlcrawl.frontier.politeness import HostEntry, Outcome, Politeness, State
+from irlcrawl.frontier.politeness import HostEntry, Outcome, Politeness
 from irlcrawl.rows import name_key
 
 FAR = 1e12
@@ -43,6 +44,13 @@ def visit(clock: VirtualClock, polite: Politeness, entry: HostEntry, **how: obje
 
 
 # ---- gaps
+
+
+def leased(clock: VirtualClock, polite: Politeness, name: str = "a.test", address: str = "192.0.2.1") -> HostEntry:
+    entry = host(name, address)
+    polite.activate(entry)
+    assert polite.pop() is entry
+    return entry
 
 
 @pytest.mark.parametrize(
@@ -244,178 +252,6 @@ def test_a_visit_is_one_url_where_others_wait_for_a_site_with_a_floor() -> None:
 
 
 # ---- names
-
-
-def test_a_host_without_an_address_asks_for_it_and_is_never_leased_before() -> None:
-    clock, polite = bench()
-    entry = host("a.test")
-    polite.activate(entry)
-    assert polite.pop() is None and polite.next_due() is None and polite.waiting == 1
-    assert polite.delayed() == {"dns": 1} and polite.ready_pairs() == 1
-    assert polite.unresolved() is entry and polite.unresolved() is None and polite.resolving == 1
-    polite.resolved(entry, "192.0.2.1", clock.now() + 60)
-    assert polite.resolving == 0 and polite.pop() is entry
-    assert (entry.address, entry.address_until) == ("192.0.2.1", clock.now() + 60)
-
-
-def test_a_name_is_asked_for_only_when_its_host_is_due() -> None:
-    clock, polite = bench()
-    entry = host("a.test")
-    polite.activate(entry)
-    polite.unresolved()
-    polite.resolved(entry, "192.0.2.1", clock.now() + 1.0)
-    visit(clock, polite, entry, crawl_delay=30.0)
-    clock.advance(29.9)
-    assert polite.pop() is None and polite.unresolved() is None  # expired long ago, but not needed yet
-    clock.advance(0.1)
-    assert polite.pop() is None and polite.unresolved() is entry
-    polite.resolved(entry, "192.0.2.2", clock.now())  # no time to live: good for one visit all the same
-    assert polite.pop() is entry and entry.address == "192.0.2.2"
-
-
-def test_an_address_that_is_still_good_is_not_asked_for_again() -> None:
-    clock, polite = bench()
-    entry = host("a.test", "192.0.2.1", until=1_000_000_100.0)
-    polite.activate(entry)
-    visit(clock, polite, entry)
-    clock.advance(1.0)
-    assert polite.pop() is entry
-
-
-def test_a_name_that_does_not_resolve_backs_off_its_host() -> None:
-    clock, polite = bench()
-    entry = host("a.test")
-    polite.activate(entry)
-    waits = []
-    for _ in range(3):
-        assert polite.unresolved() is entry
-        waits.append(polite.unresolvable(entry) - clock.now())
-        assert polite.delayed() == {"dns": 1} and polite.unresolved() is None
-        clock.advance(waits[-1])
-        assert polite.pop() is None
-    assert waits == pytest.approx([5, 10, 20])
-
-
-def test_an_answer_for_a_host_that_left_changes_nothing() -> None:
-    clock, polite = bench()
-    entry = host("a.test")
-    polite.activate(entry)
-    polite.unresolved()
-    polite.deactivate(entry)
-    polite.resolved(entry, "192.0.2.1", clock.now() + 60)
-    polite.unresolvable(entry)
-    assert entry.state == State.IDLE and polite.waiting == polite.resolving == 0 and len(polite.clocks) == 0
-
-
-def test_a_resolved_host_waits_for_its_address_like_all_others() -> None:
-    clock, polite = bench()
-    first, second = host("a.test", "192.0.2.1"), host("b.test")
-    polite.activate(first)
-    visit(clock, polite, first, again=False)
-    polite.activate(second)
-    polite.unresolved()
-    polite.resolved(second, "192.0.2.1", clock.now() + 60)
-    assert polite.pop() is None and polite.next_due() == clock.now() + 0.5
-    assert polite.delayed() == {"address": 1}
-
-
-# ---- errands: a robots.txt that redirects to another authority
-
-
-def errand_of(polite: Politeness, parent: HostEntry, target: HostEntry, **how: float) -> float:
-    return polite.request_slot(target, parent, "token", **how)
-
-
-def leased(clock: VirtualClock, polite: Politeness, name: str = "a.test", address: str = "192.0.2.1") -> HostEntry:
-    entry = host(name, address)
-    polite.activate(entry)
-    assert polite.pop() is entry
-    return entry
-
-
-def test_an_errand_elsewhere_waits_for_its_address_and_goes_before_all_others() -> None:
-    clock, polite = bench()
-    parent = leased(clock, polite)
-    other = leased(clock, polite, "o.test", "192.0.2.9")
-    for i in range(3):
-        polite.activate(host(f"h{i}.test", "192.0.2.9"))
-    target = host("b.test")
-    errand_of(polite, parent, target)
-    assert polite.unresolved() is target
-    polite.resolved(target, "192.0.2.9", clock.now() + 60)
-    assert polite.pop_errand() is None
-    polite.release(other, ended=clock.now(), again=True)
-    assert polite.pop_errand() is None and polite.next_due() == clock.now() + 0.5
-    clock.advance(0.5)
-    popped = polite.pop()
-    assert popped is target and target.errand is not None and target.errand.token == "token"
-    assert polite.pop() is None  # the address is held
-    polite.release(target, ended=clock.now(), again=False)
-    clock.advance(0.5)
-    assert polite.pop() is not None
-
-
-def test_an_errand_shares_the_clocks_of_its_visit_and_keeps_their_gap() -> None:
-    """http://a.test/robots.txt redirects to https://www.a.test/robots.txt on the same machine."""
-    clock, polite = bench()
-    parent = leased(clock, polite)
-    target = host("www.a.test", "192.0.2.1", "https")
-    assert errand_of(polite, parent, target) == clock.now() + 0.5
-    assert polite.pop_errand() is None and polite.next_due() == clock.now() + 0.5
-    clock.advance(0.5)
-    assert polite.pop_errand() is target
-    polite.activate(host("c.test", "192.0.2.1"))
-    polite.release(target, ended=clock.now(), again=False)
-    clock.advance(5.0)
-    assert polite.pop() is None  # the visit still has the address
-    polite.release(parent, ended=clock.now(), again=False)
-    clock.advance(0.5)
-    assert polite.pop() is not None
-
-
-def test_an_errand_to_the_other_scheme_of_the_same_name_keeps_the_hosts_gap() -> None:
-    clock, polite = bench()
-    parent = leased(clock, polite)
-    due = errand_of(polite, parent, host("a.test", "192.0.2.1", "https"), fetch_s=0.4)
-    assert due == pytest.approx(clock.now() + 4.0)
-
-
-def test_an_errand_whose_address_turns_out_to_be_the_visits_own_keeps_its_gap_too() -> None:
-    clock, polite = bench()
-    parent = leased(clock, polite)
-    target = host("b.test")
-    errand_of(polite, parent, target)
-    polite.unresolved()
-    polite.resolved(target, "192.0.2.1", clock.now() + 60)
-    assert polite.pop_errand() is None
-    clock.advance(0.5)
-    assert polite.pop_errand() is target
-
-
-def test_a_visit_has_one_errand_at_a_time_and_takes_it_along_when_it_ends() -> None:
-    clock, polite = bench()
-    parent = leased(clock, polite)
-    waiting = host("b.test", "192.0.2.1", "https")
-    with pytest.raises(ValueError, match="not leased"):
-        errand_of(polite, host("x.test"), waiting)
-    errand_of(polite, parent, waiting)
-    with pytest.raises(ValueError, match="errand already"):
-        errand_of(polite, parent, host("c.test", "192.0.2.3"))
-    polite.deactivate(waiting)  # refused
-    running = host("c.test", "192.0.2.3")
-    errand_of(polite, parent, running)
-    assert polite.pop_errand() is running
-    polite.release(parent, ended=clock.now(), again=False)
-    assert running.state == State.IDLE and polite.leased == 0
-    polite.release(running, ended=clock.now(), again=False)  # its late report changes nothing
-    address = polite.clocks.find(Kind.ADDRESS, name_key(b"192.0.2.3"))
-    assert polite.clocks.next[address] == clock.now() + 0.5
-    clock.advance(1000.0)
-    polite.clocks.sweep(clock.now())
-    assert len(polite.clocks) == 0
-
-
-# ---- what is shown, and what is refused
 
 
 def test_delays_are_counted_by_reason_and_what_is_due_is_ready() -> None:
