@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from irlcrawl.config import Config
 from irlcrawl.fetch.process import fork_workers
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.memory import one_heap
 
 if TYPE_CHECKING:
     from irlcrawl.seeds import Seed
@@ -28,6 +29,7 @@ def run_crawl(job: JobDir, config: Config, seeds: Sequence[Seed], *, progress: P
     Raises OSError (the disk), JobError (JOB cannot be written), Damaged."""
     assert job.lock_fd is not None, "whoever runs a crawl holds its lock"
     gc.disable()  # loading makes objects that stay: a third of its time went into looking for garbage among them
+    one_heap()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices
     # Else the heap where a large array once lay is made of huge pages for ever, which the kernel fills up again
     # whenever memory.py gives them back: a frontier grew by one every ten minutes.

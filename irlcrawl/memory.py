@@ -19,7 +19,7 @@ TRIM_S = 2.0
 KEEP_BYTES = 128 << 20
 """At the end of the heap."""
 _PIECE_BYTES_MAX = 32 << 20  # the most glibc allows: larger pieces have pages of their own
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 
 
 def _find_trim() -> Callable[[int], int] | None:
@@ -27,12 +27,22 @@ def _find_trim() -> Callable[[int], int] | None:
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def _keep() -> None:
-    """Let glibc keep KEEP_BYTES that were freed, and take pieces of any size from them."""
+def _set(parameter: int, value: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_TRIM_THRESHOLD, KEEP_BYTES)
-        mallopt(_M_MMAP_THRESHOLD, _PIECE_BYTES_MAX)
+        mallopt(parameter, value)
+
+
+def one_heap() -> None:
+    """One heap for all threads of this process and of those it forks; before any thread begins. Threads have heaps of
+    their own else, of which malloc_trim leaves the end as it is: the largest turn so far stayed in memory."""
+    _set(_M_ARENA_MAX, 1)
+
+
+def _keep() -> None:
+    """Let glibc keep KEEP_BYTES that were freed, and take pieces of any size from them."""
+    _set(_M_TRIM_THRESHOLD, KEEP_BYTES)
+    _set(_M_MMAP_THRESHOLD, _PIECE_BYTES_MAX)
 
 
 class Trim:

@@ -68,6 +68,41 @@ def test_i4_holes_between_what_lives_are_given_back() -> None:
     assert len(kept) == PIECES // 2
 
 
+THREAD = """
+import sys, threading
+from irlcrawl.clock import VirtualClock
+from irlcrawl.memory import TRIM_S, Trim, one_heap
+
+def resident():
+    with open("/proc/self/statm") as stream:
+        return int(stream.read().split()[1])
+
+if sys.argv[1] == "one":
+    one_heap()
+clock = VirtualClock()
+trim = Trim(clock, keep=True)
+before = resident()
+
+def turn():
+    pieces = [b"x" * 100_000 for _ in range(300)]
+    del pieces
+    clock.advance(TRIM_S)
+    trim.now_and_then()
+    print(resident() - before)
+
+thread = threading.Thread(target=turn)
+thread.start()
+thread.join()
+"""
+
+
+def test_i4_what_a_thread_freed_is_given_back() -> None:
+    """A frontier stayed as large as its largest turn: threads have heaps whose end malloc_trim leaves as it is."""
+    runs = [[sys.executable, "-c", THREAD, word] for word in ("one", "many")]
+    one, many = (int(subprocess.run(run, capture_output=True, check=True, text=True).stdout) for run in runs)
+    assert one < 1000 < many
+
+
 LOADED = """
 import sys
 import irlcrawl.cli
