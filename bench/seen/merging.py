@@ -14,13 +14,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import irlcrawl.cli
 from irlcrawl.frontier import supervisor
+from irlcrawl.frontier.entries import HostEntry
 from irlcrawl.frontier.fleet import Link
 from irlcrawl.frontier.frontier import Frontier
 from irlcrawl.frontier.state import SEEDS_STREAM
@@ -58,8 +59,8 @@ class Watched(Frontier):
         self._room_since = 0.0
         self._ready_since: dict[int, float] = {}  # by host: since it is in memory with its address known
         self._lease, self.hosts._lease = self.hosts._lease, self._timed  # type: ignore[method-assign]
-        for name in ("activate", "resolved"):
-            setattr(self.politeness, name, self._readied(getattr(self.politeness, name)))
+        self.politeness.resolved = self._readied(self.politeness.resolved)  # type: ignore[method-assign]
+        self._activate_all, self.politeness.activate_all = self.politeness.activate_all, self._activated  # type: ignore[method-assign]
         self._late = asyncio.get_running_loop().create_task(self._look())
 
     def _readied(self, inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,6 +69,10 @@ class Watched(Frontier):
             return inner(entry, *known)
 
         return readied
+
+    def _activated(self, entries: Sequence[HostEntry]) -> list[float]:
+        self._ready_since.update((entry.key, self.clock.now()) for entry in entries)
+        return self._activate_all(entries)
 
     def _timed(self, host: Host, link: Link, rows: int) -> None:
         """A lease. What stands in the way of one: clocks that are not due, and workers that are full."""
