@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,20 +59,19 @@ class Watched(Frontier):
         self._room_since = 0.0
         self._ready_since: dict[int, float] = {}  # by host: since it is in memory with its address known
         self._lease, self.hosts._lease = self.hosts._lease, self._timed  # type: ignore[method-assign]
-        self.politeness.resolved = self._readied(self.politeness.resolved)  # type: ignore[method-assign]
-        self._activate_all, self.politeness.activate_all = self.politeness.activate_all, self._activated  # type: ignore[method-assign]
+        polite: Any = self.politeness
+        self._resolved, polite.resolved = polite.resolved, self._timed_resolved
+        self._activate_all, polite.activate_all = polite.activate_all, self._timed_activate_all
         self._late = asyncio.get_running_loop().create_task(self._look())
 
-    def _readied(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        def readied(entry: Host, *known: Any) -> Any:
-            self._ready_since[entry.key] = self.clock.now()
-            return inner(entry, *known)
+    def _timed_resolved(self, entry: HostEntry, address: str, expires: float) -> None:
+        self._ready_since[entry.key] = self.clock.now()
+        self._resolved(entry, address, expires)
 
-        return readied
-
-    def _activated(self, entries: Sequence[HostEntry]) -> list[float]:
+    def _timed_activate_all(self, entries: Sequence[HostEntry]) -> list[float]:
         self._ready_since.update((entry.key, self.clock.now()) for entry in entries)
-        return self._activate_all(entries)
+        due: list[float] = self._activate_all(entries)
+        return due
 
     def _timed(self, host: Host, link: Link, rows: int) -> None:
         """A lease. What stands in the way of one: clocks that are not due, and workers that are full."""

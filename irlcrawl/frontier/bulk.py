@@ -85,7 +85,8 @@ class BulkPoliteness(Politeness):
         self, entries: Sequence[HostEntry], *, ended: F8s, fetch_s: F8s, requests: I8s, outcomes: Sequence[Outcome],
         crawl_delays: Sequence[float | None], again: Sequence[bool],
     ) -> list[float]:  # fmt: skip
-        """As `release`, of a row each, where no answer had a Retry-After; `ended` is NaN where nothing was asked."""
+        """As `release`, of a row each, where no answer had a Retry-After; `ended` is NaN where nothing was asked.
+        For the simulator (bench/_sim/hosts.py): ends that workers report come one at a time."""
         if len(entries) < self.many or self._errands or self._bench.reserves:
             each = zip(entries, ended.tolist(), fetch_s.tolist(), requests.tolist(), outcomes, crawl_delays, again)
             return [self._release(*one) for one in each]
@@ -137,13 +138,7 @@ class BulkPoliteness(Politeness):
         for entry, at in zip(entries, due.tolist(), strict=True):
             if not (entry.address and entry.address_until > max(now, at)):
                 self._leave_address(entry, now)
-        gates = self._bench.wait_all(numbers, now)
-        for entry, gate in zip(entries, gates.tolist(), strict=True):
-            if gate != NONE:
-                entry.state = State.WAITING
-            else:
-                self._nameless.add(entry)
-        return gates
+        return self._wait_all(entries, numbers, now)
 
     def _drop_all(self, entries: Sequence[HostEntry], rows: I8s, now: float) -> None:
         """Hosts use their gates no more."""

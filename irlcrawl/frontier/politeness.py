@@ -335,17 +335,21 @@ class Politeness(Terms):
 
     def _place_all(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64], now: float) -> None:
         """As `_place`, for hosts that begin to wait."""
-        if len(entries) < self.many or self._bench.reserves:
+        if len(entries) >= self.many and not self._bench.reserves:
+            self._bench.arm_all(self._wait_all(entries, numbers, now), now)
+        else:
             for entry in entries:
                 self._place(entry, now)
-            return
-        at = self._bench.wait_all(numbers, now)
-        for entry, gate in zip(entries, at.tolist(), strict=True):
+
+    def _wait_all(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64], now: float) -> NDArray[np.int64]:
+        """Hosts begin to wait for clocks, or for their addresses. Returns the gates, or NONE, to be armed."""
+        gates = self._bench.wait_all(numbers, now)
+        for entry, gate in zip(entries, gates.tolist(), strict=True):  # hosts are objects
             if gate != NONE:
                 entry.state = State.WAITING
             else:
                 self._nameless.add(entry)
-        self._bench.arm_all(at, now)
+        return gates
 
     def _withdraw(self, entry: HostEntry) -> None:
         """Out of whatever it waits for."""
