@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench._options import directory
 from bench.crawl import tree
 from tools.docsweb.sets import DocswebError
 
@@ -18,22 +19,23 @@ from tools.docsweb.sets import DocswebError
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     """For `python -m bench NAME`, with the first line of the module's docstring; the caller adds its own options."""
     made = argparse.ArgumentParser(prog=f"python -m bench {name}", description=(doc or "").partition("\n")[0])
-    made.add_argument("--dir", help="keep the web and the job in this directory; default: a temporary one, removed")
+    made.add_argument(
+        "--dir", type=directory, help="keep the web and the job in this directory; default: a temporary one, removed"
+    )
     made.add_argument("--json", action="store_true", help="one JSON line")
     return made
 
 
 def run(measure: Callable[[Path, argparse.Namespace], dict[str, Any]], options: argparse.Namespace, name: str) -> int:
     """Measure and print. Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
-    directory = Path(options.dir or tempfile.mkdtemp(prefix=f"irlcrawl-{name}-"))
-    directory.mkdir(parents=True, exist_ok=True)
+    where = options.dir or Path(tempfile.mkdtemp(prefix=f"irlcrawl-{name}-"))
     try:
-        result = measure(directory, options)
+        result = measure(where, options)
     except (DocswebError, tree.CrawlFailed) as error:
         print(f"bench {name}: {error}", file=sys.stderr)
         return 1
     finally:
         if options.dir is None:
-            shutil.rmtree(directory)
+            shutil.rmtree(where)
     print(json.dumps(result) if options.json else "\n".join(f"{key}: {value}" for key, value in result.items()))
     return 0

@@ -1,10 +1,11 @@
-"""Numbers on a benchmark's command line: what makes no sense is wrong usage, and not a traceback minutes later."""
+"""Values on a benchmark's command line: what makes no sense is wrong usage, and not a traceback minutes later."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -17,6 +18,19 @@ def whole(least: int) -> Callable[[str], int]:
         return int(number)
 
     parsed.__name__ = "number"  # argparse says: invalid number value
+    return parsed
+
+
+def amount(above: float = 0.0) -> Callable[[str], float]:
+    """A number greater than that."""
+
+    def parsed(text: str) -> float:
+        number = float(text)
+        if not above < number < math.inf:
+            raise argparse.ArgumentTypeError(f"a number above {above:g}, not {text}")
+        return number
+
+    parsed.__name__ = "number"
     return parsed
 
 
@@ -42,3 +56,30 @@ def wholes(least: int) -> Callable[[str], list[int]]:
 
     parsed.__name__ = "number"
     return parsed
+
+
+def ranges(least: int) -> Callable[[str], list[int]]:
+    """Whole numbers as 1,2,3 or 1-10."""
+    one = whole(least)
+
+    def parsed(text: str) -> list[int]:
+        found: list[int] = []
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            found += range(one(first), one(last or first) + 1)
+        if not found:
+            raise argparse.ArgumentTypeError(f"no numbers in {text}: the first is to be the least")
+        return found
+
+    parsed.__name__ = "number"
+    return parsed
+
+
+def directory(text: str) -> Path:
+    """A directory, made if there is none."""
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"no directory can be made at {text}: {error.strerror}") from None
+    return path

@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench._options import amount, directory, ranges, whole
 from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
@@ -30,7 +31,7 @@ CURVES = "budgets.jsonl"
 
 
 def measure(
-    policy: str, params: Params, fetches: int, rate: float, where: str | None, progress: bool, quick: bool
+    policy: str, params: Params, fetches: int, rate: float, where: Path | None, progress: bool, quick: bool
 ) -> Run:
     """One policy on one web."""
     path = tempfile.mkdtemp(prefix="budgets-", dir=where)
@@ -69,24 +70,7 @@ def line(run: Run, oracle: Run | None) -> dict[str, Any]:
 
 
 def main(argv: list[str]) -> int:
-    names = list(policies())
-    parser = argparse.ArgumentParser(prog="python -m bench budgets", description=__doc__)
-    parser.add_argument("--policies", default=",".join(names), help=f"of {', '.join([*names, *variants()])}")
-    parser.add_argument("--fetches", type=int, default=FETCHES, help="of each policy")
-    parser.add_argument(
-        "--rate", type=float, help=f"fetches a second that workers can do ({RATE:g}; {RATE_QUICK:g} quick)"
-    )
-    parser.add_argument("--seeds", default="1", help="of webs, as 1,2,3 or 1-10")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the web")
-    parser.add_argument("--dir", help="where the crawls' state is put meanwhile")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="policies run at a time")
-    parser.add_argument("--curves", metavar="DIR", help=f"write how each policy went on the last web to DIR/{CURVES}")
-    parser.add_argument("--plots", metavar="DIR", help=f"only draw DIR/{CURVES} there (extra 'bench')")
-    parser.add_argument("--quick", action="store_true", help="the budgets alone, without hosts: for many webs")
-    parser.add_argument("--arrivals", type=int, metavar="URLS", help="only this: so many URLs of one site at once")
-    parser.add_argument("--progress", action="store_true", help="a line per turn")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(argv)
+    options = _options(argv)
     if options.arrivals:
         with tempfile.TemporaryDirectory(prefix="arrivals-", dir=options.dir) as path:
             print(json.dumps(one_site(Path(path), options.arrivals)))
@@ -94,35 +78,65 @@ def main(argv: list[str]) -> int:
     if options.plots:
         from bench._sim.plots import draw  # matplotlib is needed for nothing else
 
-        draw(Path(options.plots) / CURVES, Path(options.plots))
+        draw(options.plots / CURVES, options.plots)
         return 0
-    if options.quick and options.curves:
-        parser.error("--curves: a quick run has none")
-    rate = options.rate or (RATE_QUICK if options.quick else RATE)
-    chosen = options.policies.split(",")
-    if unknown := set(chosen) - {*names, *variants()}:
-        parser.error(f"no policy {', '.join(sorted(unknown))}; there are {', '.join([*names, *variants()])}")
-    least, _, most = options.seeds.partition("-")
-    seeds = range(int(least), int(most) + 1) if most else [int(seed) for seed in options.seeds.split(",")]
     runs: list[Run] = []
-    spawn = multiprocessing.get_context("spawn")
-    for seed in seeds:
-        params = Params(seed=seed).overridden(options.set)
-        runs = []
-        task = (params, options.fetches, rate, options.dir, options.progress, options.quick)
-        first = sorted(chosen, key=lambda name: name != "oracle")  # by which the others are measured
-        with ProcessPoolExecutor(options.jobs, mp_context=spawn, max_tasks_per_child=1) as processes:
-            tasks = [processes.submit(measure, policy, *task) for policy in first]
-            for ended in tasks:
-                runs.append(ended.result())
-                oracle = runs[0] if runs[0].policy == "oracle" else None
-                found = line(runs[-1], oracle)
-                print(json.dumps(found) if options.json else _words(found), flush=True)
+    for params in options.webs:
+        runs = _compare(params, options)
     if options.curves:
         lines = [json.dumps({"policy": run.policy, "seed": run.seed, **run.curves()}) + "\n" for run in runs]
-        Path(options.curves).mkdir(parents=True, exist_ok=True)
-        (Path(options.curves) / CURVES).write_text("".join(lines))
+        (options.curves / CURVES).write_text("".join(lines))
     return 0
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    names, known = list(policies()), [*policies(), *variants()]
+    parser = argparse.ArgumentParser(prog="python -m bench budgets", description=__doc__)
+    parser.add_argument("--policies", default=",".join(names), help=f"of {', '.join(known)}")
+    parser.add_argument("--fetches", type=whole(1), default=FETCHES, help="of each policy (default %(default)s)")
+    parser.add_argument(
+        "--rate", type=amount(), help=f"fetches a second that workers can do ({RATE:g}; {RATE_QUICK:g} quick)"
+    )
+    parser.add_argument("--seeds", type=ranges(0), default=[1], help="of webs, as 1,2,3 or 1-10 (default 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the web")
+    parser.add_argument("--dir", type=directory, help="where the crawls' state is put meanwhile")
+    parser.add_argument("--jobs", type=whole(1), default=len(os.sched_getaffinity(0)), help="policies run at a time")
+    parser.add_argument(
+        "--curves", type=directory, metavar="DIR", help=f"write how each policy went on the last web to DIR/{CURVES}"
+    )
+    parser.add_argument("--plots", type=Path, metavar="DIR", help=f"only draw DIR/{CURVES} there (extra 'bench')")
+    parser.add_argument("--quick", action="store_true", help="the budgets alone, without hosts: for many webs")
+    parser.add_argument("--arrivals", type=whole(1), metavar="URLS", help="only this: so many URLs of one site at once")
+    parser.add_argument("--progress", action="store_true", help="a line per turn")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    if options.quick and options.curves:
+        parser.error("--curves: a quick run has none")
+    if options.plots and not (options.plots / CURVES).is_file():
+        parser.error(f"--plots: there is no {options.plots / CURVES}; a run with --curves {options.plots} writes it")
+    options.rate = options.rate or (RATE_QUICK if options.quick else RATE)
+    options.policies = options.policies.split(",")
+    if unknown := set(options.policies) - set(known):
+        parser.error(f"--policies: no {', '.join(sorted(map(repr, unknown)))}; there are {', '.join(known)}")
+    try:
+        options.webs = [Params(seed=seed).overridden(options.set) for seed in options.seeds]
+    except ValueError as error:
+        parser.error(f"--set: {error}")
+    return options
+
+
+def _compare(params: Params, options: argparse.Namespace) -> list[Run]:
+    """Every policy on one web, a line each as they end; the oracle's first, for the others are measured by it."""
+    runs: list[Run] = []
+    task = (params, options.fetches, options.rate, options.dir, options.progress, options.quick)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=spawn, max_tasks_per_child=1) as processes:
+        names = sorted(options.policies, key=lambda name: name != "oracle")
+        for ended in [processes.submit(measure, name, *task) for name in names]:
+            runs.append(ended.result())
+            found = line(runs[-1], runs[0] if runs[0].policy == "oracle" else None)
+            print(json.dumps(found) if options.json else _words(found), flush=True)
+    return runs
 
 
 def _words(found: dict[str, Any]) -> str:

@@ -36,6 +36,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from bench import _jobs
+from bench._options import amount, whole
 from bench.crawl import ours, tree
 from irlcrawl.job import ExitCode, JobDir
 from tools.docsweb import audit, oracle, serve
@@ -69,13 +70,13 @@ def main(argv: list[str]) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = _jobs.parser("crash", __doc__)
-    parser.add_argument("--kills", type=int, default=100, help="default %(default)s")
-    parser.add_argument("--every", type=float, default=3.0, help="seconds between kills, on average (%(default)s)")
-    parser.add_argument("--mirrors", type=int, default=8, help="of each docsweb set (default %(default)s)")
+    parser.add_argument("--kills", type=whole(0), default=100, help="default %(default)s")
+    parser.add_argument("--every", type=amount(), default=3.0, help="seconds between kills, on average (%(default)s)")
+    parser.add_argument("--mirrors", type=whole(0), default=8, help="of each docsweb set (default %(default)s)")
     parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
-    parser.add_argument("--addresses", type=int, default=20, help="of all hosts together (default %(default)s)")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--addresses", type=whole(1), default=20, help="of all hosts together (default %(default)s)")
+    parser.add_argument("--workers", type=whole(1), default=2)
+    parser.add_argument("--seed", type=whole(0), default=1)
     return parser.parse_args(argv)
 
 

@@ -9,23 +9,20 @@ after the servers were back the first of them was asked.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.crawl import ours
+from bench import _jobs
+from bench._options import amount, whole
+from bench.crawl import ours, tree
 from irlcrawl.job import JobDir
 from irlcrawl.watch.control import ask
 from irlcrawl.watch.status import read_status
 from tools.docsweb import serve
-from tools.docsweb.sets import DocswebError
 
 GAPS: dict[str, object] = {
     "politeness.gap_host_seconds": 0.1, "politeness.gap_host_factor": 0, "politeness.gap_address_seconds": 0.05,
@@ -36,27 +33,24 @@ END_S = 300.0
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
-    parser = argparse.ArgumentParser(prog="python -m bench outage", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long nobody answers (default %(default)s)")
-    parser.add_argument("--pages", type=int, default=5_000, help="where the crawl ends (default %(default)s)")
+    return _jobs.run(measure, _options(argv), "outage")
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = _jobs.parser("outage", __doc__)
+    parser.add_argument("--seconds", type=amount(), default=60.0, help="how long nobody answers (default %(default)s)")
+    parser.add_argument("--pages", type=whole(1), default=5_000, help="where the crawl ends (default %(default)s)")
     parser.add_argument("--names-stay", action="store_true", help="stop nginx only")
-    parser.add_argument("--json", action="store_true", help="one JSON line")
-    options = parser.parse_args(argv)
-    directory = Path(tempfile.mkdtemp(prefix="irlcrawl-bench-"))
-    try:
-        with serve.running(directory / "web", "p5", mirrors=4, addresses=25, sites=True) as web:
-            result = measure(web, directory / "job", options)
-    except (DocswebError, RuntimeError) as error:
-        print(f"bench outage: {error}", file=sys.stderr)
-        return 1
-    finally:
-        shutil.rmtree(directory)
-    print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    return 0
+    return parser.parse_args(argv)
 
 
-def measure(web: serve.Web, job: Path, options: argparse.Namespace) -> dict[str, Any]:
+def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """One crawl, its web away for a while. Raises DocswebError and tree.CrawlFailed."""
+    with serve.running(directory / "web", "p5", mirrors=4, addresses=25, sites=True) as web:
+        return _crawl(web, directory / "job", options)
+
+
+def _crawl(web: serve.Web, job: Path, options: argparse.Namespace) -> dict[str, Any]:
     words = ours.command(web, job, 2, GAPS, [f"limits.pages={options.pages}"])
     said = job.with_suffix(".out")
     over, seen = threading.Event(), list[dict[str, Any]]()
@@ -75,14 +69,14 @@ def measure(web: serve.Web, job: Path, options: argparse.Namespace) -> dict[str,
         back_at = time.time()
         code = crawl.wait(END_S)
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"the crawl did not end; it said:\n{said.read_text()[-3000:]}") from None
+        raise tree.CrawlFailed(f"the crawl did not end; it said:\n{said.read_text()[-3000:]}") from None
     finally:
         crawl.kill()
         crawl.wait()
         over.set()
         watcher.join()
     if code not in (0, 14):
-        raise RuntimeError(f"the crawl ended with exit code {code}:\n{said.read_text()[-3000:]}")
+        raise tree.CrawlFailed(f"the crawl ended with exit code {code}:\n{said.read_text()[-3000:]}")
     last, requests = read_status(JobDir(job)), web.requests()
     return {
         "bench": "outage",

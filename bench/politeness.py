@@ -18,6 +18,7 @@ import time
 import tracemalloc
 from typing import Any
 
+from bench._options import whole
 from irlcrawl import config
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.clocks import Clocks
@@ -30,9 +31,9 @@ POLITE_GAP_S, BUSY_GAP_S = 100.0, 1.0
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench politeness", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--hosts", type=int, default=100_000)
-    parser.add_argument("--slots", type=int, default=512, help="visits that workers carry at once")
-    parser.add_argument("--visits", type=int, default=200_000, help="visits to time")
+    parser.add_argument("--hosts", type=whole(1), default=100_000)
+    parser.add_argument("--slots", type=whole(1), default=512, help="visits that workers carry at once")
+    parser.add_argument("--visits", type=whole(10), default=200_000, help="visits to time")
     parser.add_argument("--json", action="store_true", help="a JSON line per shape")
     options = parser.parse_args(argv)
     for hosts_per_address in (1, 20):

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import _jobs
+from bench._options import amount, whole
 from bench.crawl import ours, tree
 from drum import Batch, CheckUpdate, Edits, Ragged
 from irlcrawl.clock import SystemClock
@@ -59,16 +60,19 @@ def main(argv: list[str]) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = _jobs.parser("resume", __doc__)
-    parser.add_argument("--seen", type=float, default=100e6, help="keys (default %(default)g)")
-    parser.add_argument("--queued", type=float, default=10e6, help="URLs, among them (default %(default)g)")
-    parser.add_argument("--runs", type=int, default=5, help="starts (default %(default)s)")
-    parser.add_argument("--crawl", type=float, default=3.0, help="seconds between first request and kill (%(default)s)")
-    return parser.parse_args(argv)
+    parser.add_argument("--seen", type=whole(1), default=100_000_000, help="keys (default %(default)g)")
+    parser.add_argument("--queued", type=whole(HOST_URLS), default=10_000_000, help="of them (default %(default)g)")
+    parser.add_argument("--runs", type=whole(1), default=5, help="starts (default %(default)s)")
+    parser.add_argument("--crawl", type=amount(), default=3.0, help="seconds from first request to kill (%(default)s)")
+    options = parser.parse_args(argv)
+    if options.queued > options.seen:
+        parser.error(f"--queued: {options.queued} URLs are among --seen {options.seen}")
+    return options
 
 
 def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Make the state, open it again and again. Raises tree.CrawlFailed."""
-    hosts = int(options.queued) // HOST_URLS
+    hosts = options.queued // HOST_URLS
     names = {_name(n): ADDRESSES[n % len(ADDRESSES)] for n in range(hosts)}
     origins = [Origin(f"here{n}.test", address) for n, address in enumerate(ADDRESSES)]
     with running(origins, _nothing, directory / "access.log", names) as web:
@@ -76,8 +80,8 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         if job.exists():
             raise tree.CrawlFailed(f"{job.path}: a crawl is there already; name another directory")
         config = _config(web)
-        seen = int(options.seen)
-        make_state(job, config, _keys(seen - hosts * HOST_URLS), seen, hosts, split(web.url("here0.test").encode())[2])
+        keys = _keys(options.seen - hosts * HOST_URLS)
+        make_state(job, config, keys, options.seen, hosts, split(web.url("here0.test").encode())[2])
         made_s = time.monotonic() - began
         open_ms, files, state_bytes = _open(job, config)
         starts = [_start(job, directory, options.crawl) for _ in range(options.runs)]
@@ -85,7 +89,7 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     median = later[len(later) // 2]
     return {
         "bench": "resume",
-        "seen": int(options.seen),
+        "seen": options.seen,
         "queued": hosts * HOST_URLS,
         "made_s": round(made_s, 1),
         "state_bytes": state_bytes,

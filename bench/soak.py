@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from bench import _jobs
+from bench._options import amount, whole
 from bench.crawl import ours, tree
 from drum import Catalog, Files
 from irlcrawl.job import ExitCode, JobDir
@@ -92,11 +93,11 @@ def main(argv: list[str]) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = _jobs.parser("soak", __doc__)
-    parser.add_argument("--hours", type=float, default=1.0, help="how long (default %(default)s)")
-    parser.add_argument("--warmup", type=float, help="hours that do not count; default: a third")
-    parser.add_argument("--mirrors", type=int, help=f"of each docsweb set; default: {MIRRORS_PER_HOUR} an hour")
+    parser.add_argument("--hours", type=amount(), default=1.0, help="how long (default %(default)s)")
+    parser.add_argument("--warmup", type=amount(), help="hours that do not count; default: a third")
+    parser.add_argument("--mirrors", type=whole(1), help=f"of each docsweb set; default: {MIRRORS_PER_HOUR} an hour")
     parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
-    parser.add_argument("--workers", type=int, default=0, help="fetch workers; 0 is one per core")
+    parser.add_argument("--workers", type=whole(0), default=0, help="fetch workers; 0 is one per core")
     return parser.parse_args(argv)
 
 

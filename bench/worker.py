@@ -20,6 +20,7 @@ from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
+from bench._options import whole
 from bench._page_steps import steps
 from irlcrawl.clock import SystemClock
 from irlcrawl.config import Config, load
@@ -43,9 +44,9 @@ def main(argv: list[str]) -> int:
     """Exit codes: 0 measured, 1 the web or the worker failed."""
     parser = argparse.ArgumentParser(prog="python -m bench worker", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
-    parser.add_argument("--mirrors", type=int, default=1, help="mirror hosts per set (default %(default)s)")
+    parser.add_argument("--mirrors", type=whole(0), default=1, help="mirror hosts per set (default %(default)s)")
     parser.add_argument("--https", action="store_true", help="over TLS")
-    parser.add_argument("--lease", type=int, default=64, help="URLs of a visit (default %(default)s)")
+    parser.add_argument("--lease", type=whole(1), default=64, help="URLs of a visit (default %(default)s)")
     parser.add_argument("--no-steps", action="store_true", help="only the worker as a whole")
     parser.add_argument("--json", action="store_true", help="one JSON line")
     parser.add_argument("-s", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="configuration")

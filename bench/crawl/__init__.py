@@ -21,6 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench._options import directory, whole
 from bench.crawl import peers, polite, single
 from bench.crawl.tree import CrawlFailed
 from tools.docsweb.sets import DocswebError
@@ -29,16 +30,16 @@ from tools.docsweb.sets import DocswebError
 def main(argv: list[str]) -> int:
     """Exit codes: 0 measured, 1 the web or a crawl failed (stderr says how)."""
     options = _options(argv)
-    directory = Path(options.dir or tempfile.mkdtemp(prefix="irlcrawl-bench-"))
+    where = options.dir or Path(tempfile.mkdtemp(prefix="irlcrawl-bench-"))
     mode = peers if options.peers else polite if options.polite else single
     try:
-        lines = mode.measure(directory, options)
+        lines = mode.measure(where, options)
     except (DocswebError, CrawlFailed) as error:
         print(f"bench crawl: {error}", file=sys.stderr)
         return 1
     finally:
         if options.dir is None:
-            shutil.rmtree(directory)
+            shutil.rmtree(where)
     if options.json:
         sys.stdout.writelines(json.dumps(line) + "\n" for line in lines)
     else:
@@ -54,16 +55,17 @@ def _options(argv: list[str]) -> argparse.Namespace:
     which.add_argument("--peers", action="store_true", help="compare with other crawlers on the same pages")
     which.add_argument("--polite", action="store_true", help="thousands of hosts over https, with gaps")
     add = parser.add_argument
-    add("--pages", type=int, help="at least so many, by mirrors (default 50000; --peers: of its large crawl, 0: none)")
+    pages = "at least so many, by mirrors (default 50000; --peers: of its large crawl, 0: none)"
+    add("--pages", type=whole(0), help=pages)
     add("--sets", help="docsweb sets or groups (default all; --peers and --polite: p5)")
-    add("--workers", type=int, default=0, help="fetch workers; 0 is one per core that the crawler has")
-    add("--cores", type=int, default=0, metavar="N", help="servers and crawler on the same N cores")
-    add("--rounds", type=int, default=5, help="--peers: how often each runs (default %(default)s)")
+    add("--workers", type=whole(0), default=0, help="fetch workers; 0 is one per core that the crawler has")
+    add("--cores", type=whole(0), default=0, metavar="N", help="servers and crawler on the same N cores")
+    add("--rounds", type=whole(1), default=5, help="--peers: how often each runs (default %(default)s)")
     add("--only", default="", metavar="NAMES", help="--peers: comma-separated beginnings of their names")
-    add("--hosts", type=int, default=2000, help="--polite: host names (default %(default)s)")
-    add("--addresses", type=int, default=500, help="--polite: addresses they share (default %(default)s)")
-    add("--seconds", type=int, default=150, help="--polite: length of the crawl (default %(default)s)")
-    add("--dir", help="keep the web and the jobs in this directory; default: a temporary one, removed")
+    add("--hosts", type=whole(1), default=2000, help="--polite: host names (default %(default)s)")
+    add("--addresses", type=whole(1), default=500, help="--polite: addresses they share (default %(default)s)")
+    add("--seconds", type=whole(1), default=150, help="--polite: length of the crawl (default %(default)s)")
+    add("--dir", type=directory, help="keep the web and the jobs in this directory; default: a temporary one, removed")
     add("--json", action="store_true", help="JSON lines")
     add("-s", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="as in the crawler")
     return parser.parse_args(argv)

@@ -7,8 +7,10 @@ last page.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,24 @@ class Params:
             name, _, value = setting.partition("=")
             if name not in kinds:
                 raise ValueError(f"no parameter {name!r}; there are {', '.join(kinds)}")
-            changes[name] = kinds[name](value)
+            changes[name] = _number(name, kinds[name], value)
         return replace(self, **changes)
 
+
+def _number(name: str, kind: type, text: str) -> Any:
+    """A parameter's value. ValueError names what it takes."""
+    try:
+        number = kind(text)
+    except ValueError:
+        raise ValueError(f"{name} is a {'whole ' * (kind is int)}number, not {text!r}") from None
+    share = name.endswith("_share")
+    if not 0 <= number < math.inf or (number > 1 and share) or (number == 0 and not share and name not in MAY_BE_NONE):
+        raise ValueError(f"{name} is {'from 0 to 1' if share else 'above 0'}, not {text}")
+    return number
+
+
+MAY_BE_NONE = ("seed", "port", "farms")
+"""Numbers, beside shares, that may be 0."""
 
 NO_ENEMIES = {
     "farms": 0, "spammed_share": 0.0, "subdomain_sites_share": 0.0, "mirror_sites_share": 0.0, "enemy_link_share": 0.0,
