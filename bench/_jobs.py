@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench._options import directory
 from bench.crawl import tree
 from tools.docsweb.sets import DocswebError
+from tools.options import directory
 
 
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:

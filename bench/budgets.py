@@ -17,11 +17,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench._options import amount, directory, ranges, whole
 from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
 from bench._sim.quick import Quick
+from tools.options import amount, directory, ranges, whole
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 

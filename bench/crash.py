@@ -36,10 +36,10 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from bench import _jobs
-from bench._options import amount, whole
 from bench.crawl import ours, tree
 from irlcrawl.job import ExitCode, JobDir
 from tools.docsweb import audit, oracle, serve
+from tools.options import amount, whole
 
 POLL_SECONDS = 0.05
 SECONDS_MAX = 3600.0

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench._options import share, whole
 from bench.seen.stream import stream
+from tools.options import share, whole
 
 
 def make_text(path: Path, lines: int, duplicates: float, line_bytes: int) -> int:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bench._options import share, whole
 from bench.seen.counting import CountingFiles
 from bench.seen.stream import splitmix64
 from drum import Batch, Drum, Ragged, cost
 from drum.cost import Paper, Seen, Traffic
 from drum.drum import KEYS_EIGHTHS
+from tools.options import share, whole
 
 PAGES = (800e6, 8e9, 80e9, 800e9)
 LINKS_PER_PAGE = 59

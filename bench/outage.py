@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from bench import _jobs
-from bench._options import amount, whole
 from bench.crawl import ours, tree
 from irlcrawl.job import JobDir
 from irlcrawl.watch.control import ask
 from irlcrawl.watch.status import read_status
 from tools.docsweb import serve
+from tools.options import amount, whole
 
 GAPS: dict[str, object] = {
     "politeness.gap_host_seconds": 0.1, "politeness.gap_host_factor": 0, "politeness.gap_address_seconds": 0.05,

@@ -18,12 +18,12 @@ import time
 import tracemalloc
 from typing import Any
 
-from bench._options import whole
 from irlcrawl import config
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.politeness import HostEntry, Politeness
 from irlcrawl.rows import name_key
+from tools.options import whole
 
 FETCH_S = (0.05, 0.5)
 POLITE_GAP_S, BUSY_GAP_S = 100.0, 1.0

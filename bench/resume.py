@@ -34,7 +34,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import _jobs
-from bench._options import amount, whole
 from bench.crawl import ours, tree
 from drum import Batch, CheckUpdate, Edits, Ragged
 from irlcrawl.clock import SystemClock
@@ -43,6 +42,7 @@ from irlcrawl.frontier.state import State
 from irlcrawl.job import JobDir
 from irlcrawl.rows import LINK, Source, name_key, priority_of
 from irlcrawl.url import split
+from tools.options import amount, whole
 from tools.sampleweb.server import Ask, Origin, Reply, RunningWeb, running
 
 HOST_URLS = 100

@@ -33,12 +33,12 @@ from typing import Any
 import numpy as np
 
 from bench import _jobs
-from bench._options import amount, whole
 from bench.crawl import ours, tree
 from drum import Catalog, Files
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch.control import ControlError, ask
 from tools.docsweb import serve
+from tools.options import amount, whole
 from tools.sampleweb.behaviour import HOSTS, HTTPS_HOSTS, UNSERVED, SampleWeb
 from tools.sampleweb.demo import LONELY_SEEDS, SEED_HOSTS
 from tools.sampleweb.server import Origin, Server, running

@@ -20,7 +20,6 @@ from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
-from bench._options import whole
 from bench._page_steps import steps
 from irlcrawl.clock import SystemClock
 from irlcrawl.config import Config, load
@@ -30,6 +29,7 @@ from irlcrawl.url import split
 from irlcrawl.wire import Decoder, Message, encode
 from tools.docsweb import oracle, serve
 from tools.docsweb.sets import DocswebError
+from tools.options import whole
 
 SEED = 1
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Drum, keys_of
+from tools.options import whole
 
 CHUNK_BYTES = 1 << 20
 
@@ -89,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.dedupe", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", metavar="FILE", help="the text; a pipe or - (standard input) is copied to disk first")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: standard output")
-    parser.add_argument("--ram-mib", type=_mebibytes, default=256, help="default %(default)s")
+    parser.add_argument("--ram-mib", type=whole(1), default=256, help="default %(default)s")
     parser.add_argument("--tmp", metavar="DIR", help="for temporary files, 16 bytes a line (default: the system's)")
     parser.add_argument("-v", "--verbose", action="store_true", help="say how many lines there were")
     options = parser.parse_args(argv)
@@ -107,13 +108,6 @@ def main(argv: list[str] | None = None) -> int:
     if options.verbose:
         print(f"{count:,} lines, {distinct:,} of them distinct", file=sys.stderr)
     return 0
-
-
-def _mebibytes(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"at least 1, not {number}")
-    return number
 
 
 def _run(options: argparse.Namespace, scratch: Path) -> tuple[int, int]:

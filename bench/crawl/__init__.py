@@ -21,10 +21,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench._options import directory, whole
 from bench.crawl import peers, polite, single
 from bench.crawl.tree import CrawlFailed
 from tools.docsweb.sets import DocswebError
+from tools.options import directory, whole
 
 
 def main(argv: list[str]) -> int:

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench._options import share, whole, wholes
 from bench.seen.counting import CountingFiles
 from bench.seen.stream import splitmix64
+from tools.options import share, whole, wholes
 
 __all__ = ["CountingFiles", "main", "splitmix64"]
 

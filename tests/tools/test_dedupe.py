@@ -81,8 +81,8 @@ def test_who_has_enough_lines_gets_no_complaint(tmp_path: Path) -> None:
     [
         (["-"], 0, 1, b"dedupe: standard input is closed"),
         (["TEXT"], 1, 1, b"dedupe: standard output is closed"),
-        (["TEXT", "--ram-mib", "0"], None, 2, b"argument --ram-mib: at least 1, not 0"),
-        (["TEXT", "--ram-mib", "-3"], None, 2, b"argument --ram-mib: at least 1, not -3"),
+        (["TEXT", "--ram-mib", "0"], None, 2, b"argument --ram-mib: a whole number of at least 1, not 0"),
+        (["TEXT", "--ram-mib", "-3"], None, 2, b"argument --ram-mib: a whole number of at least 1, not -3"),
         (["TEXT", "-o", "/dev/full"], None, 1, b"dedupe: [Errno 28] No space left on device"),
     ],
 )

@@ -113,8 +113,11 @@ def test_names_resolve_as_faults_say() -> None:
     assert not hosts
 
 
-@pytest.mark.parametrize("words", [["serve", "x", "--set", "pages=3"], ["serve", "x", "--addresses", "1000"]])
-def test_what_cannot_be_served_is_said(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words[1] = str(tmp_path)
-    assert main(words) == 1
-    assert "simweb: " in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("setting", "said"), [("pages=3", "no parameter 'pages'"), ("good_share=2", "good_share is from 0 to 1, not 2")]
+)
+def test_what_cannot_be_served_is_said(
+    setting: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(tmp_path), "--set", setting]) == 1
+    assert f"simweb: {said}" in capsys.readouterr().err

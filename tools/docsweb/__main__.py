@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.docsweb import audit, oracle, serve
 from tools.docsweb.sets import DocswebError
+from tools.options import amount, directory, whole
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,13 +30,12 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="up|down|reach|audit")
     up = verbs.add_parser("up", help="serve the sets and print as JSON what a crawl of them needs")
     up.add_argument("--sets", default="all", help="comma-separated names or groups (p5, all); default all")
-    up.add_argument("--mirrors", type=int, default=0, help="hosts mN.NAME.test beside each NAME.test")
+    up.add_argument("--mirrors", type=whole(0), default=0, help="hosts mN.NAME.test beside each NAME.test")
     up.add_argument(
-        "--addresses", type=int, default=0, help="deal all hosts over so many addresses; default one per set"
+        "--addresses", type=whole(0), default=0, help="deal all hosts over so many addresses; default one per set"
     )
-    up.add_argument(
-        "--port", type=int, default=0, help="default: 80 or 443 where it may be bound, else a free high port"
-    )
+    port = "default: 80 or 443 where it may be bound, else a free high port"
+    up.add_argument("--port", type=whole(0, 65535), default=0, help=port)
     up.add_argument("--no-gzip", action="store_true", help="send everything uncompressed")
     up.add_argument("--https", action="store_true", help="serve https only, certified by DIR/tls/ca.pem")
     up.add_argument("--sites", action="store_true", help="mirrors are NAME-mN.test, each a site of its own")
@@ -48,13 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     check = verbs.add_parser(
         "audit", help="compare the access log with reach and with promised gaps; exit 9 on a fault"
     )
-    check.add_argument("--gap-host", type=float, default=0, help="seconds promised between two requests to a host")
-    check.add_argument(
-        "--gap-address", type=float, default=0, help="seconds promised between two requests to an address"
-    )
+    for of in ("host", "address"):
+        promised = f"seconds promised between two requests to {'an' if of == 'address' else 'a'} {of}"
+        check.add_argument(f"--gap-{of}", type=amount(zero=True), default=0, help=promised)
     check.set_defaults(run=_audit)
     for verb in (up, down, reach, check):
-        verb.add_argument("directory", metavar="DIR", type=Path, help="directory of the web")
+        kind = directory if verb is up else Path
+        verb.add_argument("directory", metavar="DIR", type=kind, help="directory of the web")
     return parser
 
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tools.options import directory
 from tools.sampleweb.demo import demo, served
 from tools.sampleweb.server import ServerError, until_told
 
@@ -15,9 +16,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.sampleweb", description="A small web on loopback.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("demo", help="serve it, crawl it, tell what happened; ends by itself")
-    run.add_argument("--dir", type=Path, help="an empty or new directory for the job; default: a temporary one, kept")
+    run.add_argument("--dir", type=directory, help="for the job, empty or new; default: a temporary one, kept")
     serve = verbs.add_parser("serve", help="serve it until SIGINT, for crawls of your own")
-    serve.add_argument("dir", type=Path, help="directory for the configuration, seeds and access log")
+    serve.add_argument("dir", type=directory, help="directory for the configuration, seeds and access log")
     options = parser.parse_args(argv)
     try:
         if options.verb == "demo":
@@ -28,19 +29,17 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def _fresh(directory: Path | None, parser: argparse.ArgumentParser) -> Path:
-    if directory is None:
+def _fresh(where: Path | None, parser: argparse.ArgumentParser) -> Path:
+    if where is None:
         return Path(tempfile.mkdtemp(prefix="irlcrawl-demo-"))
-    directory.mkdir(parents=True, exist_ok=True)
-    if any(directory.iterdir()):
-        parser.error(f"{directory} is not empty")
-    return directory.absolute()
+    if any(where.iterdir()):
+        parser.error(f"{where} is not empty")
+    return where.absolute()
 
 
-def _serve(directory: Path) -> int:
-    directory.mkdir(parents=True, exist_ok=True)
-    with until_told() as wait, served(directory.absolute()) as sample:
-        print(f"irlcrawl crawl {directory / 'job'} --seeds {sample.seeds} --config {sample.config}", flush=True)
+def _serve(where: Path) -> int:
+    with until_told() as wait, served(where.absolute()) as sample:
+        print(f"irlcrawl crawl {where / 'job'} --seeds {sample.seeds} --config {sample.config}", flush=True)
         wait()
     return 0
 

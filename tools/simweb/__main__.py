@@ -9,10 +9,10 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
+from tools.options import amount, directory, whole
 from tools.sampleweb.server import ServerError, until_told
 from tools.simweb.params import Params
 from tools.simweb.serve import ADDRESSES_MAX, serving
@@ -40,13 +40,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.simweb", description="A web made of arithmetic.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     serve = verbs.add_parser("serve", help="serve it on loopback until SIGINT")
-    serve.add_argument("dir", type=Path, help="directory for the configuration, seeds and access log")
-    serve.add_argument("--addresses", type=int, default=16, help=f"loopback addresses, 1 to {ADDRESSES_MAX}")
-    serve.add_argument("--seeds", type=int, default=20)
-    serve.add_argument("--speed", type=float, default=1.0, help="how many times faster hosts answer; 0: at once")
-    serve.add_argument("--run-seconds", type=float, default=0, help="the run in which sites turn; 0: none does")
+    serve.add_argument("dir", type=directory, help="directory for the configuration, seeds and access log")
+    addresses, seconds = whole(1, ADDRESSES_MAX), amount(zero=True)
+    serve.add_argument("--addresses", type=addresses, default=16, help=f"loopback addresses, 1 to {ADDRESSES_MAX}")
+    serve.add_argument("--seeds", type=whole(1), default=20)
+    serve.add_argument("--speed", type=seconds, default=1.0, help="how many times faster hosts answer; 0: at once")
+    serve.add_argument("--run-seconds", type=seconds, default=0, help="the run in which sites turn; 0: none does")
     measure = verbs.add_parser("measure", help="print the web's figures as one JSON object")
-    measure.add_argument("--pages", type=int, default=20_000, help="sample")
+    measure.add_argument("--pages", type=whole(1), default=20_000, help="sample")
     for verb in (serve, measure):
         verb.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", dest="settings")
     options = parser.parse_args(argv)
@@ -91,14 +92,13 @@ def figures(web: Web, sample: int) -> dict[str, object]:
 
 
 def _serve(params: Params, options: argparse.Namespace) -> int:
-    directory = options.dir.absolute()
-    directory.mkdir(parents=True, exist_ok=True)
+    where = options.dir.absolute()
     speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
-    with until_told() as wait, serving(params, directory / "access.log", **speeds) as served:
-        config, seeds = directory / "crawl.toml", directory / "seeds.txt"
+    with until_told() as wait, serving(params, where / "access.log", **speeds) as served:
+        config, seeds = where / "crawl.toml", where / "seeds.txt"
         config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
         seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
-        print(f"irlcrawl crawl {directory / 'job'} --seeds {seeds} --config {config}", flush=True)
+        print(f"irlcrawl crawl {where / 'job'} --seeds {seeds} --config {config}", flush=True)
         wait()
     return 0
 

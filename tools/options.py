@@ -1,4 +1,4 @@
-"""Values on a benchmark's command line: what makes no sense is wrong usage, and not a traceback minutes later."""
+"""Values on the command lines of tools and benchmarks: what makes no sense is wrong usage, not a traceback later."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """A whole number, also as 1e6, of at least so much."""
+def whole(least: int, most: float = math.inf) -> Callable[[str], int]:
+    """A whole number, also as 1e6, of at least `least` and at most `most`."""
 
     def parsed(text: str) -> int:
         number = float(text)
-        if not math.isfinite(number) or number < least or number != int(number):
-            raise argparse.ArgumentTypeError(f"a whole number of at least {least}, not {text}")
+        if not math.isfinite(number) or not least <= number <= most or number != int(number):
+            bound = f"of at least {least}" if most == math.inf else f"from {least} to {most:g}"
+            raise argparse.ArgumentTypeError(f"a whole number {bound}, not {text}")
         return int(number)
 
     parsed.__name__ = "number"  # argparse says: invalid number value
     return parsed
 
 
-def amount(above: float = 0.0) -> Callable[[str], float]:
-    """A number greater than that."""
+def amount(zero: bool = False) -> Callable[[str], float]:
+    """A number above 0. zero: 0 is one, too."""
 
     def parsed(text: str) -> float:
         number = float(text)
-        if not above < number < math.inf:
-            raise argparse.ArgumentTypeError(f"a number above {above:g}, not {text}")
+        if not 0 <= number < math.inf or not (number or zero):
+            raise argparse.ArgumentTypeError(f"a number {'of at least' if zero else 'above'} 0, not {text}")
         return number
 
     parsed.__name__ = "number"

@@ -1,4 +1,4 @@
-"""Values that make no sense are wrong usage of a benchmark, told at once and by name."""
+"""Values that make no sense are wrong usage of a benchmark or a tool, told at once and by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
+from tools.docsweb import __main__ as docsweb
+from tools.sampleweb import __main__ as sampleweb
+from tools.simweb import __main__ as simweb
 
 WRONG = {
     "budgets --fetches 0": "--fetches: a whole number of at least 1, not 0",
@@ -49,3 +52,27 @@ def test_a_directory_that_cannot_be_made_is_refused(
         main([name, "--dir", str(file)])
     assert ended.value.code == 2
     assert f"--dir: no directory can be made at {file}: File exists" in capsys.readouterr().err
+
+
+TOOLS = {"docsweb": docsweb.main, "sampleweb": sampleweb.main, "simweb": simweb.main}
+WRONG_OF_TOOLS = {
+    "docsweb up DIR --mirrors -1": "--mirrors: a whole number of at least 0, not -1",
+    "docsweb up DIR --port 99999": "--port: a whole number from 0 to 65535, not 99999",
+    "docsweb up FILE": "no directory can be made at",
+    "docsweb audit DIR --gap-host -1": "--gap-host: a number of at least 0, not -1",
+    "sampleweb serve FILE": "no directory can be made at",
+    "sampleweb demo --dir FILE": "no directory can be made at",
+    "simweb serve DIR --addresses 0": "--addresses: a whole number from 1 to 64, not 0",
+    "simweb serve DIR --speed -1": "--speed: a number of at least 0, not -1",
+    "simweb measure --pages 0": "--pages: a whole number of at least 1, not 0",
+}
+
+
+@pytest.mark.parametrize("words", WRONG_OF_TOOLS)
+def test_a_tool_refuses_it_too(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    name, *rest = words.replace("DIR", str(tmp_path / "new")).replace("FILE", str(tmp_path / "file")).split()
+    with pytest.raises(SystemExit) as ended:
+        TOOLS[name](rest)
+    assert ended.value.code == 2
+    assert WRONG_OF_TOOLS[words] in capsys.readouterr().err
