@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from drum.ragged import Ragged
 from irlcrawl.url import SiteOf, canonical, split
+from tools.simweb import writing
 from tools.simweb.params import Params
 from tools.simweb.truth import NOWHERE, Kind, Section, join_index, page_number, split_index
 from tools.simweb.web import Web
@@ -40,6 +41,17 @@ def test_text_and_back(drawn: tuple[Web, np.ndarray]) -> None:
     assert web.pages(urls).tolist() == pages.tolist()
     hosts = web.host(pages)
     assert web.names.hosts(web.names.host_names(hosts)).tolist() == hosts.tolist()
+
+
+@given(some_pages(), st.integers(1, 5))
+def test_a_text_is_the_same_whatever_is_written_beside_it(drawn: tuple[Web, np.ndarray], chunk: int) -> None:
+    """Parts are written with padding, which must never stay where another text is."""
+    web, pages = drawn
+    alone = [text for row in range(len(pages)) for text in web.urls(pages[row : row + 1]).tolist()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "CHUNK_ROWS", chunk)
+        assert web.urls(pages).tolist() == alone
+    assert web.urls(pages).tolist() == alone
 
 
 @given(some_pages())

@@ -9,6 +9,7 @@ from tools.simweb.mix import Array, Bools, I8s
 
 URL_BYTES_MAX = 160
 SYLLABLE_BITS = 6
+LABEL_SYLLABLES, LABEL_BYTES = 5, 11
 
 _CONSONANTS, _VOWELS = b"bdfghjklmnprstvz", b"aeio"
 _DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
@@ -37,29 +38,24 @@ def constant(n: int, text: bytes) -> Array:
     return np.broadcast_to(np.frombuffer(text, np.uint8), (n, len(text)))
 
 
-def width_of(columns: list[Array]) -> int:
-    return sum(column.shape[1] for column in columns)
+def words(rows: Array) -> Array:
+    """Each row as one void word of its width, to be copied in one piece."""
+    return np.ascontiguousarray(rows).view(f"V{rows.shape[1]}")[:, 0]
 
 
-def beside(columns: list[Array], least: int = 0) -> Array:
-    """Rows of the columns side by side, `least` bytes wide or more, and a multiple of eight."""
-    width = width_of(columns)
-    more = max(least - width, 0)
-    more += -(width + more) % 8
-    return np.concatenate([*columns, np.zeros((len(columns[0]), more), np.uint8)], axis=1)
+class Words:
+    """Texts to choose from, given as rows of bytes with zeros behind: words of one width, and their true lengths."""
 
-
-def squeezed(rows: Array) -> Ragged:
-    """Rows of a multiple of eight bytes, zeros left out."""
-    there = rows != 0
-    # Eight counts beside each other in a word, added up by the product: a third of what counting bytes takes.
-    counts = there.view(np.uint64).sum(axis=1) * np.uint64(0x0101010101010101) >> np.uint64(56)
-    return Ragged.from_lengths(rows[there], counts)
+    def __init__(self, texts: Array) -> None:
+        self.lengths = np.count_nonzero(texts, axis=1).astype(np.uint8)
+        self.rows = words(texts)
 
 
 def joined(columns: list[Array]) -> Ragged:
     """Rows of the columns side by side, zeros left out."""
-    return squeezed(beside(columns))
+    rows = np.concatenate(columns, axis=1)
+    there = rows != 0
+    return Ragged.from_lengths(rows[there], np.count_nonzero(there, axis=1))
 
 
 def syllables(numbers: I8s, count: int) -> Array:
@@ -71,6 +67,17 @@ def syllables(numbers: I8s, count: int) -> Array:
     if count % 2:
         out["last"] = _SYLLABLE_TABLE[numbers & 63]
     return out.view(np.uint8).reshape(len(numbers), 2 * count)
+
+
+def label(numbers: I8s) -> Array:
+    """Numbers in as many syllables as they take, and a dot; zeros before them."""
+    out = np.empty((len(numbers), LABEL_BYTES), np.uint8)
+    out[:, :-1] = syllables(numbers, LABEL_SYLLABLES)
+    out[:, -1] = ord(".")
+    for place in range(LABEL_SYLLABLES - 1):  # leading zero syllables are not written
+        none = numbers >> (SYLLABLE_BITS * (LABEL_SYLLABLES - 1 - place)) == 0
+        out[none, 2 * place : 2 * place + 2] = 0
+    return out
 
 
 def syllable(text: Array, place: Array) -> I8s:

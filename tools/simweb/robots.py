@@ -7,8 +7,8 @@ import numpy as np
 from drum.ragged import Batch
 from irlcrawl.rows import Robots
 from tools.simweb.mix import Array, Bools, U8s, lot, lots, mix, uniform
-from tools.simweb.names import DIRECTORIES
 from tools.simweb.params import DELAYS_LONG, DELAYS_SHORT
+from tools.simweb.paths import DIRECTORIES
 from tools.simweb.truth import INDEX_MASK, Section, Sites, section_of
 
 
