@@ -2,10 +2,10 @@
 
     https://  label.  name.test/  directory  /two-words  /two-words  -4f2.html
 
-A part is written as wide as its widest, padded, which takes less than half of what it does to put padded columns
-beside each other and leave the padding out. What it covers behind itself is written later: paths go first, left to right, and are
-narrower than the origin that follows them; then what stands before the names, whose padding ends within them; and last
-the names, which are all of one width.
+A part is written as wide as its widest, padded, which takes less than half of what it does to put padded columns beside
+each other and leave the padding out. What it covers behind itself is written later: paths go first, left to right, and
+are narrower than the origin that follows them; then what stands before the names, whose padding ends within them; and
+last the names, which are all of one width.
 """
 
 from __future__ import annotations
