@@ -147,8 +147,8 @@ class Crawl:
             if self._brings is not None and self._brings[0] <= now:
                 self.hosts.bring(self._brings[1])
                 self._brings = None
-            allowance = int(self.rate * TICK_S)
-            leased, requests = self.hosts.visit(min(allowance, self.fetches - self._requests))
+            allowance = min(int(self.rate * TICK_S), self.fetches - self._requests)
+            leased, requests = self.hosts.visit(allowance)
             if leased is not None:
                 self._leased.append(leased)
             self._requests += requests
@@ -216,7 +216,7 @@ class Crawl:
         state, run = self.state, self.run_
         live = state.live()
         discovered = state.sites.discovered
-        disk = sum(os.path.getsize(os.path.join(state.dir, name)) for name in os.listdir(state.dir))
+        disk = sum(entry.stat().st_size for entry in os.scandir(state.dir))
         point = Point(
             self.clock.now() - START, run.spent.fetches, run.spent.enemy, run.spent.good, run.spent.importance,
             state.sites.lookups, state.sites.rereads, self._naive + discovered, discovered, live["queued"],
