@@ -25,7 +25,7 @@ from drum.cost import Seen
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.frontier.release import Policy as Release
-from irlcrawl.frontier.runs import ReadyHost
+from irlcrawl.frontier.runs import ReadyRuns
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Result, Task, Turn
 from irlcrawl.job import JobDir
@@ -128,7 +128,7 @@ class Crawl:
         self._requests = 0
         self._turned_at = START
         self._turn_s = 0.0
-        self._brings: tuple[float, list[ReadyHost]] | None = None
+        self._brings: tuple[float, list[ReadyRuns]] | None = None
         self._seen = Seen([])
         self._merged = 0  # rows that passed `seen`
         self._naive = 0
@@ -183,14 +183,14 @@ class Crawl:
         written, current, known = self.files.written, state.sites.current, state.seen.rows
         wanted = int(1.5 * self.rate * max(TURN_S, 10.0 * self._turn_s))
         policy = Release(
-            now=now, load=self.hosts.loads.of, blocked=None,
+            now=now, load=self.hosts.loads, blocked=None,
             allowed=lambda record, urls: [True] * len(urls),  # simulated workers look before they ask, as real ones do
             quota_host=self.config.limits.pages_per_host, denials_max=self.config.politeness.retries_max,
         )  # fmt: skip
         task = Task(
             now=now, harvests=harvests, policy=policy,
             rows_wanted=max(0, wanted - self.hosts.startable(TURN_S)), clocks=self.hosts.clocks.delta(now),
-            states=self.hosts.handover.take_states(), withdrawn=self.hosts.handover.take_withdrawn(),
+            states=self.hosts.records.take_states(), withdrawn=self.hosts.handover.take_withdrawn(),
         )  # fmt: skip
         result = Turn(state).run(task)
         self._commit(result)
@@ -231,7 +231,7 @@ class Crawl:
             cpu = time.process_time() - self._began
             print(f"{point.seconds:8.0f} s {point.fetches:9d} fetched {point.enemy / max(1, point.fetches):5.1%} enemy "
                   f"queued {point.queued} deferred {point.deferred} runs {point.runs} calendar {point.calendar} "
-                  f"hosts {len(self.hosts.hosts)} sites {state.sites.sites} "
+                  f"hosts {len(self.hosts)} sites {state.sites.sites} "
                   f"in queue {state.sites.current}:{state.sites.slot} turn {self._turn_s:.2f} s; "
                   f"{point.rss_bytes >> 20} MiB, {point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
 

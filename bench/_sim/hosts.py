@@ -1,61 +1,49 @@
-"""The hosts in memory of a simulated crawl: irlcrawl/frontier/dispatch.py's part, with visits as rows of columns.
+"""The hosts in memory of a simulated crawl: irlcrawl/frontier/dispatch.py's part, with hosts and visits as columns.
 
-The clocks are the crawler's own (politeness.py), asked as the crawler asks them. Names resolve at once, and what is
+The clocks are the crawler's own (frontier/bulk.py), asked as the crawler asks them. Names resolve at once, and what is
 wrong with a host is known from the web's arithmetic; what the frontier learns from it, and when, is as in a real crawl.
+A host is its number on the crawler's workbench from the turn that brings it until it leaves: nothing here is an object
+per host or run, but those few that leave with URLs in runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.fetch import RETRIES_MAX, Leased
+from bench._sim.leases import Leases, RunQueues
+from bench._sim.records import Records
+from bench._sim.table import Table
 from drum import Batch
 from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
-from irlcrawl.frontier.bulk import BulkPoliteness
+from irlcrawl.frontier.bulk import Bulk
 from irlcrawl.frontier.clocks import Clocks
-from irlcrawl.frontier.gates import NONE, Flag
+from irlcrawl.frontier.columns import view
+from irlcrawl.frontier.gaps import FAILED, OK, THROTTLED
+from irlcrawl.frontier.gates import NONE, Flag, Kind
 from irlcrawl.frontier.handover import Handover
-from irlcrawl.frontier.hosts import HostRecord, records_of
-from irlcrawl.frontier.loads import Loads
-from irlcrawl.frontier.politeness import HostEntry, Outcome, State
-from irlcrawl.frontier.runs import ReadyHost, Runs
-from irlcrawl.frontier.visits import Host, Withdrawal
+from irlcrawl.frontier.hosts import STATE
+from irlcrawl.frontier.loads import InMemory, loads_of
+from irlcrawl.frontier.release import HostLoads
+from irlcrawl.frontier.runs import ReadyRuns, Run, Runs
+from irlcrawl.frontier.visits import Withdrawal
 from irlcrawl.frontier.workbench import VISIT_SECONDS_LEAST
 from irlcrawl.rows import Reason, Robots
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web
 
 DEAD_S = 3600.0
-ROW_BITS, ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
-OUTCOMES: tuple[Outcome, ...] = ("failed", "throttled", "ok")
-SILENT = frozenset((Fault.CONNECT.value, Fault.TIMEOUT.value))
+I8s = NDArray[np.int64]
+F8s = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+SILENT = (Fault.CONNECT, Fault.TIMEOUT)
 """Faults of hosts that answer nothing: a visit ends with its first request."""
-
-
-class SimHost(Host):
-    """A host with URLs in runs, and what is wrong with it."""
-
-    __slots__ = ("fault",)
-
-    def __init__(self, record: HostRecord, fault: int, key: int, site: int, address: str) -> None:
-        # Those of Host and HostEntry, one by one: a hundred thousand are made, and passing on by name is half of it.
-        self.key, self.name, self.scheme, self.port, self.site = key, "", "http", 80, site
-        self.address, self.address_until, self.crawl_delay = address, np.inf, record.crawl_delay
-        self.gap_floor, self.errand, self.state, self.number = None, None, State.IDLE, NONE
-        self.record, self.runs, self.rows, self.worker, self.dns_failures = record, [], 0, -1, 0
-        self.fault = fault
-
-    @property
-    def clock_host(self) -> int:
-        """Its own: no host here answers to two schemes."""
-        return self.key
+FACTS = {"key": "u8", "site": "u8", "fault": "u1", "crawl_delay": "f8", "rows": "i8"}
+"""Of a host in memory; rows: its URLs in runs that are not done."""
 
 
 @dataclass
@@ -63,150 +51,159 @@ class Ends:
     """Visits that are over, a row each."""
 
     now: float
-    spent: NDArray[np.float64]  # seconds
-    requests: NDArray[np.int64]  # robots.txt not counted
-    bad: NDArray[np.int64]  # of OUTCOMES
-    last: NDArray[np.float64]  # seconds of the last exchange
-    asks: NDArray[np.bool_]  # for robots.txt, too
-    denied: NDArray[np.bool_]  # which nobody could read
+    spent: F8s  # seconds
+    requests: I8s  # robots.txt not counted
+    outcomes: I8s  # of gaps.OUTCOMES
+    last: F8s  # seconds of the last exchange
+    asks: Bools  # for robots.txt, too
+    denied: Bools  # which nobody could read
     delay: NDArray[np.float32]  # Crawl-delay
-
-
-def _urls_of(hosts: Sequence[HostEntry]) -> list[int]:
-    """For one visit."""
-    some = cast(Sequence[SimHost], hosts)
-    return [1 if host.fault in SILENT else host.runs[0].end - host.runs[0].at for host in some]
-
-
-def _records(ready: list[ReadyHost]) -> list[HostRecord]:
-    """What a turn's index says of each host."""
-    records: list[HostRecord] = []
-    for _, some in groupby(ready, key=lambda one: id(one.state)):  # a turn brings few indices, one after the other
-        part = list(some)
-        records += records_of(part[0].state.take(np.array([one.row for one in part])))
-    return records
-
-
-class Leases:
-    """What a lease needs of the URLs in ready segments that are not done, in one table: a row each, by segment and row.
-
-    Hosts with many URLs keep a few rows of old segments alive, so only those rows are kept."""
-
-    COLUMNS = ("key", "depth", "attempt")
-
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        self._place = np.zeros(0, np.uint64)  # ascending
-        self._rows = Batch({"key": np.zeros(0, np.uint64), "depth": np.zeros(0, np.uint16),
-                            "attempt": np.zeros(0, np.uint8)})  # fmt: skip
-
-    def __len__(self) -> int:
-        return len(self._place)
-
-    def bring(self, numbers: Iterable[int]) -> None:
-        """New segments; what was done meanwhile is forgotten."""
-        segments, starts = np.unique(self._place >> ROW_BITS, return_index=True)
-        ends = np.append(starts, len(self))[1:]
-        left = [self._left(*part) for part in zip(segments.tolist(), starts, ends, strict=True)]
-        kept = np.concatenate([np.zeros(0, np.int64), *left])
-        places, rows = [self._place[kept]], [self._rows.take(kept)]
-        for number in sorted(numbers):
-            section = self._runs._section(number)
-            places.append(_places(np.uint64(number), np.arange(section.rows)))
-            rows += section.scan(self.COLUMNS)
-        self._place, self._rows = np.concatenate(places), Batch.concat(rows)
-
-    def _left(self, number: int, start: int, end: int) -> NDArray[np.int64]:
-        """Which of the rows from start to end, those of a segment, are not done."""
-        segment = self._runs._segments.get(number)
-        if segment is None:  # wholly done
-            return np.zeros(0, np.int64)
-        return start + np.flatnonzero(~segment.done[self._place[start:end] & ROW_MASK])
-
-    def take(self, segment: NDArray[np.int64], row: NDArray[np.int64]) -> Batch:
-        return self._rows.take(np.searchsorted(self._place, _places(segment.astype(np.uint64), row)))
-
-
-def _places(segment: NDArray[np.uint64] | np.uint64, row: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return (segment << ROW_BITS) | row.astype(np.uint64)
 
 
 class Hosts:
     """Runs in, leased rows out."""
 
     def __init__(self, web: Web, config: Config, clock: VirtualClock, runs: Runs) -> None:
-        self.web, self.config, self.clock, self.runs = web, config, clock, runs
+        self.web, self.config, self.clock = web, config, clock
         self.clocks = Clocks(config.frontier.hosts_active_max)
-        self.polite = BulkPoliteness(clock, config.politeness, self.clocks)
-        self.hosts: dict[int, SimHost] = {}
-        self.loads = Loads(config, clock, self.polite, self.hosts)
+        self.polite = Bulk(clock, config.politeness, self.clocks)
         self.handover = Handover()
+        self.records = Records()
         self.leases = Leases(runs)
+        self._queues = RunQueues()
+        self._facts = Table(FACTS)
+        self._of_gate = Table({"host": "i8"})  # by the clock of a host, while it is in memory
+        self._at_gate = Table({"rows": "i8"})  # URLs in runs, by the clock of an address
+        self._count = self._newcomers = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _own_gaps(self, hosts: I8s) -> F8s:
+        return np.maximum(self.config.politeness.gap_host_seconds, self._facts["crawl_delay"][hosts])
+
+    def _urls_of(self, hosts: I8s) -> I8s:
+        """For one visit."""
+        _, at, end = self._queues.first(hosts)
+        return np.where(np.isin(self._facts["fault"][hosts], SILENT), 1, end - at)
+
+    def _count_rows(self, hosts: I8s, rows: I8s) -> None:
+        """So many more URLs wait in runs."""
+        if len(hosts):
+            self._facts["rows"][hosts] += rows
+            np.add.at(self._at_gate["rows"], view(self.polite._bench.address_gate)[hosts], rows)
 
     # -- for the turn ----------------------------------------------------------------------------------------------
 
-    def bring(self, ready: list[ReadyHost]) -> None:
+    def bring(self, ready: list[ReadyRuns]) -> None:
         """The runs of a turn."""
-        self.loads.arrived()
-        if not ready:
-            return
-        self.leases.bring({one.run.segment for one in ready})
-        numbers = self.web.keyed_hosts(np.array([one.key for one in ready], np.uint64))
-        facts = zip(_records(ready), self.web.fault(numbers).tolist(), self.web.address(numbers).tolist(), strict=True)
-        hosts, come = [], []
-        for one, (record, fault, address) in zip(ready, facts, strict=True):  # a Python loop per run: each is an object
-            host = self.hosts.get(one.key)
-            if host is None:
-                newer = self.handover.learnt(one.key)
-                host = self.hosts[one.key] = SimHost(newer or record, fault, one.key, one.site, str(address))
-                come.append(host)
-            host.runs.append(one.run)
-            hosts.append(host)
-        self.loads.count_all(hosts, [one.run.end - one.run.at for one in ready])
-        now = self.clock.now()
-        for host in come:
-            if host.fault == Fault.DNS:
-                host.record.dead, host.record.dead_until = Reason.DNS, now + DEAD_S
-                self._leave(host, Reason.DNS)
-        horizon = now + self.config.politeness.horizon_seconds
-        come = [host for host in come if host.fault != Fault.DNS]
-        for host, due in zip(come, self.polite.activate_all(come), strict=True):
-            if due > horizon:
-                self._leave(host, Reason.OK, due)
+        self._newcomers = 0
+        self.leases.bring([part.segment for part in ready])
+        for part in ready:
+            self._bring(part.segment, part.index)
+
+    def _bring(self, segment: int, index: Batch) -> None:
+        start, rows = index["start"].astype(np.int64), index["rows"].astype(np.int64)
+        hosts = self._find(index["key"])
+        new = np.flatnonzero(hosts == NONE)
+        numbers = self.web.keyed_hosts(index["key"][new])
+        known = self.records.newest(index["key"][new], index.select([*STATE]).take(new))
+        fault = self.web.fault(numbers)
+        named = fault != Fault.DNS
+        come, lost = new[named], new[~named]
+        hosts[come], dues = self._enter(known.filter(named), index["site"][come], fault[named], numbers[named])
+        there = np.flatnonzero(hosts != NONE)
+        self._queues.add(hosts[there], segment, start[there], (start + rows)[there])
+        self._count_rows(hosts[there], rows[there])
+        runs = [Run(segment, at, at + many) for at, many in zip(start[lost].tolist(), rows[lost].tolist())]
+        self._lose(runs, known.filter(~named))
+        late = dues > self.clock.now() + self.config.politeness.horizon_seconds
+        self._leave(hosts[come[late]], np.full(int(late.sum()), Reason.OK), dues[late])
+
+    def _find(self, keys: NDArray[np.uint64]) -> I8s:
+        """The numbers of hosts in memory, NONE for others: whose clock somebody uses is here."""
+        gates = self.clocks.find_all(Kind.HOST, keys)
+        hosts = np.full(len(gates), NONE)
+        here = np.flatnonzero(gates != NONE)
+        if len(here):
+            here = here[view(self.clocks.users)[gates[here]] > 0]
+        hosts[here] = self._of_gate["host"][gates[here]]
+        return hosts
+
+    def _enter(self, known: Batch, sites: NDArray[np.uint64], faults: NDArray[np.uint8],
+               numbers: NDArray[np.uint64]) -> tuple[I8s, F8s]:  # fmt: skip
+        """Hosts come into memory: their numbers, and when they are due."""
+        keys, delays = known["key"], known["crawl_delay"].astype(np.float64)
+        if not len(keys):
+            return np.zeros(0, np.int64), np.zeros(0)
+        addresses, which = np.unique(self.web.address(numbers), return_inverse=True)
+        floors = np.full(len(keys), self.config.politeness.gap_host_seconds)
+        hosts, dues = self.polite.come(keys, sites, floors, delays, [str(one) for one in addresses.tolist()], which)
+        self._facts.reach(int(hosts.max()) + 1)
+        for name, column in (("key", keys), ("site", sites), ("fault", faults), ("crawl_delay", delays), ("rows", 0)):
+            self._facts[name][hosts] = column
+        for table in (self._of_gate, self._at_gate):
+            table.reach(len(self.clocks.kind))
+        self._of_gate["host"][view(self.polite._bench.host_gate)[hosts]] = hosts
+        self.records.put(hosts, known)
+        self._queues.come(hosts)
+        self._count += len(hosts)
+        return hosts, dues
+
+    def _lose(self, runs: list[Run], known: Batch) -> None:
+        """Runs of hosts that have no address, and what is known of them."""
+        least = np.maximum(self.config.politeness.gap_host_seconds, known["crawl_delay"].astype(np.float64))
+        for run, gap in zip(runs, least.tolist(), strict=True):
+            self.handover.withdraw(Withdrawal([run], Reason.DNS, 0.0, gap))
+        order = np.where(known["order"] > 0, known["order"], self.records.next_news(known.rows))
+        dead = np.full(known.rows, Reason.DNS, np.uint8), np.full(known.rows, self.clock.now() + DEAD_S)
+        self.records.put_aside(known.with_(dead=dead[0], dead_until=dead[1], order=order))
+
+    def loads(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
+        """As Loads.of."""
+        now, bench = self.clock.now(), self.polite._bench
+        known = InMemory.nobody(self.config, now, states)
+        hosts = self._find(keys)
+        here = np.flatnonzero(hosts != NONE)
+        if len(here):
+            hosts = hosts[here]
+            at_address = self._at_gate["rows"][view(bench.address_gate)[hosts]]
+            known.unknown[here], known.rows[here] = False, np.maximum(self._facts["rows"][hosts], at_address)
+            known.gap[here], known.due[here] = self.polite.gaps_of(hosts, self._own_gaps(hosts)), bench.due(hosts)
+        loads = loads_of(self.config, now, known, self._count + self._newcomers)
+        self._newcomers += len(keys) - len(here)
+        return loads
 
     # -- visits ------------------------------------------------------------------------------------------------------
 
     def visit(self, allowance: int) -> tuple[Leased | None, int]:
         """Let workers visit what may be visited now, at most about `allowance` URLs, and take in what came of it.
         Returns the URLs that are done and the requests that were made (robots.txt among them)."""
-        visits = self.polite.pop_all(allowance, _urls_of)
-        if not visits:
-            return None, 0
-        entries = [cast(SimHost, entry) for entry, _ in visits]
-        runs = [(entry.runs[0].segment, entry.runs[0].at, urls) for entry, urls in visits]  # type: ignore[attr-defined]
-        return self._fetch(entries, np.array(runs, np.int64))
+        hosts, urls = self.polite.begin_all(allowance, self._own_gaps, self._urls_of)
+        return self._fetch(hosts, urls) if len(hosts) else (None, 0)
 
-    def _fetch(self, entries: list[SimHost], runs: NDArray[np.int64]) -> tuple[Leased, int]:
+    def _fetch(self, entries: I8s, count: I8s) -> tuple[Leased, int]:
         now, web = self.clock.now(), self.web
-        segment, at, count = runs.T
-        visit = np.repeat(np.arange(len(runs)), count)
+        segment, at, _ = self._queues.first(entries)
+        visit = np.repeat(np.arange(len(count)), count)
         starts = np.cumsum(count) - count
         row = (at - starts)[visit] + np.arange(len(visit))
         urls = self.leases.take(segment[visit], row)
         pages = web.keyed(urls["key"])
-        hosts = web.keyed_hosts(np.array([entry.key for entry in entries], np.uint64))
+        hosts = web.keyed_hosts(self._facts["key"][entries])
         rules = web.robots(hosts)
-        faults = np.array([entry.fault for entry in entries], np.uint8)
-        code, took = web.replies(pages, urls["attempt"], faults, hosts, visit)
-        asks = np.array([not entry.record.robots or entry.record.robots_until <= now for entry in entries])
+        code, took = web.replies(pages, urls["attempt"], self._facts["fault"][entries], hosts, visit)
+        robots, until = self.records["robots"][entries], self.records["robots_until"][entries]
+        asks = (robots == Robots.UNKNOWN) | (until <= now)
         denied = asks & (rules["state"] == Robots.DENY)
         allowed = web.permitted(pages, rules.take(visit))
         status = np.where(allowed, code, 0).astype(np.int16)
         seconds = np.where(allowed, took, 0.0)
-        bad = np.minimum.reduceat(np.where(status == 503, 1, np.where(status < 0, 0, 2)), starts)
+        worst = np.where(status == 503, THROTTLED, np.where(status < 0, FAILED, OK))
         ends = Ends(
             now=now, spent=np.add.reduceat(seconds, starts), requests=np.add.reduceat(allowed, starts, dtype=np.int64),
-            bad=bad, last=seconds[starts + count - 1], asks=asks, denied=denied, delay=rules["crawl_delay"],
+            outcomes=np.maximum.reduceat(worst, starts), last=seconds[starts + count - 1], asks=asks, denied=denied,
+            delay=rules["crawl_delay"],
         )  # fmt: skip
         self._ended(entries, count, ends)
         done = ~denied[visit]
@@ -218,74 +215,64 @@ class Hosts:
         )  # fmt: skip
         return (leased if done.all() else leased.filter(done)), int((allowed & done).sum())
 
-    def _ended(self, entries: list[SimHost], count: NDArray[np.int64], ends: Ends) -> None:
+    def _ended(self, hosts: I8s, count: I8s, ends: Ends) -> None:
         """Visits of `count` URLs are over."""
-        self._learn(entries, ends)
-        ended = ends.now + ends.spent
-        for place in np.flatnonzero(ends.requests > 1).tolist():
-            ended[place] += self.polite.gap_for(entries[place]) * float(ends.requests[place] - 1)
-        done = np.where(ends.denied, 0, count).tolist()
-        for entry, rows in zip(entries, done, strict=True):
-            run = entry.runs[0]
-            run.at += rows
-            if run.at >= run.end:
-                del entry.runs[0]
-        self.loads.count_all(entries, [-rows for rows in done])
-        asked = zip(ends.asks.tolist(), ends.delay.tolist(), strict=True)
-        dues = self.polite.release_all(
-            entries, ended=ended, fetch_s=ends.last, requests=ends.requests + ends.asks,
-            outcomes=[OUTCOMES[bad] for bad in ends.bad.tolist()],
-            crawl_delays=[delay if asks else None for asks, delay in asked],
-            again=[bool(entry.runs) for entry in entries],
+        self._learn(hosts, ends)
+        own = self._own_gaps(hosts)
+        ended = ends.now + ends.spent + self.polite.gaps_of(hosts, own) * np.maximum(ends.requests - 1, 0)
+        done = np.where(ends.denied, 0, count)
+        left = self._queues.advance(hosts, done)
+        self._count_rows(hosts, -done)
+        delay = self._facts["crawl_delay"]
+        delay[hosts] = np.where(ends.asks, ends.delay, delay[hosts])
+        dues = self.polite.end_all(
+            hosts, ended=ended, fetch_s=ends.last, requests=ends.requests + ends.asks, outcomes=ends.outcomes,
+            floors=np.full(len(hosts), self.config.politeness.gap_host_seconds), crawl_delays=delay[hosts], again=left,
         )  # fmt: skip
-        for entry, due, denied in zip(entries, dues, ends.denied.tolist(), strict=True):
-            if entry.runs:
-                self._settle(entry, ends.now, due, denied)
-            else:
-                self.hosts.pop(entry.key, None)
+        self._settle(hosts[left], ends.now, dues[left], ends.denied[left])
+        self._forget(hosts[~left])
 
-    def _learn(self, entries: list[SimHost], ends: Ends) -> None:
-        """What visits said of their hosts, whose records are objects."""
-        now, robots, learn = ends.now, self.config.robots, self.handover.learn
-        facts = (part.tolist() for part in (ends.bad, ends.requests, ends.asks, ends.denied, ends.delay))
-        for host, bad, requests, asks, denied, delay in zip(entries, *facts, strict=True):
-            record = host.record
-            if asks and bad:
-                state = Robots.DENY if denied else Robots.ALLOW  # rules are applied where the URL is asked for
-                until = now + (robots.deny_seconds if denied else robots.fresh_seconds)
-                record.learn_robots(state, until, None, delay)
-                learn(host)
-            if not bad:
-                record.failed(now)
-                learn(host)
-            elif requests:
-                record.answered(now)
+    def _learn(self, hosts: I8s, ends: Ends) -> None:
+        """What visits said of their hosts."""
+        now, robots = ends.now, self.config.robots
+        failed = ends.outcomes == FAILED
+        read, answered = ends.asks & ~failed, ~failed & (ends.requests > 0)
+        denied = ends.denied[read]
+        state = np.where(denied, Robots.DENY, Robots.ALLOW).astype(np.uint8)
+        until = now + np.where(denied, robots.deny_seconds, robots.fresh_seconds)
+        self.records.learn_robots(hosts[read], state, until, ends.delay[read])
+        self.records.failed(hosts[failed], now)
+        self.records.answered(hosts[answered], now)
+        self.records.learn(hosts[read | failed])
 
-    def _settle(self, host: SimHost, now: float, due: float, denied: bool) -> None:
-        """A host with URLs left, after a visit: does it stay?"""
-        record = host.record
-        if denied:
-            gone = record.denials > self.config.politeness.retries_max
-            self._leave(host, Reason.ROBOTS_UNREACHABLE if gone else Reason.OK, max(due, record.robots_until))
-        elif record.failures > RETRIES_MAX and not record.answered_at:
-            record.dead, record.dead_until = Reason.CONNECT, now + DEAD_S
-            self._leave(host, Reason.CONNECT)
-        elif due > now + self.config.politeness.horizon_seconds:
-            self._leave(host, Reason.OK, due)
+    def _settle(self, hosts: I8s, now: float, due: F8s, denied: Bools) -> None:
+        """Hosts with URLs left, after a visit: do they stay?"""
+        known, limits = self.records, self.config.politeness
+        refused = denied & (known["denials"][hosts] > limits.retries_max)
+        dead = ~denied & (known["failures"][hosts] > RETRIES_MAX) & (known["answered_at"][hosts] == 0)
+        known.died(hosts[dead], Reason.CONNECT, now + DEAD_S)
+        due = np.where(denied, np.maximum(due, known["robots_until"][hosts]), due)
+        reason = np.select([refused, dead], [Reason.ROBOTS_UNREACHABLE, Reason.CONNECT], Reason.OK)
+        leave = denied | dead | (due > now + limits.horizon_seconds)
+        self._leave(hosts[leave], reason[leave], due[leave])
 
-    def _leave(self, host: Host, reason: Reason, due: float = 0.0) -> None:
-        """Its URLs go: for good, or into the calendar."""
-        least = max(self.config.politeness.gap_host_seconds, host.record.crawl_delay)
-        gap = self.polite.gap_for(host) if host.state != State.IDLE else least
-        self.handover.withdraw(Withdrawal(list(host.runs), reason, due, gap))
-        self.loads.count(host, -host.rows)
-        host.runs.clear()
-        self.handover.learn(host)
-        self._forget(host)
+    def _leave(self, hosts: I8s, reasons: I8s, dues: F8s) -> None:
+        """Their URLs go: for good, or into the calendar."""
+        if not len(hosts):
+            return
+        gaps = self.polite.gaps_of(hosts, self._own_gaps(hosts))
+        facts = (column.tolist() for column in (hosts, reasons, dues, gaps))
+        for host, reason, due, gap in zip(*facts, strict=True):  # few, and to the turn each is an object
+            self.handover.withdraw(Withdrawal(self._queues.take(host), Reason(reason), due, gap))
+        self._count_rows(hosts, -self._facts["rows"][hosts])
+        self.records.learn(hosts)
+        self.polite.leave_all(hosts)
+        self._forget(hosts)
 
-    def _forget(self, host: Host) -> None:
-        self.polite.deactivate(host)
-        self.hosts.pop(host.key, None)
+    def _forget(self, hosts: I8s) -> None:
+        """They are no longer in memory."""
+        self.records.put_away(hosts)
+        self._count -= len(hosts)
 
     # -- looking ahead -----------------------------------------------------------------------------------------------
 
@@ -308,7 +295,7 @@ class Hosts:
         several_here = (np.bincount(address, minlength=len(starts)) > 1)[address]
         alone = int(len(address) - several_here.sum())
         hosts, address = hosts[several_here], address[several_here]
-        sites = np.array([entry.site for entry in bench.entries_of(hosts)], np.uint64)
+        sites = self._facts["site"][hosts]
         order = np.lexsort((sites, address))
         sites, address = sites[order], address[order]
         distinct = np.ones(len(sites), np.bool_)

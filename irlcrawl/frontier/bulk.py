@@ -1,7 +1,9 @@
-"""Visits by the hundred: begun and ended as columns, with the same results as one after the other (politeness.py).
+"""Hosts by the hundred, as numbers: they come, their visits begin and end, and they leave as columns, with the same
+results as one after the other (politeness.py).
 
-Errands, and hosts that are kept a clock free, are few and go one by one; so do all hosts when there are fewer than
-`many`.
+What is known of a host is its holder's: in columns (bench/_sim/hosts.py, a crawl of simulated workers), or in an entry
+each (politeness.py, which brings hosts and begins visits in this way when there are many). Here a host is its number on
+the workbench, and its clocks. Where nobody keeps entries all addresses are known for good, and there are no errands.
 """
 
 from __future__ import annotations
@@ -12,141 +14,195 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from irlcrawl import config
+from irlcrawl.clock import Clock
+from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.columns import NONE, view
-from irlcrawl.frontier.entries import HostEntry, State
-from irlcrawl.frontier.gaps import Outcome
-from irlcrawl.frontier.politeness import Politeness
+from irlcrawl.frontier.crowd import Crowd
+from irlcrawl.frontier.gaps import FAILED, THROTTLED, Gaps, Outcome
+from irlcrawl.frontier.gates import Flag, Kind
+from irlcrawl.frontier.terms import Terms
+from irlcrawl.rows import name_key
 
 I8s: TypeAlias = NDArray[np.int64]
+U8s: TypeAlias = NDArray[np.uint64]
 F8s: TypeAlias = NDArray[np.float64]
-Visits: TypeAlias = list[tuple[HostEntry, int]]
-"""Hosts, and how many URLs each is visited for."""
-UrlsOf: TypeAlias = Callable[[Sequence[HostEntry]], list[int]]
+Bools: TypeAlias = NDArray[np.bool_]
+GapsOf: TypeAlias = Callable[[I8s], F8s]
+"""Terms.own_gaps of numbers."""
+UrlsOf: TypeAlias = Callable[[I8s], I8s]
 """How many URLs hosts have for one visit, each at least 1."""
 
 
-class BulkPoliteness(Politeness):
-    """As Politeness, for many hosts at once."""
+class Bulk(Terms):
+    """Columns have a row per host, and are of one row at least. Times are unix seconds."""
 
-    def pop_all(self, urls_max: int, urls_of: UrlsOf, visits_max: int = 1 << 30) -> Visits:
-        """`pop` and `visit_size` until so many visits have begun, of `urls_max` URLs together, or nobody may be visited
-        now."""
-        visits: Visits = []
-        left = urls_max
-        while left > 0 and len(visits) < visits_max:
-            now = self._clock.now()
-            due = self._bench.due_now(now, min(left, visits_max - len(visits)))
-            if len(due) < self.many or self._errands or self._bench.reserves:
-                entry = self.pop()
-                if entry is None:
-                    break
-                some = [(entry, min(self.visit_size(entry), *urls_of([entry]), left))]
-            else:
-                some = self._pop_due(due, now, left, urls_of)
-            visits += some
-            left -= sum(urls for _, urls in some)
-        return visits
+    def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
+        clocks = Clocks() if clocks is None else clocks
+        super().__init__(params, Gaps(params), clocks, Crowd(clocks))
+        self._clock = clock
 
-    def _pop_due(self, due: I8s, now: float, urls_max: int, urls_of: UrlsOf) -> Visits:
-        """Those that come out of the gates that are due, until there are enough."""
-        bench = self._bench
-        places, hosts = bench.alone(due, now)
-        alone = bench.entries_of(hosts)
-        urls = np.zeros(len(due), np.int64)
-        urls[places] = np.minimum(self.visit_sizes(alone, hosts), urls_of(alone))
-        entries: list[HostEntry | None] = [None] * len(due)
-        for place, entry in zip(places.tolist(), alone, strict=True):
-            entries[place] = entry
-        before, others = np.cumsum(urls), 0
-        together = np.ones(len(due), np.bool_)
-        together[places] = False
-        for place in np.flatnonzero(together).tolist():  # hosts that share a clock are for one another in turn
+    # ---- all of it, where nobody keeps entries
+
+    def come(
+        self, clock_hosts: U8s, sites: U8s, floors: F8s, crawl_delays: F8s, addresses: Sequence[str], which: I8s
+    ) -> tuple[I8s, F8s]:
+        """As `activate`, of hosts at addresses[which]: their numbers, and when they are due."""
+        now, numbers = self._clock.now(), self._enter(clock_hosts, sites, floors, np.maximum(floors, crawl_delays))
+        self._join(numbers, addresses, which)
+        self._bench.arm_all(self._bench.wait_all(numbers, now), now)
+        return numbers, self._bench.due(numbers)
+
+    def begin_all(self, urls_max: int, gaps_of: GapsOf, urls_of: UrlsOf) -> tuple[I8s, I8s]:
+        """As Politeness.pop_all: (hosts, URLs of each visit)."""
+        hosts, urls = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        left, now = urls_max, self._clock.now()
+        while left > 0 and len(due := self._bench.due_now(now, left)):
+            self._refuse_reserves()
+            some, many, _ = self._begin_due(due, now, left, gaps_of, urls_of)
+            hosts.append(some)
+            urls.append(many)
+            left -= int(many.sum())
+        return np.concatenate(hosts), np.concatenate(urls)
+
+    def end_all(
+        self, hosts: I8s, *, ended: F8s, fetch_s: F8s, requests: I8s, outcomes: I8s, floors: F8s, crawl_delays: F8s,
+        again: Bools,
+    ) -> F8s:  # fmt: skip
+        """As `release`, where no answer had a Retry-After. `ended` is NaN where nothing was asked; outcomes are of
+        gaps.OUTCOMES; crawl_delays as known now. ValueError if one is not leased."""
+        self._refuse_reserves()
+        now, bench, held = self._clock.now(), self._bench, view(self.clocks.held)
+        rows = bench.rows_of(hosts)
+        if not held[rows[:, 0]].all():
+            raise ValueError("end_all: a host is not leased")
+        bad = (outcomes == THROTTLED) | (outcomes == FAILED)
+        ended = np.where(bad, np.where(np.isnan(ended), now, ended), np.where(requests > 0, ended, np.nan))
+        asked = np.flatnonzero(~np.isnan(ended))
+        self._gaps.move_all(
+            self.clocks, rows[asked], floors[asked], crawl_delays[asked], ended[asked], fetch_s[asked], outcomes[asked]
+        )
+        held[rows[rows != NONE]] -= 1
+        due = bench.due(hosts)
+        at = np.full(len(hosts), NONE)
+        stay, go = np.flatnonzero(again), np.flatnonzero(~again)
+        if len(stay):
+            bench.ticket_all(hosts[stay])
+            at[stay] = bench.wait_all(hosts[stay], now)
+        self._drop_all(hosts[go], rows[go], now)
+        bench.arm_all(np.concatenate([at[:, None], rows], axis=1).ravel(), now)
+        return due
+
+    def leave_all(self, hosts: I8s) -> None:
+        """As `deactivate`, of hosts that wait."""
+        for host in hosts.tolist():  # out of queues, which are lists
+            self._bench.withdraw(host)
+        self._drop_all(hosts, self._bench.rows_of(hosts), self._clock.now())
+
+    def _refuse_reserves(self) -> None:
+        if self._bench.reserves:
+            raise ValueError("a host has a clock reserved: that is for Politeness (sites with a gap)")
+
+    def _drop_all(self, hosts: I8s, rows: I8s, now: float) -> None:
+        """Hosts use their gates no more."""
+        gates = rows[rows != NONE]
+        np.subtract.at(view(self.clocks.users), gates, 1)
+        last = np.sort(len(gates) - 1 - np.unique(gates[::-1], return_index=True)[1])  # by the last of its users
+        self.clocks.let_go_all(gates[last], now)
+        self._bench.leave(hosts.tolist())
+
+    # ---- clocks of hosts that are not here
+
+    def observe(
+        self,
+        *,
+        clock_host: int,
+        address: str | None,
+        site: int,
+        ended: float,
+        fetch_s: float = 0.0,
+        outcome: Outcome = "ok",
+        retry_after: float | None = None,
+        crawl_delay: float = 0.0,
+    ) -> None:
+        """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have."""
+        floor = self._params.gap_host_seconds
+        gates = [self.clocks.use(Kind.HOST, clock_host, floor)]
+        if address:
+            gates.append(self._use_address(address))
+        if self._gaps.site > 0 and site:
+            gates.append(self.clocks.use(Kind.SITE, site, self._gaps.site))
+        for gate in gates:
+            self._gaps.move(self.clocks, gate, floor, crawl_delay, ended, fetch_s, outcome, retry_after)
+            self.clocks.users[gate] -= 1
+            self.clocks.let_go(gate, self._clock.now())
+
+    def _use_address(self, address: str) -> int:
+        gap, lenient = self._gaps.address(address)
+        gate = self.clocks.use(Kind.ADDRESS, name_key(address.encode()), gap)
+        if lenient:
+            self.clocks.flags[gate] |= Flag.LENIENT
+        return gate
+
+    # ---- what hosts with entries share
+
+    def _enter(self, clock_hosts: U8s, sites: U8s, floors: F8s, own_gaps: F8s) -> I8s:
+        """Hosts are active: they have numbers and clocks, but for their addresses'."""
+        clocks, bench = self.clocks, self._bench
+        gates = clocks.use_all(Kind.HOST, clock_hosts, floors)
+        site_gates, some = np.full(len(sites), NONE), np.flatnonzero(sites)
+        if self._gaps.site > 0 and len(some):
+            site_gates[some] = clocks.use_all(Kind.SITE, sites[some], np.full(len(some), self._gaps.site))
+        numbers = bench.enter(gates, site_gates)
+        if clocks.opened > 0:  # once, after a reboot
+            np.maximum.at(view(clocks.next), gates, clocks.opened + self.gaps_of(numbers, own_gaps))
+        return numbers
+
+    def _join(self, hosts: I8s, addresses: Sequence[str], which: I8s) -> None:
+        """Hosts are at addresses[which]."""
+        if not len(hosts):
+            return
+        keys = np.array([name_key(address.encode()) for address in addresses], np.uint64)
+        gaps, lenient = (np.array(part) for part in zip(*map(self._gaps.address, addresses), strict=True))
+        gates = self.clocks.use_all(Kind.ADDRESS, keys[which], gaps[which])
+        view(self.clocks.flags)[gates[lenient[which]]] |= Flag.LENIENT
+        view(self._bench.address_gate)[hosts] = gates
+
+    def _begin_due(self, due: I8s, now: float, urls_max: int, gaps_of: GapsOf, urls_of: UrlsOf) -> tuple[I8s, I8s, I8s]:
+        """Visits of those that come out of gates that are due, until there are enough: (hosts, URLs of each, other
+        hosts, which came out but lack an address)."""
+        bench, address_gate = self._bench, self._bench.address_gate
+
+        def sizes(hosts: I8s) -> I8s:
+            return np.minimum(self.visit_sizes(hosts, gaps_of(hosts)), urls_of(hosts))
+
+        places, alone = bench.alone(due, now)
+        begun, urls = np.full(len(due), NONE), np.zeros(len(due), np.int64)
+        begun[places] = alone
+        if len(alone):
+            urls[places] = sizes(alone)
+        before, others, nameless = np.cumsum(urls), 0, []
+        for place in np.flatnonzero(begun == NONE).tolist():  # hosts that share a clock are for one another in turn
             left = urls_max - int(before[place]) - others
             if left <= 0:
                 break
             host = bench.serve(int(due[place]), now)
-            if host != NONE and self._begin(entry := bench.entry(host), now):
-                entries[place] = entry
-                urls[place] = min(self.visit_size(entry), *urls_of([entry]), left)
-                others += int(urls[place])
+            if host == NONE:
+                continue
+            if address_gate[host] == NONE:
+                nameless.append(host)
+                for gate in bench.gates_of(host):
+                    bench.arm(gate, now)
+                continue
+            bench.hold(host)
+            begun[place] = host
+            urls[place] = min(int(sizes(np.array([host]))[0]), left)
+            others += int(urls[place])
         total = np.cumsum(urls)
         end = min(int(np.searchsorted(total, urls_max)) + 1, len(due))
         urls[end - 1] -= max(0, int(total[end - 1]) - urls_max)
         bench.skip(end)
-        begun = places < end
-        bench.take_out(hosts[begun], due[places[begun]])
-        leased = alone[: int(begun.sum())]
-        for entry in leased:
-            entry.state = State.LEASED
-        self._out.update(leased)
-        return [(entry, many) for entry, many in zip(entries, urls[:end].tolist()) if entry is not None]
-
-    def release_all(
-        self, entries: Sequence[HostEntry], *, ended: F8s, fetch_s: F8s, requests: I8s, outcomes: Sequence[Outcome],
-        crawl_delays: Sequence[float | None], again: Sequence[bool],
-    ) -> list[float]:  # fmt: skip
-        """As `release`, of a row each, where no answer had a Retry-After; `ended` is NaN where nothing was asked.
-        For the simulator (bench/_sim/hosts.py): ends that workers report come one at a time."""
-        if len(entries) < self.many or self._errands or self._bench.reserves:
-            each = zip(entries, ended.tolist(), fetch_s.tolist(), requests.tolist(), outcomes, crawl_delays, again)
-            return [self._release(*one) for one in each]
-        for entry, delay in zip(entries, crawl_delays, strict=True):
-            if entry.state != State.LEASED:
-                raise ValueError(f"release: {entry!r} is not leased")
-            if delay is not None:
-                entry.crawl_delay = delay
-        now, bench = self._clock.now(), self._bench
-        numbers = np.array([entry.number for entry in entries])
-        rows = bench.rows_of(numbers)
-        bad = np.array([outcome in ("failed", "throttled") for outcome in outcomes])
-        ended = np.where(bad, np.where(np.isnan(ended), now, ended), np.where(requests > 0, ended, np.nan))
-        self._move(entries, rows, ended, fetch_s, outcomes)
-        self._out.difference_update(entries)
-        view(self.clocks.held)[rows[rows != NONE]] -= 1
-        due = bench.due(numbers)
-        at = np.full(len(entries), NONE)
-        stay, leave = np.flatnonzero(again), np.flatnonzero(~np.array(again))
-        at[stay] = self._wait_again([entries[place] for place in stay.tolist()], numbers[stay], due[stay], now)
-        self._drop_all([entries[place] for place in leave.tolist()], rows[leave], now)
-        bench.arm_all(np.concatenate([at[:, None], rows], axis=1).ravel(), now)
-        return due.tolist()
-
-    def _move(
-        self, entries: Sequence[HostEntry], rows: I8s, ended: F8s, fetch_s: F8s, outcomes: Sequence[Outcome]
-    ) -> None:
-        """The clocks of visits that ended, where something was asked."""
-        asked = np.flatnonzero(~np.isnan(ended))
-        some = [entries[place] for place in asked.tolist()]
-        delays = np.array([one.crawl_delay for one in some])
-        how = [outcomes[place] for place in asked.tolist()]
-        self._gaps.move_all(
-            self.clocks, rows[asked], self._gaps.floors(some), delays, ended[asked], fetch_s[asked], how
-        )
-
-    def _release(self, entry: HostEntry, ended: float, fetch_s: float, requests: int, outcome: Outcome,
-                 crawl_delay: float | None, again: bool) -> float:  # fmt: skip
-        return self.release(
-            entry, ended=None if ended != ended else ended, fetch_s=fetch_s, requests=requests, outcome=outcome,
-            crawl_delay=crawl_delay, again=again,
-        )  # fmt: skip
-
-    def _wait_again(self, entries: Sequence[HostEntry], numbers: I8s, due: F8s, now: float) -> I8s:
-        """Hosts begin to wait for their next visit. Returns the gates they wait at, for the line."""
-        if not entries:
-            return numbers
-        self._bench.ticket_all(numbers)
-        for entry, at in zip(entries, due.tolist(), strict=True):
-            if not (entry.address and entry.address_until > max(now, at)):
-                self._leave_address(entry, now)
-        return self._wait_all(entries, numbers, now)
-
-    def _drop_all(self, entries: Sequence[HostEntry], rows: I8s, now: float) -> None:
-        """Hosts use their gates no more."""
-        if not entries:
-            return
-        gates = rows[rows != NONE]
-        view(self.clocks.users)[gates] -= 1
-        self.clocks.let_go_all(gates, now)
-        for entry in entries:
-            entry.state = State.IDLE
-        self._bench.leave_all(entries)
+        taken = places < end
+        bench.take_out(alone[taken], due[places[taken]])
+        begun, urls = begun[:end], urls[:end]
+        return begun[begun != NONE], urls[begun != NONE], np.array(nameless, np.int64)

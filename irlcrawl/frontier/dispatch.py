@@ -13,7 +13,6 @@ from typing import cast
 
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
-from irlcrawl.frontier.bulk import BulkPoliteness
 from irlcrawl.frontier.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.fleet import Fleet, Link
 from irlcrawl.frontier.handover import Handover
@@ -22,8 +21,8 @@ from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.loads import Loads
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
-from irlcrawl.frontier.politeness import HostEntry
-from irlcrawl.frontier.runs import ReadyHost, Run, Runs
+from irlcrawl.frontier.politeness import HostEntry, Politeness
+from irlcrawl.frontier.runs import ReadyHost, ReadyRuns, Run, Runs, ready_hosts
 from irlcrawl.frontier.slots import Slots
 from irlcrawl.frontier.visits import Host, Visit, Withdrawal, visit_message
 from irlcrawl.rows import Reason, Robots
@@ -44,7 +43,7 @@ class Dispatcher:
         self,
         config: Config,
         clock: Clock,
-        politeness: BulkPoliteness,
+        politeness: Politeness,
         resolver: Resolver,
         runs: Runs,
         fleet: Fleet,
@@ -97,14 +96,11 @@ class Dispatcher:
             if due > horizon:
                 self._rest(host, due)
 
-    def bring_all(self, ready: list[ReadyHost]) -> None:
-        """The runs of a turn, with the records its index carries."""
+    def bring_all(self, ready: list[ReadyRuns]) -> None:
+        """The runs of a turn, with the records that its indices carry."""
         self.loads.arrived()
-        known: dict[int, list[HostRecord]] = {}
-        for one in ready:
-            if id(one.state) not in known:
-                known[id(one.state)] = records_of(one.state)
-        self.bring(ready, (known[id(one.state)][one.row] for one in ready))
+        for part in ready:
+            self.bring(list(ready_hosts(part.segment, part.index)), records_of(part.index))
 
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")

@@ -17,7 +17,6 @@ from drum import Edits
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config, to_dict
 from irlcrawl.frontier import recovery
-from irlcrawl.frontier.bulk import BulkPoliteness
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.deaths import Deaths
 from irlcrawl.frontier.dispatch import Dispatcher
@@ -29,6 +28,7 @@ from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.limits import Limits
 from irlcrawl.frontier.outage import Outage
 from irlcrawl.frontier.overrides import Overrides
+from irlcrawl.frontier.politeness import Politeness
 from irlcrawl.frontier.pressure import Pressure
 from irlcrawl.frontier.room import Room
 from irlcrawl.frontier.runs import ReadyHost
@@ -59,7 +59,7 @@ class Frontier:
         self._wakeup = asyncio.Event()
         self.overrides = Overrides(config.site)
         self.clocks = Clocks(config.frontier.hosts_active_max)
-        self.politeness = BulkPoliteness(clock, config.politeness, self.clocks)
+        self.politeness = Politeness(clock, config.politeness, self.clocks)
         self.resolver = Resolver(config.network, clock)
         self.deaths = Deaths(self)
         self.fleet = Fleet(

@@ -21,6 +21,9 @@ from irlcrawl.frontier.gates import Delay, Flag, Kind
 
 Outcome = Literal["ok", "throttled", "failed", "unreached"]
 """How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
+OUTCOMES: tuple[Outcome, ...] = ("ok", "throttled", "failed", "unreached")
+"""In columns an outcome is its place here."""
+OK, THROTTLED, FAILED, UNREACHED = range(len(OUTCOMES))
 
 ADDRESS_BACKOFF_STEPS = 3
 """An address backs off to at most politeness.backoff_seconds doubled this often: one bad host must not close a server
@@ -67,23 +70,25 @@ class Gaps:
         self,
         clocks: Clocks,
         gate: int,
-        entry: HostEntry,
+        floor: float,
+        crawl_delay: float,
         ended: float,
         fetch_s: float,
         outcome: Outcome,
         retry_after: float | None,
     ) -> None:
-        """An exchange ended: sets the clock's gap, back-off, next time (never earlier than before) and why."""
+        """An exchange with a host of such a floor and Crawl-delay ended: sets the clock's gap, back-off, next time
+        (never earlier than before) and why."""
         kind, wait, backoff, why = clocks.kind[gate], clocks.gap[gate], clocks.backoff[gate], Delay.HOST_GAP
         if kind == Kind.HOST:
-            wait = clocks.gap[gate] = max(self.floor(entry), self.stretch(fetch_s))
+            wait = clocks.gap[gate] = max(floor, self.stretch(fetch_s))
         if backoff or outcome != "ok":
             backoff = clocks.backoff[gate] = self._backoff(kind, clocks.flags[gate], wait, backoff, outcome)
             if backoff > wait:
                 wait, why = backoff, Delay.BACKOFF
         if kind == Kind.HOST:
-            if entry.crawl_delay > wait:
-                wait, why = entry.crawl_delay, Delay.CRAWL_DELAY
+            if crawl_delay > wait:
+                wait, why = crawl_delay, Delay.CRAWL_DELAY
             if retry_after is not None and min(retry_after, self._params.retry_after_max_seconds) > wait:
                 wait, why = min(retry_after, self._params.retry_after_max_seconds), Delay.RETRY_AFTER
         if ended + wait > clocks.next[gate]:
@@ -99,30 +104,28 @@ class Gaps:
         crawl_delays: NDArray[np.float64],
         ended: NDArray[np.float64],
         fetch_s: NDArray[np.float64],
-        outcomes: Sequence[Outcome],
+        outcomes: NDArray[np.int64],
     ) -> None:
-        """As `move`, for visits of as many hosts: gates is i8[n, 3], a row as Workbench.rows_of gives it, and no gate
-        stands in it twice. None had a Retry-After."""
+        """As `move`, for visits of as many hosts: gates is i8[n, 3], a row as Crowd.rows_of gives it, and no gate
+        stands in it twice; outcomes are of OUTCOMES. None had a Retry-After."""
         stretched = np.minimum(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
         view(clocks.gap)[gates[:, 0]] = np.maximum(floors, stretched)
-        good = np.array([outcome == "ok" for outcome in outcomes], np.bool_)
         for column in range(gates.shape[1]):
             some = np.flatnonzero(gates[:, column] != NONE)
-            how = [outcomes[at] for at in some.tolist()]
             delays = crawl_delays[some] if column == 0 else None
-            self._move_column(clocks, gates[some, column], ended[some], good[some], how, delays)
+            self._move_column(clocks, gates[some, column], ended[some], outcomes[some], delays)
         clocks.moved_all(gates[gates != NONE])
 
     def _move_column(
-        self, clocks: Clocks, gates: NDArray[np.int64], ended: NDArray[np.float64], good: NDArray[np.bool_],
-        outcomes: Sequence[Outcome], crawl_delays: NDArray[np.float64] | None,
+        self, clocks: Clocks, gates: NDArray[np.int64], ended: NDArray[np.float64], outcomes: NDArray[np.int64],
+        crawl_delays: NDArray[np.float64] | None,
     ) -> None:  # fmt: skip
         """Gates of one kind; crawl_delays: those of hosts."""
         gap, backoff = view(clocks.gap)[gates], view(clocks.backoff)[gates]
-        for at in np.flatnonzero((backoff > 0) | ~good).tolist():  # few, each with a past of its own
-            gate = int(gates[at])
+        for at in np.flatnonzero((backoff > 0) | (outcomes != OK)).tolist():  # few, each with a past of its own
+            gate, how = int(gates[at]), OUTCOMES[outcomes[at]]
             clocks.backoff[gate] = backoff[at] = self._backoff(
-                clocks.kind[gate], clocks.flags[gate], float(gap[at]), float(backoff[at]), outcomes[at]
+                clocks.kind[gate], clocks.flags[gate], float(gap[at]), float(backoff[at]), how
             )
         wait, why = np.maximum(gap, backoff), np.where(backoff > gap, Delay.BACKOFF, Delay.HOST_GAP)
         if crawl_delays is not None:

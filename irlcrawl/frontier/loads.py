@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +35,6 @@ class Loads:
         host.rows += rows
         self._count_address(host, rows)
 
-    def count_all(self, hosts: Iterable[Host], rows: Iterable[int]) -> None:
-        """As `count`, for each of many."""
-        count_at = self._count_at
-        for host, more in zip(hosts, rows, strict=True):
-            host.rows += more
-            if host.address:
-                count_at(host.address, more)
-
     def arrived(self) -> None:
         """What the turn found room for is in memory, or about to be."""
         self._newcomers = 0
@@ -54,43 +47,62 @@ class Loads:
         self._count_address(host, host.rows)
 
     def _count_address(self, host: Host, rows: int) -> None:
-        if host.address:
-            self._count_at(host.address, rows)
-
-    def _count_at(self, address: str, rows: int) -> None:
-        left = self.address_rows.get(address, 0) + rows
+        if not host.address:
+            return
+        left = self.address_rows.get(host.address, 0) + rows
         if left > 0:
-            self.address_rows[address] = left
+            self.address_rows[host.address] = left
         else:
-            self.address_rows.pop(address, None)
+            self.address_rows.pop(host.address, None)
 
     def of(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
-        """Of hosts and their STATE, a row each. With as many hosts in memory as there may be, the URLs of others come
-        back after the horizon."""
+        """Of hosts and their STATE, a row each."""
         now, config = self._clock.now(), self._config
-        horizon = config.politeness.horizon_seconds
-        gap = np.maximum(config.politeness.gap_host_seconds, states["crawl_delay"].astype(np.float64))
-        together, due = np.zeros(len(keys), np.int64), np.full(len(keys), now)
-        unknown = np.ones(len(keys), np.bool_)
+        known = InMemory.nobody(config, now, states)
         for at, key in enumerate(keys.tolist()):  # those in memory are objects, and most are not
             if (host := self._hosts.get(key)) is not None:
-                unknown[at] = False
-                together[at] = max(host.rows, self.address_rows.get(host.address, 0) if host.address else 0)
+                known.unknown[at] = False
+                known.rows[at] = max(host.rows, self.address_rows.get(host.address, 0) if host.address else 0)
                 if host.state != State.IDLE:
-                    gap[at], due[at] = self._politeness.gap_for(host), max(now, self._politeness.due(host))
+                    known.gap[at], known.due[at] = self._politeness.gap_for(host), self._politeness.due(host)
         if self.address_rows:
-            addressed = np.flatnonzero(unknown & (states["family"] > 0) & (states["address_until"] > now))
+            addressed = np.flatnonzero(known.unknown & (states["family"] > 0) & (states["address_until"] > now))
             for at, record in zip(addressed.tolist(), records_of(states.take(addressed)), strict=True):
-                together[at] = self.address_rows.get(record.address_at(now) or "", 0)
-        cap = np.full(len(keys), config.frontier.urls_per_host_max)
-        slow = gap > 0
-        cap[slow] = np.maximum(np.minimum(horizon / gap[slow], cap[slow]).astype(np.int64), 4)
-        room, pace = cap - together, np.maximum(gap, EXCHANGE_S)
-        free_at = due + pace * cap
-        # Those that find no room come back by as many as there is room for, a horizon after the last ones.
-        new = np.flatnonzero(unknown)
-        horizons = (len(self._hosts) + self._newcomers + np.arange(len(new))) // config.frontier.hosts_active_max
-        self._newcomers += len(new)
-        late, horizons = new[horizons > 0], horizons[horizons > 0]
-        room[late], pace[late], free_at[late] = 0, gap[late], now + horizons * horizon
-        return HostLoads(room, pace, free_at)
+                known.rows[at] = self.address_rows.get(record.address_at(now) or "", 0)
+        loads = loads_of(config, now, known, len(self._hosts) + self._newcomers)
+        self._newcomers += int(np.count_nonzero(known.unknown))
+        return loads
+
+
+@dataclass(slots=True)
+class InMemory:
+    """What is in memory of hosts, a row each."""
+
+    unknown: NDArray[np.bool_]  # not in memory
+    rows: NDArray[np.int64]  # URLs in runs, of the host or of all at its address, whichever are more
+    gap: NDArray[np.float64]  # least seconds between two requests
+    due: NDArray[np.float64]  # unix seconds, may lie in the past
+
+    @classmethod
+    def nobody(cls, config: Config, now: float, states: Batch) -> InMemory:
+        """Of hosts of which nothing but their STATE is known."""
+        count = states.rows
+        gap = np.maximum(config.politeness.gap_host_seconds, states["crawl_delay"].astype(np.float64))
+        return cls(np.ones(count, np.bool_), np.zeros(count, np.int64), gap, np.full(count, now))
+
+
+def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoads:
+    """What there is room for, with `ahead` hosts in memory or about to be. When that is as many as there may be, the
+    URLs of others come back after the horizon."""
+    horizon, gap = config.politeness.horizon_seconds, known.gap
+    cap = np.full(len(gap), config.frontier.urls_per_host_max)
+    slow = gap > 0
+    cap[slow] = np.maximum(np.minimum(horizon / gap[slow], cap[slow]).astype(np.int64), 4)
+    room, pace = cap - known.rows, np.maximum(gap, EXCHANGE_S)
+    free_at = np.maximum(now, known.due) + pace * cap
+    # Those that find no room come back by as many as there is room for, a horizon after the last ones.
+    new = np.flatnonzero(known.unknown)
+    horizons = (ahead + np.arange(len(new))) // config.frontier.hosts_active_max
+    late, horizons = new[horizons > 0], horizons[horizons > 0]
+    room[late], pace[late], free_at[late] = 0, gap[late], now + horizons * horizon
+    return HostLoads(room, pace, free_at)

@@ -22,35 +22,35 @@ of ten, BUbiNG's workbench of hosts inside addresses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl import config
 from irlcrawl.clock import Clock
+from irlcrawl.frontier.bulk import Bulk
 from irlcrawl.frontier.clocks import Clocks
-from irlcrawl.frontier.columns import view
-from irlcrawl.frontier.crowd import Crowd
 from irlcrawl.frontier.entries import Errand, HostEntry, State
 from irlcrawl.frontier.errands import Errands
-from irlcrawl.frontier.gaps import Gaps, Outcome
-from irlcrawl.frontier.gates import DELAY_NAMES, NONE, Delay, Flag, Kind, Promise
+from irlcrawl.frontier.gaps import Outcome
+from irlcrawl.frontier.gates import DELAY_NAMES, NONE, Delay, Promise
 from irlcrawl.frontier.nameless import Nameless
-from irlcrawl.frontier.terms import Terms
-from irlcrawl.rows import name_key
 
 __all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "State"]
 
 
-class Politeness(Terms):
+Visits: TypeAlias = list[tuple[HostEntry, int]]
+"""Hosts, and how many URLs each is visited for."""
+
+
+class Politeness(Bulk):
     many = 16
     """Fewer hosts are dealt with one by one: columns of so few cost more."""
 
     def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
-        clocks = Clocks() if clocks is None else clocks
-        super().__init__(params, Gaps(params), clocks, Crowd(clocks))
-        self._clock = clock
+        super().__init__(clock, params, clocks)
         self._nameless = Nameless()
         self._out: set[HostEntry] = set()
         self._errands = Errands(self._gaps, self.clocks, self._bench)
@@ -68,27 +68,20 @@ class Politeness(Terms):
         for entry in entries:
             if entry.state != State.IDLE:
                 raise ValueError(f"activate: {entry!r} is active")
-        now, clocks, bench = self._clock.now(), self.clocks, self._bench
+        now, bench = self._clock.now(), self._bench
         keys = np.array([entry.clock_host for entry in entries], np.uint64)
-        host_gates = clocks.use_all(Kind.HOST, keys, self._gaps.floors(entries))
-        numbers = bench.enter(entries, host_gates, self._site_gates(entries))
-        if clocks.opened > 0:
-            for entry, gate in zip(entries, host_gates.tolist(), strict=True):  # once, after a reboot
-                clocks.next[gate] = max(clocks.next[gate], clocks.opened + self.gap_for(entry))
+        sites = np.array([entry.site for entry in entries], np.uint64)
+        numbers = self._enter(keys, sites, self._gaps.floors(entries), self.own_gaps(entries))
+        for entry, number in zip(entries, numbers.tolist(), strict=True):
+            bench.entries[number] = entry
+            entry.number = number
         known_until = np.array([entry.address_until if entry.address else 0.0 for entry in entries])
         usable = np.flatnonzero(known_until > np.maximum(bench.due(numbers), now))
-        self._join_addresses(numbers[usable], [entries[at].address or "" for at in usable.tolist()])
+        addresses = [entries[at].address or "" for at in usable.tolist()]
+        place = {address: at for at, address in enumerate(dict.fromkeys(addresses))}
+        self._join(numbers[usable], list(place), np.array([place[address] for address in addresses], np.int64))
         self._place_all(entries, numbers, now)
         return bench.due(numbers).tolist()
-
-    def _site_gates(self, entries: Sequence[HostEntry]) -> NDArray[np.int64]:
-        gates = np.full(len(entries), NONE)
-        if self._gaps.site > 0:
-            sites = np.array([entry.site for entry in entries], np.uint64)
-            some = np.flatnonzero(sites)
-            if len(some):
-                gates[some] = self.clocks.use_all(Kind.SITE, sites[some], np.full(len(some), self._gaps.site))
-        return gates
 
     def deactivate(self, entry: HostEntry) -> None:
         """Take an entry out (its URLs went elsewhere). Nothing if it is out; ValueError while it is leased."""
@@ -108,6 +101,43 @@ class Politeness(Terms):
             if self._begin(entry, now):
                 return entry
         return None
+
+    def pop_all(
+        self, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]], visits_max: int = 1 << 30
+    ) -> Visits:
+        """`pop` and `visit_size` until so many visits have begun, of `urls_max` URLs together, or nobody may be visited
+        now. `urls_of`: how many URLs hosts have for one visit, each at least 1."""
+        visits: Visits = []
+        left = urls_max
+        while left > 0 and len(visits) < visits_max:
+            now = self._clock.now()
+            due = self._bench.due_now(now, min(left, visits_max - len(visits)))
+            if len(due) < self.many or self._errands or self._bench.reserves:
+                entry = self.pop()
+                if entry is None:
+                    break
+                some = [(entry, min(self.visit_size(entry), *urls_of([entry]), left))]
+            else:
+                some = self._pop_due(due, now, left, urls_of)
+            visits += some
+            left -= sum(urls for _, urls in some)
+        return visits
+
+    def _pop_due(
+        self, due: NDArray[np.int64], now: float, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]]
+    ) -> Visits:
+        entries_of = self._bench.entries_of
+        hosts, urls, nameless = self._begin_due(
+            due, now, urls_max, lambda hosts: self.own_gaps(entries_of(hosts)),
+            lambda hosts: np.array(urls_of(entries_of(hosts)), np.int64),
+        )  # fmt: skip
+        for entry in entries_of(nameless):
+            self._nameless.add(entry)
+        entries = entries_of(hosts)
+        for entry in entries:
+            entry.state = State.LEASED
+        self._out.update(entries)
+        return list(zip(entries, urls.tolist(), strict=True))
 
     def _begin(self, entry: HostEntry, now: float) -> bool:
         """Its clocks are held, if its address is known; else it waits for that."""
@@ -162,8 +192,9 @@ class Politeness(Terms):
             ended = None
         clocks, bench, gates = self.clocks, self._bench, self._gates(entry)
         if ended is not None:
+            floor, delay = self._gaps.floor(entry), entry.crawl_delay
             for gate in gates:
-                self._gaps.move(clocks, gate, entry, ended, fetch_s, outcome, retry_after)
+                self._gaps.move(clocks, gate, floor, delay, ended, fetch_s, outcome, retry_after)
         self._out.discard(entry)
         if self._errands:
             self._end_errand_of(entry, now)
@@ -214,7 +245,7 @@ class Politeness(Terms):
         now = self._clock.now()
         self._withdraw(entry)
         host = self._bench.host_gate[entry.number]
-        self._gaps.move(self.clocks, host, entry, now, 0.0, "failed", None)
+        self._gaps.move(self.clocks, host, self._gaps.floor(entry), entry.crawl_delay, now, 0.0, "failed", None)
         self.clocks.why[host] = Delay.DNS
         self._place(entry, now)
         return self.due(entry)
@@ -296,30 +327,6 @@ class Politeness(Terms):
         pairs, sites = self._bench.startable(self._clock.now(), within_s, limit)
         return min(limit, pairs + self._nameless.sites_with(sites))
 
-    def observe(
-        self,
-        *,
-        clock_host: int,
-        address: str | None,
-        site: int,
-        ended: float,
-        fetch_s: float = 0.0,
-        outcome: Outcome = "ok",
-        retry_after: float | None = None,
-        crawl_delay: float = 0.0,
-    ) -> None:
-        """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have."""
-        entry = HostEntry(key=0, name="", scheme="", port=0, site=site, crawl_delay=crawl_delay)
-        gates = [self.clocks.use(Kind.HOST, clock_host, self._gaps.floor(entry))]
-        if address:
-            gates.append(self._use_address(address))
-        if self._gaps.site > 0 and site:
-            gates.append(self.clocks.use(Kind.SITE, site, self._gaps.site))
-        for gate in gates:
-            self._gaps.move(self.clocks, gate, entry, ended, fetch_s, outcome, retry_after)
-            self.clocks.users[gate] -= 1
-            self.clocks.let_go(gate, self._clock.now())
-
     # ---- states
 
     def _place(self, entry: HostEntry, now: float) -> None:
@@ -336,20 +343,16 @@ class Politeness(Terms):
     def _place_all(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64], now: float) -> None:
         """As `_place`, for hosts that begin to wait."""
         if len(entries) >= self.many and not self._bench.reserves:
-            self._bench.arm_all(self._wait_all(entries, numbers, now), now)
+            gates = self._bench.wait_all(numbers, now)
+            for entry, gate in zip(entries, gates.tolist(), strict=True):  # hosts are objects
+                if gate != NONE:
+                    entry.state = State.WAITING
+                else:
+                    self._nameless.add(entry)
+            self._bench.arm_all(gates, now)
         else:
             for entry in entries:
                 self._place(entry, now)
-
-    def _wait_all(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64], now: float) -> NDArray[np.int64]:
-        """Hosts begin to wait for clocks, or for their addresses. Returns the gates, or NONE, to be armed."""
-        gates = self._bench.wait_all(numbers, now)
-        for entry, gate in zip(entries, gates.tolist(), strict=True):  # hosts are objects
-            if gate != NONE:
-                entry.state = State.WAITING
-            else:
-                self._nameless.add(entry)
-        return gates
 
     def _withdraw(self, entry: HostEntry) -> None:
         """Out of whatever it waits for."""
@@ -365,29 +368,15 @@ class Politeness(Terms):
 
     # ---- the gates
 
-    def _use_address(self, address: str) -> int:
-        gap, lenient = self._gaps.address(address)
-        gate = self.clocks.use(Kind.ADDRESS, name_key(address.encode()), gap)
-        if lenient:
-            self.clocks.flags[gate] |= Flag.LENIENT
-        return gate
-
-    def _join_addresses(self, hosts: NDArray[np.int64], addresses: list[str]) -> None:
-        if not addresses:
-            return
-        known = {address: (name_key(address.encode()), *self._gaps.address(address)) for address in set(addresses)}
-        keys, gaps, lenient = zip(*(known[address] for address in addresses), strict=True)
-        gates = self.clocks.use_all(Kind.ADDRESS, np.array(keys, np.uint64), np.array(gaps))
-        view(self.clocks.flags)[gates[np.array(lenient)]] |= Flag.LENIENT
-        view(self._bench.address_gate)[hosts] = gates
-
     def _drop(self, entry: HostEntry, gates: Sequence[int], now: float) -> None:
         """The entry uses its gates no more."""
         entry.state = State.IDLE
         self._errands.end(entry)
         for gate in gates:
             self._unuse(gate, entry, now)
-        self._bench.leave(entry)
+        self._bench.entries[entry.number] = None
+        self._bench.leave([entry.number])
+        entry.number = NONE
 
     def _unuse(self, gate: int, entry: HostEntry, now: float) -> None:
         self.clocks.users[gate] -= 1

@@ -43,6 +43,14 @@ class Run:
 
 
 @dataclass(slots=True)
+class ReadyRuns:
+    """The runs of a new ready segment: `index` (RUN) has a row for each, every host's at most one."""
+
+    segment: int
+    index: Batch
+
+
+@dataclass(slots=True)
 class ReadyHost:
     """A host with a run: what the loop needs to make or extend its entry."""
 
@@ -50,8 +58,6 @@ class ReadyHost:
     site: int
     origin: bytes
     run: Run
-    state: Batch  # the whole STATE table of the turn ...
-    row: int  # ... and this host's row in it
 
 
 class _Segment:
@@ -256,12 +262,12 @@ def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None
     """The runs of an index as ReadyHost, split around rows that are done."""
     columns = [index[name].tolist() for name in ("key", "site", "start", "rows", "origin")]
     # A Python loop per run: each becomes an object in memory anyway.
-    for row, (key, site, start, rows, origin) in enumerate(zip(*columns, strict=True)):
+    for key, site, start, rows, origin in zip(*columns, strict=True):
         if done is None:
-            yield ReadyHost(key, site, origin, Run(number, start, start + rows), index, row)
+            yield ReadyHost(key, site, origin, Run(number, start, start + rows))
         else:
             for at, end in _gaps(done, start, start + rows):
-                yield ReadyHost(key, site, origin, Run(number, at, end), index, row)
+                yield ReadyHost(key, site, origin, Run(number, at, end))
 
 
 def _gaps(done: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, int]]:

@@ -72,18 +72,26 @@ class Terms:
             return self._params.visit_urls_max
         return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
 
-    def visit_sizes(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As `visit_size`, a row each; numbers: theirs."""
-        clocks, most = self.clocks, self._params.visit_urls_max
-        gap = np.maximum(self._gaps.floors(entries), [entry.crawl_delay for entry in entries])
-        wanted, shared = np.zeros(len(gap)), np.zeros(len(gap), np.bool_)
-        for place, gates in enumerate(self._bench.rows_of(numbers).T):
-            there = gates != NONE
-            longest = np.where(there, np.maximum(view(clocks.gap)[gates], view(clocks.backoff)[gates]), 0.0)
-            gap = np.maximum(gap, longest)
-            if place:
-                others = there & (view(clocks.users)[gates] > 1)
-                wanted, shared = np.maximum(wanted, np.where(others, longest, 0.0)), shared | others
+    def own_gaps(self, entries: Sequence[HostEntry]) -> NDArray[np.float64]:
+        """Least seconds between two requests to each host, by its floor and its Crawl-delay alone."""
+        return np.maximum(self._gaps.floors(entries), [entry.crawl_delay for entry in entries])
+
+    def gaps_of(self, numbers: NDArray[np.int64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As `gap_for`, of hosts by their numbers and `own_gaps`."""
+        return np.maximum(own, self._longest(self._bench.rows_of(numbers)).max(axis=1))
+
+    def _longest(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """As `longest_gap`, of each gate; 0 where there is none."""
+        clocks = self.clocks
+        return np.where(rows != NONE, np.maximum(view(clocks.gap)[rows], view(clocks.backoff)[rows]), 0.0)
+
+    def visit_sizes(self, numbers: NDArray[np.int64], own: NDArray[np.float64]) -> NDArray[np.int64]:
+        """As `visit_size`, of hosts by their numbers and `own_gaps`."""
+        most, rows = self._params.visit_urls_max, self._bench.rows_of(numbers)
+        longest = self._longest(rows)
+        gap = np.maximum(own, longest.max(axis=1))
+        others = (rows[:, 1:] != NONE) & (view(self.clocks.users)[rows[:, 1:]] > 1)
+        wanted, shared = np.where(others, longest[:, 1:], 0.0).max(axis=1), others.any(axis=1)
         seconds = np.where(shared, 0.0, self._params.visit_seconds)  # nobody else's gap is shorter than none
         fit = np.minimum(1 + np.floor(seconds / np.where(gap > 0, gap, np.inf)), most).astype(np.int64)
         return np.where(wanted > 0, 1, np.where(gap > 0, fit, most))

@@ -21,7 +21,7 @@ from budgets.sites import Proceed, always
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
 from irlcrawl.frontier.release import Policy, release
-from irlcrawl.frontier.runs import ReadyHost, ready_hosts
+from irlcrawl.frontier.runs import ReadyRuns
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.visits import Withdrawal
 from irlcrawl.rows import LINK, NO_SEGMENT, Class, Reason
@@ -60,8 +60,7 @@ class Task:
 @dataclass
 class Result:
     edits: Edits
-    ready: list[ReadyHost] = field(default_factory=list)
-    segments: list[int] = field(default_factory=list)  # new ready segments
+    ready: list[ReadyRuns] = field(default_factory=list)  # new ready segments
     scope_entries: list[bytes] = field(default_factory=list)  # new ones, for the workers
     harvests: list[str] = field(default_factory=list)  # files that were ingested
     written: list[str] = field(default_factory=list)  # the turn's own file
@@ -324,8 +323,7 @@ class Turn:
             self._wait(verdicts.later, verdicts.due)
         if verdicts.urls.rows:
             number = state.runs.add(self.writer(), self.edits, verdicts.urls, verdicts.index)
-            self.result.segments.append(number)
-            self.result.ready += ready_hosts(number, verdicts.index)
+            self.result.ready.append(ReadyRuns(number, verdicts.index))
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
@@ -348,8 +346,8 @@ class Turn:
             for holder in state.holders if moves else ():
                 holder.moved(edits, moves)
             self.result.written.append(self._writer.name)
-        for number in self.result.segments:
-            state.runs.opened(number)
+        for part in self.result.ready:
+            state.runs.opened(part.segment)
         self._log()
         state.ledger.check(state.live())
         state.sites.check()

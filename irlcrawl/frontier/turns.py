@@ -130,9 +130,10 @@ class Turns:
             frontier.deaths.page_taken_in()
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
+        runs = sum(part.index.rows for part in result.ready)
         _log.info(
             "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
-            len(result.harvests), result.folded, len(result.ready), result.seconds * 1e3, result.cpu_seconds * 1e3,
+            len(result.harvests), result.folded, runs, result.seconds * 1e3, result.cpu_seconds * 1e3,
             frontier.state.runs.rows, frontier.hosts.visits_out,
         )  # fmt: skip
 

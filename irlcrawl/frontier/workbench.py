@@ -62,11 +62,10 @@ class Workbench:
         self._line = DueLine(gates.next)
         self._ticket = 0
 
-    def enter(
-        self, entries: Sequence[HostEntry], host_gates: NDArray[np.int64], site_gates: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Hosts are active, at least one: each has a number until it leaves, and begins to wait behind all who wait."""
-        numbers = take_numbers(self._free, len(self.entries), len(entries))
+    def enter(self, host_gates: NDArray[np.int64], site_gates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Hosts are active, at least one: each has a number until it leaves, and begins to wait behind all who wait.
+        Those that are objects go into `entries`."""
+        numbers = take_numbers(self._free, len(self.entries), len(host_gates))
         more = max(int(numbers.max()) + 1 - len(self.entries), 0)
         self.entries += [None] * more
         for column in (self.host_gate, self.site_gate, self.address_gate, self._at):
@@ -75,20 +74,12 @@ class Workbench:
         self._turned_away.extend(array("B", [0]) * more)
         view(self.host_gate)[numbers], view(self.site_gate)[numbers] = host_gates, site_gates
         view(self.address_gate)[numbers] = NONE
-        for entry, number in zip(entries, numbers.tolist(), strict=True):
-            self.entries[number] = entry
-            entry.number = number
         self.ticket_all(numbers)
         return numbers
 
-    def leave(self, entry: HostEntry) -> None:
-        self.leave_all([entry])
-
-    def leave_all(self, entries: Sequence[HostEntry]) -> None:
-        for entry in entries:
-            self.entries[entry.number] = None
-            self._free.append(entry.number)
-            entry.number = NONE
+    def leave(self, hosts: Sequence[int]) -> None:
+        """They are active no more: their numbers are free for others."""
+        self._free.extend(hosts)
         gates = self._gates
         if gates.lingering > LINGERING_MAX and gates.lingering > len(gates) + LINGERING_MAX:  # amortised O(1) a clock
             for gate in self._line.prune(lambda gate: gates.kind[gate] == GONE):

@@ -19,7 +19,7 @@ from irlcrawl.clock import VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.frontier import recovery, turn
 from irlcrawl.frontier.release import HostLoads, Policy
-from irlcrawl.frontier.runs import Run
+from irlcrawl.frontier.runs import Run, ready_hosts
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import State
 from irlcrawl.frontier.turn import Task, Turn
@@ -107,7 +107,7 @@ class Player:
         self.state.catalog.commit(result.edits)
         self.state.delete_unnamed([*result.harvests, *result.written])
         if ready:
-            self.ready += [host.run for host in result.ready]
+            self.ready += [host.run for part in result.ready for host in ready_hosts(part.segment, part.index)]
 
     def work(self, rows: int) -> None:
         """Fetch some rows of the first run, as a worker would, and hand the harvest over."""

@@ -1,4 +1,4 @@
-"""Hosts of the simulated crawl: the table of leases against a dictionary."""
+"""Hosts of the simulated crawl: columns against an object per host, and the table of leases against a dictionary."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._sim.hosts import Leases
+from bench._sim.leases import Leases, RunQueues
+from bench._sim.records import Records
 from drum import Batch
-from irlcrawl.frontier.runs import Runs
+from irlcrawl.frontier.handover import Handover
+from irlcrawl.frontier.hosts import HostRecord, state_batch
+from irlcrawl.frontier.runs import Run, Runs
+from irlcrawl.frontier.visits import Host
+from irlcrawl.rows import Reason, Robots
 
 Row = tuple[int, int, int]
 
@@ -75,3 +80,102 @@ def test_leases_give_each_url_that_is_not_done_and_keep_no_other(
             assert list(zip(*columns, strict=True)) == [runs.rows[n][at] for n, at in live]
         for segment, row in done:
             runs.finish(segment, row)
+
+
+queues = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "advance", "take"]),
+        st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), unique_by=lambda one: one[0], max_size=4),
+    ),
+)  # fmt: skip
+
+
+@given(queues)
+def test_runs_of_a_host_are_leased_in_the_order_in_which_they_came(steps: list[tuple[str, list[Any]]]) -> None:
+    queues, expected = RunQueues(), {host: list[Run]() for host in range(6)}
+    queues.come(np.arange(6))
+    for segment, (what, some) in enumerate(steps):
+        some = [one for one in some if what == "add" or expected[one[0]]]
+        hosts, rows = np.array(some, np.int64).reshape(-1, 2).T
+        if what == "add":
+            queues.add(hosts, segment, 10 * hosts, 10 * hosts + rows)
+            for host, many in some:
+                expected[host].append(Run(segment, 10 * host, 10 * host + many))
+        elif what == "advance":
+            most = np.array([expected[host][0].rows for host, _ in some], np.int64)
+            left = queues.advance(hosts, np.minimum(rows, most))
+            for host, many in some:
+                first = expected[host][0]
+                first.at = min(first.at + many, first.end)
+                expected[host] = expected[host] if first.rows else expected[host][1:]
+            assert left.tolist() == [bool(expected[host]) for host, _ in some]
+        else:
+            for host, _ in some:
+                assert queues.take(host) == expected[host]
+                expected[host] = []
+        here = [host for host, runs in expected.items() if runs]
+        told = zip(*(column.tolist() for column in queues.first(np.array(here, np.int64))), strict=True)
+        assert [Run(*one) for one in told] == [expected[host][0] for host in here]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["come", "leave", "robots", "robots", "answered", "failed", "died", "told"]),
+        st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4),
+        st.sampled_from([Robots.ALLOW, Robots.DENY]), st.sampled_from([0.0, 0.0, 5.0]),
+    ),
+)  # fmt: skip
+
+
+@given(changes)
+def test_what_is_learnt_of_hosts_is_told_as_of_those_that_are_objects(steps: list[Any]) -> None:
+    records, handover = Records(), Handover()
+    hosts: dict[int, Host] = {}
+    first = HostRecord(robots=Robots.RULES, rules_length=7, denials=255, failures=65_534, answered_at=1.0)
+    for at, (what, keys, robots, delay) in enumerate(steps):
+        now = float(at // 3)
+        there = [key for key in keys if (key in hosts) != (what == "come")]
+        numbers = np.array([9 - key for key in there], np.int64)  # a host's number here, whenever it is in memory
+        if what == "come":
+            records.put(numbers, records.newest(*known_of(there, first)))
+            for key in there:
+                record = handover.learnt(key) or known_record(first)
+                hosts[key] = Host(record=record, key=key, name="", scheme="http", port=80, site=0)
+        elif what == "leave":
+            records.put_away(numbers)
+            for key in there:
+                del hosts[key]
+        elif what == "told":
+            told, expected = records.take_states(), handover.take_states()
+            assert (told is None) == (expected is None)
+            if told is not None and expected is not None:
+                assert all(told[name].tolist() == expected[name].tolist() for name in expected.columns)
+                assert told.columns.keys() == expected.columns.keys()
+        elif what == "robots":
+            state, until, delays = np.full(len(there), robots), np.full(len(there), now), np.full(len(there), delay)
+            records.learn_robots(numbers, state.astype(np.uint8), until, delays.astype(np.float32))
+            records.learn(numbers)
+            for key in there:
+                hosts[key].record.learn_robots(robots, now, None, delay)
+                handover.learn(hosts[key])
+        elif what == "died":
+            records.died(numbers, Reason.CONNECT, now)
+            for key in there:
+                hosts[key].record.dead, hosts[key].record.dead_until = Reason.CONNECT, now
+        else:  # news to nobody, until something else is
+            {"answered": records.answered, "failed": records.failed}[what](numbers, now)
+            for key in there:
+                {"answered": HostRecord.answered, "failed": HostRecord.failed}[what](hosts[key].record, now)
+        for key in hosts:
+            row = state_batch([(key, hosts[key].record)])
+            assert all(records[name][9 - key] == row[name][0] for name in row.columns)
+
+
+def known_record(record: HostRecord) -> HostRecord:
+    return HostRecord(*(getattr(record, name) for name in HostRecord.__slots__))
+
+
+def known_of(keys: list[int], record: HostRecord) -> tuple[Any, Batch]:
+    """(keys, STATE) as a turn's index has them."""
+    batch = state_batch((key, record) for key in keys)
+    return batch["key"], batch.select([name for name in batch.columns if name != "key"])
