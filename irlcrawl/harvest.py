@@ -98,17 +98,33 @@ class RecentKeys:
 
     def fresh(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """bool[n]: False where the key was certainly given before, in this call or an earlier one."""
-        place = keys & self._mask
-        remembered = (self._slots[place] == keys) & (keys != 0)
+        place = (keys & self._mask).view(np.int64)
+        fresh = self._slots.take(place) != keys
+        fresh |= keys == 0
         self._slots[place] = keys
-        fresh = np.zeros(len(keys), np.bool_)
-        left = np.flatnonzero(~remembered)  # all rows of a key or none
+        left = np.flatnonzero(fresh)  # all rows of a key or none
         if len(left):
-            order = left[np.argsort(keys[left])]  # not stable, which would take five times as long
-            ordered = keys[order]
-            starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-            fresh[np.minimum.reduceat(order, starts)] = True
+            fresh[left] = _first(keys.take(left))
         return fresh
+
+
+def _first(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which rows are the first with their key: the first row to come to a place of a table, if it has one's own key;
+    the few others are sorted, which would take three times as long for all."""
+    rows = np.arange(len(keys))
+    mask = np.uint64((1 << (4 * len(keys)).bit_length()) - 1)
+    place = (keys & mask).view(np.int64)
+    table = np.empty(int(mask) + 1, np.int64)
+    table[place[::-1]] = rows[::-1]  # the last to write is the first row
+    found = table.take(place)
+    first = found == rows
+    others = np.flatnonzero(keys.take(found) != keys)
+    if len(others):
+        order = others[np.argsort(keys[others])]
+        ordered = keys[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        first[np.minimum.reduceat(order, starts)] = True
+    return first
 
 
 @dataclass(slots=True)
