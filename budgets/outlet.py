@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
+
 from budgets.beast import DEFER, EXCLUDE
 from budgets.deferred import partition
 from drum import Batch, Bucket, SectionWriter, SegmentWriter
@@ -34,7 +36,8 @@ class Outlet:
         if out.any():
             self._exclude(by_key(without(batch, "queue").filter(out)))
         kept = ~(late | out)
-        placed = by_key(batch if kept.all() else batch.filter(kept))
+        rows = np.flatnonzero(kept)
+        placed = by_key(batch.pick(rows) if 2 * len(rows) >= len(kept) else batch.take(rows))
         if placed.rows:
             if self.queue is None:
                 self.queue = self._writer.section(

@@ -17,6 +17,7 @@ from drum.store import KEY_MAX, Slice
 
 EMIT_ROWS = 65_536
 EMIT_BYTES = 4 << 20
+JOINED_SHARE = 8  # batches of at least this part of the above are not joined: that would copy them
 
 
 @dataclass
@@ -95,7 +96,7 @@ class Pending:
         kind = np.uint8 if len(least) <= 256 else np.uint16 if len(least) <= 65_536 else np.int64
         order = np.argsort(home.astype(kind), kind="stable")  # of up to 16 bits: a radix sort
         starts = np.searchsorted(home[order], np.arange(len(least) + 1))
-        self.batch = self.batch.take(order)
+        self.batch = self.batch.pick(order)
         self.edges = least.tolist(), starts.tolist()
 
     def inside(self, bucket: Bucket, columns: Iterable[str] | None = None) -> Batch:
@@ -105,7 +106,7 @@ class Pending:
         if self.edges is not None:
             least, starts = self.edges
             batch = batch.slice(starts[bisect_right(least, bucket.lo) - 1], starts[bisect_right(least, bucket.hi)])
-        return inside_of(batch, bucket, self.ordered)
+        return inside_of(batch, bucket, self.ordered, views=True)
 
     def rows_least(self, pool: SegmentPool, bucket: Bucket) -> int:
         """So many of its rows are in the bucket, by the directory alone: those of the blocks that lie in it whole."""
@@ -133,7 +134,7 @@ class Pending:
 
 
 class Outbox:
-    """Joins small batches into bounded ones."""
+    """Joins small batches into bounded ones; one that is large enough goes on as it is, and is not copied."""
 
     def __init__(self, emit: Callable[[Batch], None]) -> None:
         self.emit = emit
@@ -142,12 +143,14 @@ class Outbox:
         self._held_rows = self._held_bytes = 0
 
     def add(self, batch: Batch) -> None:
-        if self._held and batch.schema != self._held[0].schema:
+        nbytes = batch.nbytes
+        alone = JOINED_SHARE * batch.rows >= EMIT_ROWS or JOINED_SHARE * nbytes >= EMIT_BYTES
+        if self._held and (alone or batch.schema != self._held[0].schema):
             self.flush()
         self._held.append(batch)
         self._held_rows += batch.rows
-        self._held_bytes += batch.nbytes
-        if self._held_rows >= EMIT_ROWS or self._held_bytes >= EMIT_BYTES:
+        self._held_bytes += nbytes
+        if alone or self._held_rows >= EMIT_ROWS or self._held_bytes >= EMIT_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -164,8 +167,9 @@ def wanted_blocks(
     not read. counts: rows inside the bucket of each block that meets it; at: place of the section's first row."""
     if part.batch is not None:
         inside = part.inside(bucket)
-        for start in range(0, inside.rows, EMIT_ROWS):
-            piece = inside.slice(start, start + EMIT_ROWS)
+        step = max(min(EMIT_ROWS, EMIT_BYTES * inside.rows // max(inside.nbytes, 1)), 1)
+        for start in range(0, inside.rows, step):
+            piece = inside.slice(start, start + step)
             yield slice(at + start, at + start + piece.rows), piece
         return
     section = pool.section(part.file, part.section)
@@ -186,8 +190,8 @@ def blocks_of(section: Section, bucket: Bucket) -> list[int]:
     return blocks
 
 
-def inside_of(batch: Batch, bucket: Bucket, ordered: bool = False) -> Batch:
-    """The rows whose keys are in the bucket. ordered: they ascend by key."""
+def inside_of(batch: Batch, bucket: Bucket, ordered: bool = False, views: bool = False) -> Batch:
+    """The rows whose keys are in the bucket. ordered: they ascend by key. views: the batch stays in memory anyway."""
     if bucket.lo == 0 and bucket.hi == KEY_MAX:
         return batch
     keys = batch["key"]
@@ -195,7 +199,9 @@ def inside_of(batch: Batch, bucket: Bucket, ordered: bool = False) -> Batch:
         start = int(np.searchsorted(keys, np.uint64(bucket.lo), side="left"))
         return batch.slice(start, int(np.searchsorted(keys, np.uint64(bucket.hi), side="right")))
     mask = (keys >= np.uint64(bucket.lo)) & (keys <= np.uint64(bucket.hi))
-    return batch if mask.all() else batch.filter(mask)
+    if mask.all():
+        return batch
+    return batch.pick(np.flatnonzero(mask)) if views else batch.filter(mask)
 
 
 def joins(before: Pending, after: Pending, cursors: set[int]) -> bool:

@@ -73,6 +73,12 @@ class Ragged:
             return cls.empty()
         sources = {id(part._source): part._source for part in parts}
         packed = all(part._offsets is not None for part in parts)
+        if len(sources) == 1 and not packed:
+            return cls._view(
+                parts[0]._source,
+                np.concatenate([part._starts for part in parts]),
+                np.concatenate([part._ends for part in parts]),
+            )
         if packed or sum(map(len, sources.values())) > _VIEW_BYTES * sum(part._bytes for part in parts):
             lengths = np.concatenate([part.lengths for part in parts])
             return cls.from_lengths(np.concatenate([part.blob for part in parts]), lengths)
@@ -163,6 +169,10 @@ class Ragged:
         out = np.empty(int(offsets[-1]), np.uint8)
         _gather(self._source, made._starts, lengths, offsets, out)
         return Ragged(out, offsets)
+
+    def pick(self, index: Array) -> Ragged:
+        """As `take`, but always a view, however much it keeps alive: of rows that are soon written or dropped."""
+        return Ragged._view(self._source, self._starts[index], self._ends[index])
 
     def fault(self) -> str | None:
         """What is wrong with a column that somebody put together; None: nothing."""
@@ -269,6 +279,10 @@ class Batch:
     def filter(self, mask: NDArray[np.bool_]) -> Batch:
         """The rows where `mask` is true, in order: by their numbers, which costs a third of a mask for each column."""
         return self.take(np.flatnonzero(mask))
+
+    def pick(self, index: NDArray[np.int64]) -> Batch:
+        """As `take`, but byte strings are always views: of rows that are soon written or dropped."""
+        return Batch({n: c.pick(index) if isinstance(c, Ragged) else c.take(index) for n, c in self.columns.items()})
 
     def slice(self, start: int, stop: int) -> Batch:
         stop = min(stop, self.rows)

@@ -28,6 +28,7 @@ from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
 ONCE_BYTES = 512 << 20  # a store of more is passed without leaving its bytes in the page cache
+JOINED_BYTES = 16 << 20  # of batches in RAM that are copied together before a merge
 _RAM_LEAST = 4 << 20
 
 Proceed: TypeAlias = Callable[[MergeStats], bool]
@@ -139,19 +140,9 @@ class Repository:
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
         """Pending rows in RAM become sections of `writer`, so that a commit may name them."""
         self.pool.adopt(writer)
-        with self._lock:
-            ram = [part for part in self._pending if part.batch is not None]
-        cursors = {bucket.cursor for bucket in self.buckets}
-        groups: list[list[Pending]] = []
-        for part in ram:
-            if groups and joins(groups[-1][-1], part, cursors):
-                groups[-1].append(part)
-            else:
-                groups.append([part])
+        groups = self._neighbours()
         named = [self._write_pending(writer, group) for group in groups]
-        with self._lock:
-            kept = [part for part in self._pending if not any(part is gone for gone in ram)]
-            self._pending = sorted([*kept, *named], key=lambda part: part.serial)
+        self._replace(groups, named)
         for part in named:
             self._name(edits, part)
 
@@ -175,6 +166,7 @@ class Repository:
         Between those calls `stats` says how far it is.
         """
         self.pool.adopt(writer)
+        self._join()
         with self._lock:
             pending = list(self._pending)
             horizon = self._serial
@@ -313,6 +305,37 @@ class Repository:
                 "serial": part.serial, "merged": part.merged,
             },
         )  # fmt: skip
+
+    def _neighbours(self) -> list[list[Pending]]:
+        """What waits in RAM, by what may become one."""
+        with self._lock:
+            ram = [part for part in self._pending if part.batch is not None]
+        cursors = {bucket.cursor for bucket in self.buckets}
+        groups: list[list[Pending]] = []
+        for part in ram:
+            if groups and joins(groups[-1][-1], part, cursors):
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        return groups
+
+    def _replace(self, groups: list[list[Pending]], became: list[Pending]) -> None:
+        with self._lock:
+            gone = {id(part) for group in groups for part in group}
+            kept = [part for part in self._pending if id(part) not in gone]
+            self._pending = sorted([*kept, *became], key=lambda part: part.serial)
+
+    def _join(self) -> None:
+        """Small batches in RAM become larger ones, for a merge handles each by itself in every bucket."""
+        for group in self._neighbours():
+            while len(group) > 1 and not group[0].ordered:
+                sizes = np.cumsum([part.batch.nbytes for part in group if part.batch is not None])
+                some = group[: max(int(np.searchsorted(sizes, JOINED_BYTES)), 1)]
+                group = group[len(some) :]
+                if len(some) > 1:
+                    batch = Batch.concat([part.batch for part in some if part.batch is not None])
+                    last, merged = some[-1], sum(part.merged for part in some)
+                    self._replace([some], [Pending(last.serial, -1, last.op, batch.rows, batch=batch, merged=merged)])
 
     def _write_pending(self, writer: SegmentWriter, group: list[Pending]) -> Pending:
         """One section of several batches in RAM."""

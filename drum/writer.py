@@ -31,6 +31,8 @@ from drum.labels import LabelCounts
 from drum.ragged import BYTES, Array, Batch, Column, Ragged, Schema
 from drum.segment import Section
 
+_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, min_match=6)
+"""Of the fast strategy: matches of 6 bytes rather than 7 make URLs smaller, and take less time."""
 GROUP_BYTES = 4 << 20  # labelled rows are buffered to this size before they are grouped
 
 
@@ -46,7 +48,7 @@ class Tail:
     def __init__(self, file: OpenFile, path: str) -> None:
         self.file, self.path = file, path
         self.bytes = 0
-        self.compressor = zstandard.ZstdCompressor(level=1)
+        self.compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
         self.state = "open"  # then "finished" or "aborted"
 
     def put(self, chunks: Sequence[Data]) -> int:
@@ -278,7 +280,7 @@ class SectionWriter:
         rows = np.arange(start, stop) if order is None else order[start:stop]
         if self.cluster is not None:
             rows = rows[sort_keys(batch[self.cluster][rows])[1]]
-        return batch.take(rows)
+        return batch.pick(rows)
 
     def _labels(self) -> Array | None:
         if self.sorted_by:

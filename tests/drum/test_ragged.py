@@ -47,10 +47,10 @@ def test_a_view_of_views_is_its_list_however_it_was_made(lists: list[list[bytes]
     columns = [(Ragged.from_list(rows), rows) for rows in lists]
     for _ in range(data.draw(st.integers(1, 8))):
         column, rows = columns[data.draw(st.integers(0, len(columns) - 1))]
-        step = data.draw(st.sampled_from(["take", "filter", "slice", "concat"]))
-        if step == "take":
+        step = data.draw(st.sampled_from(["take", "pick", "filter", "slice", "concat"]))
+        if step in ("take", "pick"):
             index = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=50)) if rows else []
-            made = column.take(np.array(index, np.int64)), [rows[i] for i in index]
+            made = getattr(column, step)(np.array(index, np.int64)), [rows[i] for i in index]
         elif step == "filter":
             mask = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
             made = column.filter(np.array(mask, bool)), [row for row, kept in zip(rows, mask) if kept]
