@@ -173,14 +173,11 @@ class Bulk(Terms):
         hosts, which came out but lack an address)."""
         bench, address_gate = self._bench, self._bench.address_gate
 
-        def sizes(hosts: I8s) -> I8s:
-            return np.minimum(self.visit_sizes(hosts, gaps_of(hosts)), urls_of(hosts))
-
         places, alone = bench.alone(due, now)
         begun, urls = np.full(len(due), NONE), np.zeros(len(due), np.int64)
         begun[places] = alone
         if len(alone):
-            urls[places] = sizes(alone)
+            urls[places] = np.minimum(self.visit_sizes(alone, gaps_of(alone)), urls_of(alone))
         before, others, nameless = np.cumsum(urls), 0, []
         for place in np.flatnonzero(begun == NONE).tolist():  # hosts that share a clock are for one another in turn
             left = urls_max - int(before[place]) - others
@@ -196,7 +193,9 @@ class Bulk(Terms):
                 continue
             bench.hold(host)
             begun[place] = host
-            urls[place] = min(int(sizes(np.array([host]))[0]), left)
+            one = np.array([host])
+            size = self._size(bench.gates_of(host), float(gaps_of(one)[0]))
+            urls[place] = min(size, int(urls_of(one)[0]), left)
             others += int(urls[place])
         total = np.cumsum(urls)
         end = min(int(np.searchsorted(total, urls_max)) + 1, len(due))

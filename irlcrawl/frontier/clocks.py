@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Clocks(Gates):
         self._swept = 0  # idle clocks left by the last sweep
         self._unsaved = array("i")
         self._news = array("i")
-        self._gone: list[Row] = []  # of clocks forgotten before their last move was saved
+        self._gone = Gone()  # of clocks forgotten before their last move was saved
         self._gone_told = 0  # of these, told as news
         self._coarse: dict[int, Coarse] = {}  # by kind, made when first needed
 
@@ -150,27 +150,14 @@ class Clocks(Gates):
 
     def _forget(self, gate: int) -> None:
         if self.flags[gate] & Flag.UNSAVED:
-            self._gone.append(self._row(gate))
+            self._gone.append(self, gate)
         self.drop(gate)
 
     def _forget_all(self, gates: NDArray[np.int64]) -> None:
         """As `_forget`, for gates that differ."""
         if len(gates):
-            flags = view(self.flags)[gates]
-            self._gone += self._rows(gates[flags & Flag.UNSAVED > 0])
+            self._gone.extend(self, gates[view(self.flags)[gates] & Flag.UNSAVED > 0])
             self.drop_all(gates)
-
-    def _row(self, gate: int) -> Row:
-        return Row(
-            self.kind[gate], self.key[gate], self.next[gate], self.wait[gate], self.gap[gate], self.backoff[gate],
-            bool(self.flags[gate] & Flag.STORED),
-        )  # fmt: skip
-
-    def _rows(self, gates: NDArray[np.int64]) -> list[Row]:
-        """As `_row`, of each."""
-        columns = (view(getattr(self, name))[gates].tolist() for name in CLOCK)
-        stored = (view(self.flags)[gates] & Flag.STORED > 0).tolist()
-        return [Row(*row) for row in zip(*columns, stored, strict=True)]
 
     # ---- what survives
 
@@ -193,10 +180,14 @@ class Clocks(Gates):
     def news(self, now: float) -> list[Promise]:
         """The clocks moved since the last call (or delta), for `LeaseLog.append` once per tick: what a visit taught (a
         slow answer, Retry-After, back-off) then outlives a kill as its lease does, without a look into the archive."""
-        rows = self._gone[self._gone_told :] + [self._row(gate) for gate in self._marked(self._news, Flag.NEWS)]
+        gone = _promises(self._gone.rows(self._gone_told), now) if len(self._gone) > self._gone_told else []
+        moved = [
+            Promise(self.kind[gate], self.key[gate], max(self.longest_gap(gate), self.next[gate] - now))
+            for gate in self._marked(self._news, Flag.NEWS)
+        ]
         self._gone_told = len(self._gone)
         del self._news[:]
-        return [row.promise(now) for row in rows]
+        return gone + moved
 
     def _marked(self, gates: Iterable[int], flag: int) -> Iterator[int]:
         """Those that still have the flag, each once, without it afterwards. (Others were forgotten, or came twice.)"""
@@ -211,20 +202,20 @@ class Clocks(Gates):
         The lead writes them into the turn's segment, commits, then calls `LeaseLog.roll(clocks.unsaved(...))`. A commit
         that fails ends the process, so nothing is given twice.
         """
-        told = _batch(self._gone)
-        stored = np.array([row.stored for row in self._gone], np.bool_)
-        told = told.filter(promises(told["next"], told["backoff"], now) | stored)
+        told = self._gone.rows()
+        told = told.filter(promises(told["next"], told["backoff"], now) | self._gone.stored)
         if self._unsaved:
             told = Batch.concat([told, self._delta(np.unique(self._unsaved), now)])
-        for past in (self._unsaved, self._news, self._gone):
+        for past in (self._unsaved, self._news):
             del past[:]
+        self._gone.clear()
         self._gone_told = 0
         return told
 
     def _delta(self, gates: NDArray[np.int32], now: float) -> Batch:
         flags = view(self.flags)
         gates = gates[flags[gates] & Flag.UNSAVED > 0]  # others were forgotten
-        rows = Batch({name: view(getattr(self, name))[gates].astype("<" + kind) for name, kind in CLOCK.items()})
+        rows = rows_of(self, gates)
         kept = promises(rows["next"], rows["backoff"], now)
         told = kept | (flags[gates] & Flag.STORED > 0)
         flags[gates] &= ALL_FLAGS ^ (Flag.UNSAVED | Flag.NEWS | Flag.STORED)
@@ -233,8 +224,10 @@ class Clocks(Gates):
 
     def unsaved(self, now: float) -> list[Promise]:
         """What no delta covers yet: the clocks moved since the last one. (Leased ones: `Politeness.promises_out`.)"""
-        left = {gate for gate in self._unsaved if self.flags[gate] & Flag.UNSAVED}
-        moved = [row.promise(now) for row in [*self._gone, *map(self._row, left)]]
+        left = np.unique(np.array(self._unsaved, np.int64))
+        if len(left):
+            left = left[view(self.flags)[left] & Flag.UNSAVED > 0]
+        moved = _promises(Batch.concat([self._gone.rows(), rows_of(self, left)]), now)
         return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
     def load(self, batches: Iterable[Batch], now: float, skew: float = 0.0) -> None:
@@ -266,26 +259,52 @@ class Clocks(Gates):
             self.opened = now
 
 
-class Row(NamedTuple):
-    """A clock on its way to the disk: the columns of CLOCK, and whether a back-off of it is there."""
+class Gone:
+    """Rows of clocks that are forgotten, as columns: a simulated crawl forgets thousands at once."""
 
-    kind: int
-    key: int
-    next: float
-    wait: float
-    gap: float
-    backoff: float
-    stored: bool
+    def __init__(self) -> None:
+        self.clear()
 
-    def promise(self, now: float) -> Promise:
-        return Promise(self.kind, self.key, max(self.gap, self.backoff, self.next - now))
+    def clear(self) -> None:
+        self._columns = {name: array(code) for name, code in zip(CLOCK, "BQdddd", strict=True)}
+        self._stored = array("B")  # a back-off of it is on disk
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def append(self, gates: Gates, gate: int) -> None:
+        for name, column in self._columns.items():
+            column.append(getattr(gates, name)[gate])
+        self._stored.append(gates.flags[gate] & Flag.STORED > 0)
+
+    def extend(self, gates: Gates, some: NDArray[np.int64]) -> None:
+        if not len(some):
+            return
+        rows = rows_of(gates, some)
+        for name, column in self._columns.items():
+            column.frombytes(rows[name].tobytes())
+        self._stored.frombytes((view(gates.flags)[some] & Flag.STORED > 0).tobytes())
+
+    def rows(self, start: int = 0) -> Batch:
+        """CLOCK rows, from one on."""
+        return Batch({name: np.array(self._columns[name][start:], dtype) for name, dtype in CLOCK.items()})
+
+    @property
+    def stored(self) -> NDArray[np.bool_]:
+        return np.array(self._stored, np.bool_)
 
 
-def _batch(rows: list[Row]) -> Batch:
-    if not rows:
+def rows_of(gates: Gates, some: NDArray[np.integer[Any]]) -> Batch:
+    """CLOCK rows of some gates."""
+    if not len(some):
         return Batch.empty(CLOCK)
-    columns = zip(CLOCK.items(), zip(*(row[: len(CLOCK)] for row in rows), strict=True), strict=True)
-    return Batch({name: np.array(column, dtype=dtype) for (name, dtype), column in columns})
+    return Batch({name: view(getattr(gates, name))[some].astype("<" + kind) for name, kind in CLOCK.items()})
+
+
+def _promises(rows: Batch, now: float) -> list[Promise]:
+    """What CLOCK rows promise."""
+    gap = np.maximum(np.maximum(rows["gap"], rows["backoff"]), rows["next"] - now)
+    return [Promise(*row) for row in zip(rows["kind"].tolist(), rows["key"].tolist(), gap.tolist(), strict=True)]
 
 
 def fold(batches: Iterable[Batch], now: float) -> Batch:
@@ -293,7 +312,7 @@ def fold(batches: Iterable[Batch], now: float) -> Batch:
 
     For the tiering of clock sections (eight become one). Shape: CLOCK rows, sorted by kind and key.
     """
-    both = Batch.concat([_batch([]), *batches])
+    both = Batch.concat([Batch.empty(CLOCK), *batches])
     kind, key = both["kind"], both["key"]
     order = np.lexsort((np.arange(len(key)), key, kind))  # the newest of a clock comes last in its group
     kind, key = kind[order], key[order]

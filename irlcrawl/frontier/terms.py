@@ -42,7 +42,11 @@ class Terms:
         return self._gap(entry, self._gates(entry))
 
     def _gap(self, entry: HostEntry, gates: Sequence[int]) -> float:
-        gap, gaps, backoffs = max(self._gaps.floor(entry), entry.crawl_delay), self.clocks.gap, self.clocks.backoff
+        return self._longer(max(self._gaps.floor(entry), entry.crawl_delay), gates)
+
+    def _longer(self, gap: float, gates: Sequence[int]) -> float:
+        """The longest of a gap and those of gates."""
+        gaps, backoffs = self.clocks.gap, self.clocks.backoff
         for gate in gates:
             if gaps[gate] > gap:
                 gap = gaps[gate]
@@ -63,11 +67,14 @@ class Terms:
     def visit_size(self, entry: HostEntry) -> int:
         """URLs for one visit: as many as fit in visit_seconds of gaps; one where others wait for a clock with a gap, or
         would wait for a gap that is not theirs."""
-        gates = self._gates(entry)
+        return self._size(self._gates(entry), max(self._gaps.floor(entry), entry.crawl_delay))
+
+    def _size(self, gates: Sequence[int], own: float) -> int:
+        """As `visit_size`, of a host's gates and its `own_gaps`."""
         wanted = self._wanted_gaps(gates)
         if any(wanted):
             return 1
-        gap = self._gap(entry, gates)
+        gap = self._longer(own, gates)
         if gap <= 0:
             return self._params.visit_urls_max
         return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)

@@ -136,6 +136,36 @@ def test_what_is_unsaved_names_the_whole_wait_left() -> None:
     assert clocks.unsaved(NOW) == [Promise(Kind.HOST, 1, 600.0), Promise(Kind.ADDRESS, 2, 4.0)]
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_clocks_forgotten_before_they_were_saved_are_told_all_the_same(together: bool) -> None:
+    clocks = Clocks()
+    for key in (1, 2):
+        remember(clocks, Kind.SITE, key, NOW - 1, 0.5, backoff=7.0)
+    clocks.delta(NOW)
+    assert [clocks.news(NOW), len(clocks)] == [[], 2]
+    gates = [clocks.gate(Kind.SITE, key) for key in (1, 2)]
+    for gate in gates:  # the end of their back-off, which is on the disk
+        clocks.backoff[gate] = 0.0
+        clocks.moved(gate)
+    if together:
+        clocks.let_go_all(np.array(gates), NOW)
+    else:
+        for gate in gates:
+            clocks.let_go(gate, NOW)
+    assert len(clocks) == 0
+    remember(clocks, Kind.HOST, 3, NOW + 9)
+    gone = [Promise(Kind.SITE, 1, 0.5), Promise(Kind.SITE, 2, 0.5)]
+    assert clocks.unsaved(NOW) == clocks.news(NOW) == [*gone, Promise(Kind.HOST, 3, 9.0)]
+    assert clocks.news(NOW) == []
+    assert clocks.unsaved(NOW) == [*gone, Promise(Kind.HOST, 3, 9.0)]
+    assert sorted(rows(clocks.delta(NOW))) == [
+        (Kind.HOST, 3, NOW + 9, 1.0, 1.0, 0.0),
+        (Kind.SITE, 1, NOW - 1, 0.5, 0.5, 0.0),
+        (Kind.SITE, 2, NOW - 1, 0.5, 0.5, 0.0),
+    ]
+    assert clocks.unsaved(NOW) == clocks.news(NOW) == []
+
+
 CLOCK_ROWS = st.lists(
     st.tuples(
         st.integers(0, 2),
