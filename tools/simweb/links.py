@@ -33,7 +33,6 @@ from tools.simweb.truth import (
     Sites,
     host_pages,
     index_of,
-    join_index,
     page_number,
     section_of,
     site_of,
@@ -62,15 +61,29 @@ class Links:
 
 @dataclass(frozen=True)
 class _From:
-    """Links to be made: their hashes, positions on their pages, and the columns of their pages, one row per link."""
+    """Links to be made: their hashes, one page's behind the other's, and how many each of the pages has."""
 
     web: Sites
     pages: U8s
     hash: U8s
-    position: I8s
+    count: I8s
 
     def u(self) -> F8s:
         return uniform(self.hash)
+
+    def spread(self, column: Array) -> Array:
+        """A value of each page as one of each link."""
+        return np.repeat(column, self.count)
+
+    def begin(self) -> I8s:
+        """Where each page's links begin."""
+        return np.cumsum(self.count) - self.count
+
+    def among(self, pages: I8s, most: int | None = None) -> tuple[I8s, I8s]:
+        """(page, link) of the links of some pages, of each its first `most`: both by number, in order."""
+        count = self.count[pages] if most is None else np.minimum(self.count[pages], most)
+        first = self.begin()[pages] - (np.cumsum(count) - count)
+        return np.repeat(pages, count), np.repeat(first, count) + np.arange(count.sum())
 
 
 def degrees(web: Sites, pages: U8s) -> I8s:
@@ -89,19 +102,20 @@ def links(web: Sites, pages: U8s, when: float = 0.0) -> Links:
     count = np.where(status(web, pages) == 200, degrees(web, pages), 0)
     offsets = np.zeros(len(pages) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
-    rows = np.repeat(np.arange(len(pages)), count)
     position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], count)
     hashes = finish(np.repeat(mix(web.salt("links"), web.twin(pages)), count) + position.view(np.uint64) * GOLDEN)
     modes = _modes(web, pages, when)
-    targets = np.empty(len(rows), np.uint64)
+    every = _From(web, pages, hashes, count)
+    # Nearly all are ordinary as a rule: to make the others' links so too and then theirs costs less than to put the
+    # ordinary ones together first.
+    ordinary = 2 * np.count_nonzero(modes == Section.PAGES) > len(pages)
+    targets = _ordinary(every) if ordinary else np.empty(len(hashes), np.uint64)
     for mode in np.unique(modes).tolist():  # at most nine
+        if mode == Section.PAGES and ordinary:
+            continue
         among = np.flatnonzero(modes == mode)
-        if len(among) == len(pages):
-            return Links(offsets, _MAKERS[mode](_From(web, pages, hashes, position), rows))
-        many = count[among]
-        row = np.repeat(np.arange(len(among)), many)
-        mine = (offsets[among] - (np.cumsum(many) - many))[row] + np.arange(len(row))
-        targets[mine] = _MAKERS[mode](_From(web, pages[among], hashes[mine], position[mine]), row)
+        _, mine = every.among(among)
+        targets[mine] = _MAKERS[mode](_From(web, pages[among], hashes[mine], count[among]))
     return Links(offsets, targets)
 
 
@@ -115,8 +129,8 @@ def _modes(web: Sites, pages: U8s, when: float) -> Array:
     return np.where(section == Section.PAGES, ordinary, section)
 
 
-def _ordinary(f: _From, rows: I8s) -> U8s:
-    """Links of a page as the good web has them; `rows` gives each link's row in f.pages."""
+def _ordinary(f: _From) -> U8s:
+    """Links of pages as the good web has them."""
     p = f.web.params
     site = site_of(f.pages)
     size, hosts, trap = f.web.size(site), f.web.host_count(site), f.web.trap(site)
@@ -125,43 +139,52 @@ def _ordinary(f: _From, rows: I8s) -> U8s:
     draw, u = lot(f.hash), f.u()
     nav, near = lots(p.nav_share), lots(p.nav_share + p.near_share)
     cross, trapped = lots(p.nav_share + p.near_share + p.cross_share), lots(1.0 - _external_share(f.web))
+    rows = f.spread(np.arange(len(site)))
 
-    to = (u * np.minimum(mine, MENU)[rows]).astype(np.int64)
+    to = (u * f.spread(np.minimum(mine, MENU).astype(np.float64))).astype(np.int64)
     some = np.flatnonzero((draw >= nav) & (draw < near))
     r = rows[some]
     step = ((f.hash[some] >> np.uint64(16)) & np.uint64(2 * NEAR - 1)).astype(np.int64) - NEAR
     to[some] = np.clip(page[r] + step, 0, mine[r] - 1)
-    first = np.flatnonzero(f.position < p.branching)
-    child = p.branching * page[rows[first]] + 1 + f.position[first]
-    there = child < mine[rows[first]]
+    r, first = f.among(np.arange(len(site)), p.branching)
+    child = p.branching * page[r] + 1 + first - f.begin()[r]
+    there = child < mine[r]
     below_here = first[there]
     to[below_here] = child[there]
     draw[below_here] = 0
-    several = hosts > 1
-    some = np.flatnonzero(several[rows])
-    r = rows[some]
-    to[some] = join_index(host[r], to[some], hosts[r])
-    targets = page_number(site, Section.PAGES, np.zeros(len(site), np.uint64))[rows] | to.view(np.uint64)
+    targets = _on_host(f, site, host, hosts, to)
 
     away = np.flatnonzero(draw >= near)
-    some = away[draw[away] < cross]
-    some = some[several[rows[some]]]
+    drawn = draw[away]
+    some = away[drawn < cross]
     r = rows[some]
+    several = hosts[r] > 1
+    some, r = some[several], r[several]
     targets[some] = page_number(site[r], Section.PAGES, skewed(u[some], size[r], p.skew))
-    some = away[(draw[away] >= cross) & (draw[away] < trapped)]
+    some = away[(drawn >= cross) & (drawn < trapped)]
     some = some[trap[rows[some]] != Section.PAGES]
     r = rows[some]
     targets[some] = _entry(f.hash[some], site[r], trap[r], size[r])
-    some = away[draw[away] >= trapped]
+    some = away[drawn >= trapped]
     targets[some] = _external(f.web, f.hash[some], site[rows[some]])
-    commented = f.web.spammed(site)[rows]
-    commented[below_here] = False
-    some = np.flatnonzero(commented)
+    r, some = f.among(np.flatnonzero(f.web.spammed(site)))
+    down = np.zeros(len(targets), np.bool_)
+    down[below_here] = True
+    comments = ~down[some]
+    r, some = r[comments], some[comments]
     spam = mix(f.web.salt("spam"), f.hash[some])
     chosen = lot(spam) < lots(p.spammed_link_share)
-    some, spam = some[chosen], spam[chosen]
-    members = _members(f.web, uniform(spam), site[rows[some]])
-    targets[some] = _anywhere(f.web, members, u[some])
+    r, some, spam = r[chosen], some[chosen], spam[chosen]
+    targets[some] = _anywhere(f.web, _members(f.web, uniform(spam), site[r]), u[some])
+    return targets
+
+
+def _on_host(f: _From, site: I8s, host: I8s, hosts: I8s, to: I8s) -> U8s:
+    """Pages `to` of the page's own host: truth.join_index, as a step and a start for all links of a page."""
+    step = np.where(hosts == 1, 1, np.where(host == 0, 2, 2 * (hosts - 1)))
+    start = np.where(host == 0, 0, 2 * host - 1)
+    targets: U8s = f.spread(page_number(site, Section.PAGES, start))
+    targets += (to * f.spread(step)).view(np.uint64)
     return targets
 
 
@@ -198,25 +221,26 @@ def _anywhere(web: Sites, sites: I8s, u: F8s) -> U8s:
     return page_number(sites, Section.PAGES, skewed(u, web.size(sites), web.params.skew))
 
 
-def _farm(f: _From, rows: I8s) -> U8s:
+def _farm(f: _From) -> U8s:
     """Links of a farm's page: the farm, deep pages of its own domain, and popular sites for camouflage."""
     p = f.web.params
     site = site_of(f.pages)
     size = f.web.size(site)
     draw, u = lot(f.hash), f.u()
-    targets = page_number(site[rows], Section.PAGES, below(u, size[rows]))
+    sites = f.spread(site)
+    targets = page_number(sites, Section.PAGES, below(u, f.spread(size)))
     second = mix(f.web.salt("farm link"), f.hash)
     some = np.flatnonzero(draw < lots(p.farm_member_share))
-    targets[some] = _anywhere(f.web, _members(f.web, u[some], site[rows[some]]), uniform(second[some]))
+    targets[some] = _anywhere(f.web, _members(f.web, u[some], sites[some]), uniform(second[some]))
     some = np.flatnonzero(draw >= 65536 - lots(p.farm_camouflage_share))
     targets[some] = _anywhere(f.web, f.web.popularity.rank(u[some]), uniform(second[some]))
     return targets
 
 
-def _subdomains(f: _From, rows: I8s) -> U8s:
+def _subdomains(f: _From) -> U8s:
     """Links of a host that was made up when it was asked for: to more such hosts."""
     p = f.web.params
-    targets = page_number(site_of(f.pages)[rows], Section.PAGES, (f.hash >> np.uint64(31)) & np.uint64(0xFFFFFFFF))
+    targets = page_number(f.spread(site_of(f.pages)), Section.PAGES, (f.hash >> np.uint64(31)) & np.uint64(0xFFFFFFFF))
     some = np.flatnonzero(lot(f.hash) < lots(p.farm_camouflage_share))
     second = mix(f.web.salt("farm link"), f.hash[some])
     targets[some] = _anywhere(f.web, f.web.popularity.rank(uniform(f.hash[some])), uniform(second))
@@ -239,18 +263,18 @@ def _entry(hashes: U8s, site: I8s, trap: Array, size: I8s) -> U8s:
     return page_number(site, trap, np.choose(trap, per_trap))
 
 
-def _trap(move: Callable[[I8s, I8s, I8s], I8s]) -> Callable[[_From, I8s], U8s]:
+def _trap(move: Callable[[I8s, I8s, I8s], I8s]) -> Callable[[_From], U8s]:
     """Links of a trap page: most by `move`, from (index, 48 random bits, pages of the site) to another index of the
     trap, the rest to the site's ordinary pages."""
 
-    def make(f: _From, rows: I8s) -> U8s:
+    def make(f: _From) -> U8s:
         site = site_of(f.pages)
-        size = f.web.size(site)[rows]
-        on = move(index_of(f.pages)[rows], (f.hash >> np.uint64(16)).astype(np.int64), size)
+        size = f.spread(f.web.size(site))
+        on = move(f.spread(index_of(f.pages)), (f.hash >> np.uint64(16)).astype(np.int64), size)
         home = skewed(f.u(), size, f.web.params.skew)
         moved = lot(f.hash) < lots(TRAP_MOVES)
-        section = np.where(moved, section_of(f.pages)[rows], Section.PAGES)
-        return page_number(site[rows], section, np.where(moved, on, home))
+        section = np.where(moved, f.spread(section_of(f.pages)), Section.PAGES)
+        return page_number(f.spread(site), section, np.where(moved, on, home))
 
     return make
 
@@ -280,7 +304,7 @@ def _deeper(index: I8s, h: I8s, _: I8s) -> I8s:
     return np.where(index < 1 << 28, index * 4 + (h & 3), 4 + (h & 3))
 
 
-_MAKERS: dict[int, Callable[[_From, I8s], U8s]] = {
+_MAKERS: dict[int, Callable[[_From], U8s]] = {
     Section.PAGES: _ordinary,
     Section.CALENDAR: _trap(_month),
     Section.PAGINATION: _trap(_next_pages),
