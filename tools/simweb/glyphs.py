@@ -69,15 +69,16 @@ def syllables(numbers: I8s, count: int) -> Array:
     return out.view(np.uint8).reshape(len(numbers), 2 * count)
 
 
-def label(numbers: I8s) -> Array:
-    """Numbers in as many syllables as they take, and a dot; zeros before them."""
+def label(numbers: I8s) -> tuple[Array, Array]:
+    """Numbers in as many syllables as they take, and a dot: words of LABEL_BYTES with anything behind, and the true
+    lengths, u1."""
+    count = np.ones(len(numbers), np.uint8)
+    for place in range(1, LABEL_SYLLABLES):
+        count += (numbers >> (SYLLABLE_BITS * place) > 0).view(np.uint8)
     out = np.empty((len(numbers), LABEL_BYTES), np.uint8)
-    out[:, :-1] = syllables(numbers, LABEL_SYLLABLES)
-    out[:, -1] = ord(".")
-    for place in range(LABEL_SYLLABLES - 1):  # leading zero syllables are not written
-        none = numbers >> (SYLLABLE_BITS * (LABEL_SYLLABLES - 1 - place)) == 0
-        out[none, 2 * place : 2 * place + 2] = 0
-    return out
+    out[:, :-1] = syllables(numbers << (SYLLABLE_BITS * (LABEL_SYLLABLES - count)), LABEL_SYLLABLES)
+    out[np.arange(len(numbers)), 2 * count] = ord(".")
+    return words(out), 2 * count + 1
 
 
 def syllable(text: Array, place: Array) -> I8s:

@@ -105,7 +105,9 @@ class Names:
         """`www.` or nothing for host 0, syllables and a dot for others."""
         out = _LABEL_TABLE.take(self._www(site, host).view(np.uint8), axis=0)
         named = np.flatnonzero(host)
-        out[named] = glyphs.label(host[named])
+        label, length = glyphs.label(host[named])
+        text = label.view(np.uint8).reshape(-1, glyphs.LABEL_BYTES)
+        out[named] = np.where(np.arange(glyphs.LABEL_BYTES) < length[:, None], text, 0)
         return out
 
     # Text to numbers

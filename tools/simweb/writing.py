@@ -70,9 +70,11 @@ class Writer:
         """The URL of each page. place: `Sites.place`; prefix: rows of _PREFIXES; names: everything from the name of the
         site to the first slash, void words of one width."""
         host, page = place
-        labels, odd = _labels(host), _odd_ends(pages, page)
+        odd = _odd_ends(pages, page)
         before = _PREFIXES.lengths.take(prefix)
-        before[labels.rows] += labels.lengths
+        named = np.flatnonzero(host)
+        label, label_bytes = glyphs.label(host[named])
+        before[named] += label_bytes
         size = before + np.uint8(names.itemsize)
         size[odd.rows] += odd.lengths
         chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(pages), CHUNK_ROWS)]
@@ -84,16 +86,16 @@ class Writer:
         np.cumsum(size, out=offsets[1:])
         out = np.empty(offsets[-1] + _MARGIN, np.uint8)
         for rows, parts in zip(chunks, paths, strict=True):
-            starts = offsets[:-1][rows]
-            name_at = starts + before[rows]
-            at = name_at + names.itemsize
+            at = offsets[:-1][rows] + before[rows]
+            at += names.itemsize
             for words, chosen in parts:
                 _put(out, at, words.rows.take(chosen))
                 at += words.lengths.take(chosen)
             odd.slice(rows).put(out, at)
-            _put(out, starts, _PREFIXES.rows.take(prefix[rows]))
-            labels.slice(rows).put(out, starts + _PREFIXES.lengths.take(prefix[rows]))
-            _put(out, name_at, names[rows])
+        _put(out, offsets[:-1], _PREFIXES.rows.take(prefix))
+        name_at = offsets[:-1] + before
+        _put(out, name_at[named] - label_bytes, label)
+        _put(out, name_at, names)
         return Ragged(out[: offsets[-1]], offsets)
 
     def _paths(self, pages: U8s, page: I8s) -> list[tuple[glyphs.Words, I8s]]:
@@ -110,12 +112,6 @@ def _put(out: Array, at: I8s, words: Array) -> None:
     width = words.itemsize
     places: Array = np.ndarray((len(out) - width + 1,), words.dtype, out, strides=(1,))
     places[at] = words
-
-
-def _labels(host: I8s) -> Apart:
-    """Labels of hosts that have one, each with its dot."""
-    named = np.flatnonzero(host)
-    return Apart(named, glyphs.joined([glyphs.label(host[named])]))
 
 
 def _odd_ends(pages: U8s, page: I8s) -> Apart:
