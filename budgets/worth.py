@@ -41,6 +41,8 @@ class Worth:
     def budgets(self, star: Star, sites: npt.NDArray[np.uint64], known: dict[str, npt.NDArray[Any]]) -> Ints:
         """URLs per queue of each site: i8[n], at least 1. known: columns of beast.RECORD."""
         budget = star.budgets(known["in_degree"])
+        if star.params.curve == "none":  # breadth first: nothing below may hold a site back
+            return budget
         if self.unsupported:
             budget = np.where(known["in_degree"] <= 1, np.minimum(star.params.base, budget), budget)
             budget = np.where(known["in_degree"] == 0, np.minimum(self.unsupported, budget), budget)

@@ -119,9 +119,28 @@ def check_start(config: Config) -> None:
         )
     if _CONTACT.search(agent) is None:
         raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
+    _check_budgets_of_sites(config)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
+
+
+def _check_budgets_of_sites(config: Config) -> None:
+    """What budgets are told of single sites holds for sites: said of a host it would hold for nothing."""
+    told = [
+        (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min")
+        if getattr(site, key) is not None
+    ]  # fmt: skip
+    if not told:
+        return
+    from irlcrawl.url import SiteOf  # only who says such a thing pays for reading the Public Suffix List
+
+    site_of = SiteOf(config.scope.private_suffixes)
+    for name, key in told:
+        if site_of(name) != name:
+            raise ConfigError(
+                f'site."{name}".{key}: counts for a registrable domain with all its hosts: [site."{site_of(name)}"]'
+            )
 
 
 def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:

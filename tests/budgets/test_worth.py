@@ -85,3 +85,12 @@ def test_the_first_site_of_a_merge_does_not_decide_how_the_others_are_spread() -
         assert len(np.unique(slot[free])) > SLOTS / 2
         assert len(np.unique(slot[~free])) == 10
         assert (np.diff(slot[~free][:10]) > 0).all()
+
+
+def test_without_budgets_no_site_is_held_back() -> None:
+    """Curve none said no budgets; sites to which none or one links had 1 and the base all the same."""
+    star = Histogram().star(BudgetParams(curve="none"))
+    known = {"in_degree": [0, 1, 9], "asked": [50, 0, 50], "novel": [0, 0, 0], "seeds": [0, 0, 0]}
+    columns = {name: np.array(values, np.int64) for name, values in known.items()}
+    budgets = Worth(weight=1.0, unsupported=1, seed_floor=5).budgets(star, np.arange(3, dtype=np.uint64), columns)
+    assert budgets.tolist() == [WITHOUT_LIMIT] * 3

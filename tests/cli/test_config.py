@@ -225,6 +225,19 @@ def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
         c.check_start(config)
 
 
+@pytest.mark.parametrize("key", ["pages_max", "budget_min"])
+def test_a_budget_for_a_host_is_refused_with_its_site(key: str) -> None:
+    """[site."www.example.org"] pages_max = 5 was taken, and held for nothing: budgets know sites only."""
+    for name, site in (("www.example.org", "example.org"), ("me.github.io", "github.io")):
+        config = c.load(None, [f"crawl.user_agent={AGENT}", f'site."{name}".{key}=5'])
+        with pytest.raises(c.ConfigError, match=rf'site\."{name}"\.{key}: .*\[site\."{site}"\]'):
+            c.check_start(config)
+    settings = [f"crawl.user_agent={AGENT}", "scope.private_suffixes=true"]
+    for name in ("example.org", "Example.co.uk.", "me.github.io", "127.0.0.1", "::1", "localhost", "bücher.example"):
+        c.check_start(c.load(None, [*settings, f'site."{name}".{key}=5']))
+    c.check_start(c.load(None, [*settings, 'site."www.example.org".block=true']))
+
+
 def test_what_shaped_the_files_cannot_change() -> None:
     old = c.Config()
     for key in keys():
