@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from budgets.star import WITHOUT_LIMIT
 from drum import Batch
 from irlcrawl.job import JobDir
 from irlcrawl.rows import name_key
@@ -188,6 +189,23 @@ def _eaters(sites: list[Site], totals: dict[str, int]) -> Iterator[tuple[Site, s
     yield from ((site, why) for _, site, why in found[:EATERS_MAX])
 
 
+COLUMNS = ("site", "in-degree", "budget", "spent", "yield", "waiting", "over budget")
+
+
+def _row(site: dict[str, Any]) -> tuple[str, ...]:
+    worth = "-" if site["yield"] is None else f"{site['yield']:.2f}"
+    budget = "no limit" if site["budget"] >= WITHOUT_LIMIT else words.count(site["budget"])
+    linked, spent, waits, over = (words.count(site[name]) for name in ("in_degree", "spent", "waiting", "deferred"))
+    return site["name"], linked, budget, spent, worth, waits, over
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Names to the left, numbers to the right, each column as wide as its widest and two spaces from the next."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        yield "  ".join([name.ljust(widths[0]), *(map(str.rjust, numbers, widths[1:]))])
+
+
 def lines(told: dict[str, Any]) -> Iterator[str]:
     """A table for people, and the eaters below it."""
     totals = told["totals"]
@@ -197,13 +215,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         f"{words.count(totals['deferred'])} over budget"
     )
     yield ""
-    yield f"{'site':<40}{'in-degree':>10}{'budget':>8}{'spent':>10}{'yield':>7}{'waiting':>10}{'over budget':>13}"
-    for site in told["sites"]:
-        worth = "-" if site["yield"] is None else f"{site['yield']:.2f}"
-        yield (
-            f"{site['name']:<40}{site['in_degree']:>10,}{site['budget']:>8,}{site['spent']:>10,}{worth:>7}"
-            f"{site['waiting']:>10,}{site['deferred']:>13,}"
-        )
+    yield from _table([COLUMNS, *(_row(site) for site in told["sites"])])
     if told["others"]:
         yield f"and {words.count(told['others']['sites'])} others, {words.count(told['others']['spent'])} requests"
     yield ""

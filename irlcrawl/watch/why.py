@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from budgets.beast import RECORD, SLOTS
+from budgets.star import WITHOUT_LIMIT
 from drum import Batch
 from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.config import ConfigError
@@ -42,7 +43,7 @@ def why(job: JobDir, asked: str, now: float) -> Answer:
     try:
         url = seed_url(asked)
     except SeedError as error:
-        raise ConfigError(f"{asked}: {error}") from error
+        raise ConfigError(f"{asked!r}: {error}") from error
     reading = Reading.open(job)
     if reading is None or not reading.begun:
         return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
@@ -59,7 +60,8 @@ class _Question:
     def __init__(self, reading: Reading, url: bytes, now: float) -> None:
         self._reading, self._url, self._now = reading, url, now
         name, port = host_of(url), split(url)[2]
-        self.site = SiteOf(reading.config.scope.private_suffixes)(name)
+        self._site_of = SiteOf(reading.config.scope.private_suffixes)
+        self.site = self._site_of(name)
         self._host_name = name
         bracketed = f"[{name}]" if ":" in name else name
         self.name = name if port in (80, 443) else f"{bracketed}:{port}"
@@ -251,6 +253,8 @@ class _Question:
         if not self._has_log():
             return {}, last
         for entry in logfiles.read(self._reading.files, self._log, host=host, within=within):
+            if within is not None and self._site_of(host_of(entry.url)) != within:
+                continue  # what lies under a public suffix are sites of their own
             counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1
             last.append(entry)
             del last[:-HISTORY_MAX]
@@ -301,13 +305,15 @@ def _site_lines(site: Answer) -> Iterator[str]:
     yield "site"
     yield words.printable(f"  name           {site['name']}")
     if not site["known"]:
-        yield "  budget         of a site nobody links to, once a URL of it is found"
+        yield "  budget         none yet: no URL of it was queued, and no link from another site counted"
         return
     seeds = "; it has a seed" if site["seeds"] else ""
     linked = words.plural(site["in_degree"], "other site")
     verb = "links" if site["in_degree"] == 1 else "link"
     held = f"; {words.count(site['unheld'])} if it brought more" if site["unheld"] > site["budget"] else ""
-    yield f"  budget         {words.plural(site['budget'], 'URL')} a queue: {linked} {verb} to it{seeds}{held}"
+    free = site["budget"] >= WITHOUT_LIMIT
+    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} a queue"
+    yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
     last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
     yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from irlcrawl import cli
 from irlcrawl.config import to_toml
 from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.watch import why
+from irlcrawl.watch import report, why
 from irlcrawl.watch.reading import PLACES, Reading
 from tests.frontier.virtual_crawl import Answer, Crawl, Web, star
 from tests.upkeep import versions
@@ -219,4 +220,36 @@ def test_why_says_in_words_where_a_budget_comes_from_and_when_a_host_may_be_aske
         assert not any(line.split()[0] in ("tail", "count", "known", "seeds") for line in told)
     assert "  next allowed   now" in told
     unknown = list(why.lines(why.why(crawl.job(), "http://nobody.test/x", crawl.clock.now())))
-    assert any("once a URL of it is found" in line for line in unknown)
+    assert any("no URL of it was queued" in line for line in unknown)
+
+
+def test_why_of_a_public_suffix_does_not_tell_of_the_sites_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """`why JOB test` said that no URL of it waits, and told the outcomes of all of .test."""
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    told = ask("why", crawl.path, "test")
+    assert told["site"] == "test" and not told["known"] and not told["outcomes"] and not told["history"]
+    assert ask("why", crawl.path, "one.test")["outcomes"]
+
+
+def test_a_report_keeps_its_columns_apart_whatever_stands_in_them() -> None:
+    """Without budgets in-degree and budget ran into each other (`331,073,741,824`), and long names moved columns."""
+    one = {"name": "a.test", "in_degree": 33, "budget": 2**30, "spent": 3, "yield": 0.5, "waiting": 4, "deferred": 5}
+    long = {**one, "name": "b" * 60 + ".test", "budget": 200_000_000, "spent": 10**9, "yield": None}
+    totals = {"sites": 2, "spent": 3, "gained": 1, "waiting": 4, "deferred": 5}
+    told = list(report.lines({"totals": totals, "sites": [one, long], "others": None, "eaters": []}))[2:5]
+    head, first, second = (re.split(r" {2,}", line.strip()) for line in told)
+    assert head == ["site", "in-degree", "budget", "spent", "yield", "waiting", "over budget"]
+    assert first == ["a.test", "33", "no limit", "3", "0.50", "4", "5"]
+    assert second == ["b" * 60 + ".test", "33", "200,000,000", "1,000,000,000", "-", "4", "5"]
+    assert len({len(line) for line in told}) == 1
+
+
+@pytest.mark.parametrize("asked", ["", "   "])
+def test_a_question_that_is_empty_is_named(asked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said `irlcrawl: : empty`."""
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert cli.main(["why", str(job.path), asked]) == ExitCode.CONFIG
+    assert f"{asked!r}: empty" in capsys.readouterr().err
