@@ -16,9 +16,10 @@ from drum.files import Files
 from drum.ragged import Ragged
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.archive.logfiles import read
+from irlcrawl.config import load
 from irlcrawl.job import JobDir
 from tools.docsweb import audit
-from tools.simweb.__main__ import main
+from tools.simweb.__main__ import CONFIG, main
 from tools.simweb.answers import Fault
 from tools.simweb.params import Params
 from tools.simweb.serve import SILENT_ADDRESS, Addresses, Hosts, serving
@@ -98,6 +99,13 @@ def test_bodies_show_links_and_duplicates(tmp_path: Path) -> None:
         bodies = [urllib.request.urlopen(request, timeout=10).read() for _ in range(2)]
     assert bodies[0] == bodies[1]
     assert bodies[0].count(b"<a href=") == len(web.links(page).targets)
+
+
+def test_the_crawl_that_serve_prints_leaves_the_sites_of_its_seeds(tmp_path: Path) -> None:
+    """Within the default scope it met no farm, no mirror and no subdomains: nothing but its twenty seeds' sites."""
+    file = tmp_path / "crawl.toml"
+    file.write_text(CONFIG.format(resolver='"127.0.0.1:53"'))
+    assert load(file).scope.kind == "any"
 
 
 def test_names_resolve_as_faults_say() -> None:

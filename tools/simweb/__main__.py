@@ -27,6 +27,9 @@ CONFIG = """\
 [crawl]
 user_agent = "irlcrawl-simweb/1.0 (+https://crawl.test/; crawl@crawl.test)"
 
+[scope]
+kind = "any"
+
 [limits]
 pages = 10_000
 
