@@ -15,8 +15,8 @@ import trustme
 from irlcrawl.config import Config
 from irlcrawl.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.rows import Reason
+from tests.fetch.both_clients import client, configured, run
 from tests.fetch.loopback import Asked, Loopback, response
-from tests.fetch.test_http import client, configured, run
 
 __all__ = ["client"]  # the fixture: both clients
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from irlcrawl.rows import Reason
+from tests.fetch.both_clients import client, get
 from tests.fetch.loopback import Asked, Loopback
-from tests.fetch.test_http import client, get
 
 __all__ = ["client"]  # the fixture: both clients
 
