@@ -42,8 +42,8 @@ F8s = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SILENT = (Fault.CONNECT, Fault.TIMEOUT)
 """Faults of hosts that answer nothing: a visit ends with its first request."""
-FACTS = {"key": "u8", "site": "u8", "fault": "u1", "crawl_delay": "f8", "rows": "i8"}
-"""Of a host in memory; rows: its URLs in runs that are not done."""
+FACTS = {"key": "u8", "site": "u8", "fault": "u1", "silent": "?", "crawl_delay": "f8", "rows": "i8"}
+"""Of a host in memory; silent: its fault is of SILENT; rows: its URLs in runs that are not done."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Hosts:
     def _urls_of(self, hosts: I8s) -> I8s:
         """For one visit."""
         _, at, end = self._queues.first(hosts)
-        return np.where(np.isin(self._facts["fault"][hosts], SILENT), 1, end - at)
+        return np.where(self._facts["silent"][hosts], 1, end - at)
 
     def _count_rows(self, hosts: I8s, rows: I8s) -> None:
         """So many more URLs wait in runs."""
@@ -140,7 +140,8 @@ class Hosts:
         floors = np.full(len(keys), self.config.politeness.gap_host_seconds)
         hosts, dues = self.polite.come(keys, sites, floors, delays, [str(one) for one in addresses.tolist()], which)
         self._facts.reach(int(hosts.max()) + 1)
-        for name, column in (("key", keys), ("site", sites), ("fault", faults), ("crawl_delay", delays), ("rows", 0)):
+        facts = (keys, sites, faults, np.isin(faults, SILENT), delays, 0)
+        for name, column in zip(FACTS, facts, strict=True):
             self._facts[name][hosts] = column
         for table in (self._of_gate, self._at_gate):
             table.reach(len(self.clocks.kind))

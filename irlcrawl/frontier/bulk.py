@@ -106,7 +106,7 @@ class Bulk(Terms):
     def _drop_all(self, hosts: I8s, rows: I8s, now: float) -> None:
         """Hosts use their gates no more."""
         gates = rows[rows != NONE]
-        np.subtract.at(view(self.clocks.users), gates, 1)
+        np.subtract.at(view(self.clocks.users), gates, np.uint32(1))
         last = np.sort(len(gates) - 1 - np.unique(gates[::-1], return_index=True)[1])  # by the last of its users
         self.clocks.let_go_all(gates[last], now)
         self._bench.leave(hosts.tolist())

@@ -100,7 +100,7 @@ class Clocks(Gates):
         flags[idle] &= ALL_FLAGS ^ Flag.IDLE
         self.idle -= len(idle)
         gates = gates[place]
-        np.add.at(view(self.users), gates, 1)
+        np.add.at(view(self.users), gates, np.uint32(1))
         if kind == Kind.HOST:
             np.maximum.at(view(self.gap), gates, gaps)
         else:

@@ -136,7 +136,9 @@ class KeyIndex:
             return
         places = view(self._places)
         there = places[places != NONE].astype(np.int64)
-        left = there[~np.isin(there, rows)]
+        gone = np.zeros(len(self._keys), np.bool_)
+        gone[rows] = True
+        left = there[~gone[there]]
         del places
         self._places, self._rows = array("i", [NONE]) * len(self._places), 0
         self.add_all(left)

@@ -95,13 +95,10 @@ class Terms:
     def visit_sizes(self, numbers: NDArray[np.int64], own: NDArray[np.float64]) -> NDArray[np.int64]:
         """As `visit_size`, of hosts by their numbers and `own_gaps`."""
         most, rows = self._params.visit_urls_max, self._bench.rows_of(numbers)
-        longest = self._longest(rows)
-        gap = np.maximum(own, longest.max(axis=1))
-        others = (rows[:, 1:] != NONE) & (view(self.clocks.users)[rows[:, 1:]] > 1)
-        wanted, shared = np.where(others, longest[:, 1:], 0.0).max(axis=1), others.any(axis=1)
-        seconds = np.where(shared, 0.0, self._params.visit_seconds)  # nobody else's gap is shorter than none
-        fit = np.minimum(1 + np.floor(seconds / np.where(gap > 0, gap, np.inf)), most).astype(np.int64)
-        return np.where(wanted > 0, 1, np.where(gap > 0, fit, most))
+        gap = np.maximum(own, self._longest(rows).max(axis=1))
+        shared = ((rows[:, 1:] != NONE) & (view(self.clocks.users)[rows[:, 1:]] > 1)).any(axis=1)
+        fit = np.minimum(1 + np.floor(self._params.visit_seconds / np.where(gap > 0, gap, np.inf)), most)
+        return np.where(gap <= 0, most, np.where(shared, 1, fit)).astype(np.int64)
 
     def patience(self, entry: HostEntry) -> float:
         """The longest wait inside a visit: visit_seconds; where others wait for a clock it holds, that clock's gap. A

@@ -231,3 +231,21 @@ def test_a_host_that_is_not_leased_is_refused_in_columns_too() -> None:
     how = {"ended": 0.0, "fetch_s": 0.0, "requests": 1, "outcome": "ok", "crawl_delay": None, "again": False}
     with pytest.raises(ValueError, match="is not leased"):
         columns.release([(entry, how)])
+
+
+def test_hosts_without_objects_whose_clock_is_reserved_are_refused() -> None:
+    """Clocks are kept for hosts that share two with others (sites with a gap), which only Politeness knows."""
+    columns = InColumns(config.Politeness())
+    entry = entry_of(0, (1, 1, 0, None))
+    columns.activate([entry])
+    [(leased, _)] = columns.pop(1)
+    columns.bulk._bench._reserved[0] = leased.number
+    how = {"ended": 0.0, "fetch_s": 0.0, "requests": 1, "outcome": "ok", "crawl_delay": None, "again": True}
+    with pytest.raises(ValueError, match="sites with a gap"):
+        columns.release([(leased, how)])
+    columns.bulk._bench._reserved.clear()
+    columns.release([(leased, how)])
+    columns.bulk._bench._reserved[0] = leased.number
+    columns.clock.advance(10.0)
+    with pytest.raises(ValueError, match="sites with a gap"):
+        columns.pop(1)
