@@ -15,11 +15,15 @@ from drum.ragged import BYTES, Array, Column, Ragged
 
 MAGIC = b"drumseg\n"
 MAGIC_END = b"drumend\n"
-VERSION = 2
+VERSION = 3
 KEY_FUNCTION, KEY_FUNCTION_NAME = 1, "xxh3-64"
 """What makes 64-bit keys of byte strings; a store whose keys were made by another would find none of its own."""
 HEADER = MAGIC + VERSION.to_bytes(4, "little") + KEY_FUNCTION.to_bytes(4, "little")
-HEADERS = {MAGIC + (1).to_bytes(4, "little") + bytes(4): 1, HEADER: VERSION}
+HEADERS = {
+    MAGIC + (1).to_bytes(4, "little") + bytes(4): 1,
+    MAGIC + (2).to_bytes(4, "little") + KEY_FUNCTION.to_bytes(4, "little"): 2,
+    HEADER: VERSION,
+}
 """The headers of every version that is read."""
 TRAILER = np.dtype([("start", "<u8"), ("length", "<u8"), ("sections", "<u4"), ("version", "<u4"), ("checksum", "<u8")])
 TRAILER_BYTES = TRAILER.itemsize + len(MAGIC_END)
@@ -27,6 +31,8 @@ TRAILER_BYTES = TRAILER.itemsize + len(MAGIC_END)
 BLOCK = np.dtype([("rows", "<u4"), ("label_lo", "<u8"), ("label_hi", "<u8")])
 CHUNK = np.dtype([("offset", "<u8"), ("stored", "<u4"), ("raw", "<u4"), ("checksum", "<u8"), ("encoding", "u1")])
 RAW, ZSTD, STEPS = 0, 1, 2
+KEPT_SHIFT = 4
+"""An encoding is one of these, and above it how many bytes are kept of each number, where that is not all of them."""
 
 BLOCK_ROWS = 65_536
 SORTED_BLOCK_ROWS = 16_384  # of waiting keys: a bucket reads the blocks at its edges whole
@@ -57,25 +63,44 @@ def directory_checksum(directory: bytes, trailer: Array) -> int:
     return xxhash.xxh3_64_intdigest(directory + trailer.tobytes()[: -TRAILER["checksum"].itemsize])
 
 
-def raw_bytes(column: Column) -> memoryview:
-    """A column as a chunk before compression, sharing its memory where it can."""
+def raw_bytes(column: Column) -> tuple[memoryview, int]:
+    """(a column as a chunk before compression, sharing its memory where it can; the bytes kept of each number in it,
+    of byte strings of their lengths, 0: all)."""
     if isinstance(column, Ragged):
         lengths = column.lengths
-        raw = np.empty(4 * len(column) + int(lengths.sum()), np.uint8)
-        raw[: 4 * len(column)].view("<u4")[:] = lengths
-        column.pack(raw[4 * len(column) :])
-        return raw.data
-    return np.ascontiguousarray(column).view(np.uint8).data
+        text_bytes = int(lengths.sum())
+        lengths = narrow(lengths.astype("<u4"))
+        head = len(column) * lengths.itemsize
+        raw = np.empty(head + text_bytes, np.uint8)
+        raw[:head].view(lengths.dtype)[:] = lengths
+        column.pack(raw[head:])
+        return raw.data, lengths.itemsize % 4
+    kept = narrow(column)
+    return np.ascontiguousarray(kept).view(np.uint8).data, kept.itemsize % column.itemsize
 
 
-def column_of(data: bytes | memoryview, kind: str, rows: int) -> Column:
-    """The inverse of raw_bytes, sharing the memory of `data`; ValueError when the length is wrong."""
+def narrow(column: Array) -> Array:
+    """Unsigned numbers in as few bytes as the largest needs; others as they are."""
+    if column.dtype.kind == "u" and column.itemsize > 1 and len(column):
+        most = int(column.max())
+        for kind in ("<u1", "<u2", "<u4"):
+            if most <= np.iinfo(kind).max:
+                return column.astype(kind, copy=False)
+    return column
+
+
+def column_of(data: bytes | memoryview, kind: str, rows: int, kept: int = 0) -> Column:
+    """The inverse of raw_bytes, sharing the memory of `data` where it can; ValueError when the length is wrong."""
+    if kept and (kept not in (1, 2, 4) or (kind != BYTES and (kind[0] != "u" or kept >= int(kind[1:])))):
+        raise ValueError(f"{kept} bytes kept of each {kind}")
     if kind != BYTES:
-        column: Array = np.frombuffer(data, "<" + kind)
+        column: Array = np.frombuffer(data, f"<u{kept}" if kept else "<" + kind)
         if len(column) != rows:
             raise ValueError(f"{len(column)} values for {rows} rows")
-        return column
-    ragged = Ragged.from_lengths(np.frombuffer(data, np.uint8, offset=4 * rows), np.frombuffer(data, "<u4", rows))
+        return column.astype("<" + kind, copy=False)
+    kept = kept or 4
+    lengths = np.frombuffer(data, f"<u{kept}", rows)
+    ragged = Ragged.from_lengths(np.frombuffer(data, np.uint8, offset=kept * rows), lengths)
     if int(ragged.offsets[-1]) != len(ragged.blob):
         raise ValueError("row lengths do not fill the column")
     return ragged
@@ -161,11 +186,12 @@ def halves_of(data: bytes | memoryview, rows: int) -> Halves:
 def decode(stored: bytes | memoryview, chunk: ChunkRecord, kind: str, rows: int) -> Column:
     """The column of a chunk whose checksum was right; ValueError when it still is not one."""
     _, _, raw, _, encoding = chunk
-    if encoding == RAW:
-        return column_of(stored, kind, rows)
+    kept, how = divmod(encoding, 1 << KEPT_SHIFT)
+    if how == RAW:
+        return column_of(stored, kind, rows, kept)
     if encoding == STEPS:
         return halves_of(stored, rows).keys
     try:
-        return column_of(_decompressor().decompress(stored, max_output_size=raw), kind, rows)
+        return column_of(_decompressor().decompress(stored, max_output_size=raw), kind, rows, kept)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error

@@ -27,6 +27,7 @@ from drum.codec import (
     CHUNK,
     HEADER,
     HEADERS,
+    KEPT_SHIFT,
     MAGIC,
     MAGIC_END,
     RAW,
@@ -178,7 +179,7 @@ class Section:
 
     def _decode(self, name: str, rows: int, chunk: ChunkRecord, data: Data, start: int, once: bool) -> Column:
         view = self._verify(name, chunk, data, start)
-        if once and chunk[4] == RAW:
+        if once and chunk[4] % (1 << KEPT_SHIFT) == RAW:
             view = memoryview(bytes(view))  # the column shares it, and the next read takes that memory again
         try:
             return decode(view, chunk, self.schema[name], rows)
@@ -250,13 +251,15 @@ class Segment:
         at = size - TRAILER_BYTES
         trailer = np.frombuffer(tail[at - start : size - len(MAGIC_END) - start], TRAILER)
         first, length, count, version, checksum = trailer[0].tolist()
-        if version != written or first + length != at or first < len(HEADER):
+        if first + length != at or first < len(HEADER):
             raise Damaged(self.path, at, "impossible trailer")
         if first < start:
             tail, start = self.file.pread(at - first, first) + tail[at - start :], first
         directory = tail[first - start : at - start]
         if directory_checksum(directory, trailer) != checksum:
             raise Damaged(self.path, first, "wrong checksum of the directory or trailer")
+        if version != written:
+            raise Damaged(self.path, len(MAGIC), f"segment version {written} at its beginning, {version} at its end")
         position = 0
         for _ in range(count):
             position = self._read_entry(directory, position)

@@ -16,6 +16,7 @@ from drum.codec import (
     BLOCK_ROWS,
     CHUNK,
     HEADER,
+    KEPT_SHIFT,
     MAGIC_END,
     TRAILER,
     VERSION,
@@ -318,8 +319,9 @@ class SectionWriter:
                 assert not isinstance(column, Ragged)
                 (data, encoding), length = encode_sorted(column), column.nbytes
             else:
-                raw = raw_bytes(column)
+                raw, kept = raw_bytes(column)
                 (data, encoding), length = encode(raw, self._tail.compressor), len(raw)
+                encoding |= kept << KEPT_SHIFT
             chunks.append((offset, len(data), length, xxhash.xxh3_64_intdigest(data), encoding))
             pieces.append(data)
             offset += len(data)

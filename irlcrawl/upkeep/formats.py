@@ -7,6 +7,7 @@ whole and how its keys are made. Older versions open and become the present one 
   1   the first
   2   packed keys in segments; a header on robots logs; the crawl log in parts with a checksum
   3   the key function in robots logs and leases.log, too
+  4   numbers in segments in as few bytes as they need
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from drum import Catalog, Edits, UnknownVersion
 
-FORMAT = 3
+FORMAT = 4
 KEYS = "xxh3-64, seeded per crawl for URLs"
 
 
