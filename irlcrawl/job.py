@@ -97,10 +97,18 @@ class JobDir:
     def require(self) -> JobDir:
         """Itself. Raises JobError when no crawl is here."""
         if not self.exists():
-            begun = any(self.state.glob("catalog-*.log"))
-            gone = "; its state is here: put the configuration back, and it goes on" if begun else ""
-            raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name}{gone})")
+            self.check_configured()
+            raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name})")
         return self
+
+    def check_configured(self) -> None:
+        """Raise JobError when the configuration of the crawl that is here is gone: with another one what waits would be
+        judged anew, and much of it left out for good."""
+        if not self.exists() and any(self.state.glob("catalog-*.log")):
+            raise JobError(
+                f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "
+                "put the configuration back, and it goes on"
+            )
 
     def check_usable(self, repairing: bool = False) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""

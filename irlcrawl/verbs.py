@@ -41,6 +41,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     # Until the crawl listens to signals itself, both end it the same way: nothing was begun (cli.py, _guarded).
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     job = JobDir(args.job)
+    job.check_configured()
     if not args.seeds and not args.urls:
         _check_exists(job)
     config, changed = _configuration(job, args, apply_options)

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import xxhash
 
+from drum.catalog import SECTOR
 from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
@@ -108,16 +109,20 @@ class LeaseLog:
         self.close()
 
     @staticmethod
-    def check(files: Files, path: str | os.PathLike[str]) -> int | None:
-        """The offset of the first thing in a log that is not as it was written; a torn last row is none."""
+    def check(files: Files, path: str | os.PathLike[str]) -> tuple[int, bool] | None:
+        """(offset, whether a power loss may leave it so) of the first thing in a log that is not as it was written. The
+        log is never synced, so power may take its end, or leave zeros for any sector; a torn last row is nothing."""
         data = files.read(path)
         begin, _ = _header(data, path)
         if not begin:
-            return 0
+            return 0, len(data) < _HEADER_1.size or _never_written(data, 0, _HEADER.size)
+        torn: int | None = None
         for at in range(begin, len(data) - _ROW_BYTES + 1, _ROW_BYTES):
             if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(data[at + _CHECK.size : at + _ROW_BYTES]):
-                return at
-        return None
+                if not _never_written(data, at, at + _ROW_BYTES):
+                    return at, False
+                torn = at if torn is None else torn
+        return None if torn is None else (torn, True)
 
     @staticmethod
     def read(files: Files, path: str | os.PathLike[str]) -> Found:
@@ -156,6 +161,12 @@ def _header(data: bytes, path: str | os.PathLike[str]) -> tuple[int, str]:
     if known not in ([], [KEY_FUNCTION]):
         raise UnknownVersion(os.fspath(path), f"2 with keys by function {known[0]}", f"keys by {KEY_FUNCTION_NAME}")
     return header.size, boot.decode("ascii", "replace").strip()
+
+
+def _never_written(data: bytes, begin: int, end: int) -> bool:
+    """Whether there are only zeros of what one of the sectors holds of these bytes."""
+    ends = [*range(begin + SECTOR - begin % SECTOR, end, SECTOR), end]
+    return any(not data[first:last].strip(b"\0") for first, last in zip([begin, *ends], ends))
 
 
 def _row(promise: Promise) -> bytes:

@@ -102,6 +102,12 @@ def has_outcomes(job: JobDir, files: Files) -> bool:
     return files.exists(job.logs) and any(files.size(path) for path in log_files(files, str(job.crawl_log)))
 
 
+def check_state_there(job: JobDir, files: Files) -> None:
+    """Damaged when there is no catalogue, and something shows that there was one."""
+    if not (files.exists(job.state) and Catalog.exists(job.state, files)) and has_outcomes(job, files):
+        raise Damaged(str(job.state), 0, STATE_GONE)
+
+
 def check_last_commit(catalog: Catalog) -> None:
     """Damaged when there is a turn's file of a later commit than the last one the catalogue has: whole lines that are
     missing at its end leave no other trace, and opening it would delete what they named."""
@@ -148,8 +154,7 @@ class State:
     def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
         """Open or create JOB/state. UnknownVersion, Damaged, OSError."""
         files = files or Files()
-        if not Catalog.exists(job.state, files) and has_outcomes(job, files):
-            raise Damaged(str(job.state), 0, STATE_GONE)
+        check_state_there(job, files)
         catalog = Catalog.open(job.state, files)
         edits = Edits()
         formats.check(catalog)

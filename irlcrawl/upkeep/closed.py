@@ -12,6 +12,7 @@ import os
 import queue
 import shlex
 import subprocess
+import tempfile
 import threading
 
 from drum import Edits
@@ -20,6 +21,8 @@ from irlcrawl.frontier.state import State
 
 PREFIX = "closed/"
 COMMAND_SECONDS_MAX = 600.0
+SAID_BYTES = 500
+"""Of what a command that failed said last, for the log."""
 
 _log = logging.getLogger("irlcrawl.archive")
 
@@ -109,13 +112,17 @@ class ClosedWarcs:
         if not os.path.exists(path):  # told before a crash, and moved already
             return True
         try:
-            done = subprocess.run(
-                [*self._command, path], stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS_MAX
-            )
+            # A file, not a pipe: nothing of what it says is held in memory, and what it leaves running holds up nobody.
+            with tempfile.TemporaryFile() as said:
+                done = subprocess.run(
+                    [*self._command, path],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, timeout=COMMAND_SECONDS_MAX,
+                )  # fmt: skip
+                if done.returncode:
+                    said.seek(-min(SAID_BYTES, said.seek(0, os.SEEK_END)), os.SEEK_END)
+                    text = said.read(SAID_BYTES).decode(errors="replace").strip()
+                    _log.warning("archive.on_warc_closed ended with %d for %s: %s", done.returncode, path, text)
         except (OSError, subprocess.TimeoutExpired) as error:
             _log.warning("archive.on_warc_closed failed for %s: %s", path, error)
             return False
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-500:]
-            _log.warning("archive.on_warc_closed ended with %d for %s: %s", done.returncode, path, said)
         return done.returncode == 0

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 from drum import Damaged
 from irlcrawl.watch import words
+from irlcrawl.watch.progress import unheard
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -68,7 +69,8 @@ class Silent:
     def read(self, count: int) -> None: ...
 
     def say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        with unheard(self._stream):
+            print(text, file=self._stream)
 
     def close(self) -> None: ...
 

@@ -25,12 +25,13 @@ from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.frontier.state import STATE_GONE, check_last_commit, has_outcomes
+from irlcrawl.frontier.state import check_last_commit, check_state_there
 from irlcrawl.harvest import harvest_name
-from irlcrawl.job import JobDir
+from irlcrawl.job import SNAPSHOT, JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+from irlcrawl.upkeep.snapshot import read_marker
 from irlcrawl.upkeep.verify import Found, check_file
 from irlcrawl.watch.reading import Reading
 
@@ -47,6 +48,9 @@ class Fsck:
     files: Files = field(default_factory=Files)
     now: Callable[[], float] = time.time
     damaged: set[str] = field(default_factory=set)
+    closed_to_starts: set[str] = field(default_factory=set)
+    """Archives that the next start has to read on from where it cannot."""
+
     _texts_end: dict[str, int] = field(default_factory=dict)  # robots log -> end of its last whole text
 
     def run(self) -> Findings:
@@ -56,6 +60,11 @@ class Fsck:
             yield finding
 
     def _run(self) -> Findings:
+        if (self.job.path / SNAPSHOT).exists():
+            try:
+                read_marker(self.job.path)
+            except Damaged as error:
+                yield Finding.of(error)
         configured = yield from self._config()
         catalog = yield from self._catalog()
         if configured and catalog is not None:
@@ -97,13 +106,11 @@ class Fsck:
         state = str(self.job.state)
         self.bar.stage("catalogue", sum(self._size(state, name) for name in self._names("catalog-", ".log")))
         try:
+            check_state_there(self.job, self.files)
             catalog = Catalog.open(state, self.files, readonly=True)
             check_last_commit(catalog)
         except FileNotFoundError:
-            if has_outcomes(self.job, self.files):
-                yield Finding(True, state, None, STATE_GONE)
-            else:
-                yield note(state, "no catalogue: the crawl has committed nothing yet")
+            yield note(state, "no catalogue: the crawl has committed nothing yet")
             return None
         except Damaged as error:
             yield Finding.of(error)
@@ -183,9 +190,13 @@ class Fsck:
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
         leases = os.path.join(state, "leases.log")
-        wrong = LeaseLog.check(self.files, leases) if self.files.exists(leases) else None
-        if wrong is not None:
-            yield Finding(True, leases, wrong, "not a clock that was written (every host waits for its gap again)")
+        if self.files.exists(leases) and (wrong := LeaseLog.check(self.files, leases)) is not None:
+            offset, torn = wrong
+            then = "every host waits for its gap again"
+            if torn:
+                yield note(leases, f"torn at offset {offset} by a power loss: {then}")
+            else:
+                yield Finding(True, leases, offset, f"not a clock that was written ({then})")
 
     def _structure(self) -> Generator[Finding, None, Reading | None]:
         """What the sections make: drums, runs, queues, and the ledger over them. None when it cannot be opened."""
@@ -331,9 +342,14 @@ class Fsck:
             file = by_name[name]
             path, units = os.path.join(warcs, file.on_disk), list[Found]()
             size = self.files.size(path)
-            yield from check_file(self.files, path, self.bar, units.append)
+            covered = _covered(file, streams, size, catalog)
+            for found in check_file(self.files, path, self.bar, units.append, covered):
+                if found.damage and file.stream in streams and found.offset is not None and found.offset >= covered:
+                    self.closed_to_starts.add(path)
+                yield found
+            if covered > size:
+                self.closed_to_starts.add(path)
             if census is not None and seeded:
-                covered = _covered(file, streams, size, catalog)
                 yield from census.archive(name, path, units, covered, size)
                 if behind := sum(unit.end > covered for unit in units):
                     yield note(path, f"{behind} units behind the last commit are read again at the next start")

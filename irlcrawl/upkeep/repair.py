@@ -83,6 +83,8 @@ class _Repair:
         self.config = load(job.config_file)
         self.entries, self.catalogue_whole = salvage.catalogue(str(job.state), self.files)
         self.old = salvage.Segments(str(job.state), self.files, self.entries, self.catalogue_whole)
+        if not self.catalogue_whole and not self.old.made_with(self.entries.get("crawl", {}).get("seed", 0)):
+            self.entries.pop("crawl", None)
         self.new_job = JobDir(job.path)
         self.new_job.state = job.path / f"state{REPAIRED}"
         self.new_job.logs = job.path / f"logs{REPAIRED}"

@@ -24,6 +24,7 @@ from irlcrawl.archive.redo import read_unit
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.archive.warc import WarcName
 from irlcrawl.frontier.state import check_last_commit
+from irlcrawl.rows import url_key
 from irlcrawl.upkeep.verify import next_record
 
 URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
@@ -41,16 +42,30 @@ def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
         pass
     found: dict[str, Any] = {}
     names = sorted(name for name in files.listdir(state) if re.fullmatch(r"catalog-\d+\.log", name))
-    data = files.read(os.path.join(state, names[-1]))
+    data = b"".join(files.read(os.path.join(state, name)) for name in names)  # one tells what the older ones told
     for line in data.split(b"\n"):
         record = parse_line(line)
         if record is not None:
+            if "catalog" in record:
+                found.clear()
             for key in record.get("drop", ()):
                 found.pop(key, None)
             found.update(record.get("put", {}))
-    if "crawl" not in found and (match := re.search(rb'"crawl":(\{[^{}]*\})', data)):
-        found["crawl"] = json.loads(match[1])
+    if "crawl" not in found and (crawl := _garbled_identity(data)) is not None:
+        found["crawl"] = crawl
     return found, False
+
+
+def _garbled_identity(data: bytes) -> dict[str, Any] | None:
+    """The entry `crawl` out of a line that is not whole. Its seed is believed when keys were made with it
+    (`Segments.made_with`)."""
+    match = re.search(rb'"crawl":(\{[^{}]*\})', data)
+    try:
+        crawl = json.loads(match[1]) if match else {}
+    except ValueError:
+        return None
+    told = isinstance(crawl.get("seed"), int) and isinstance(crawl.get("id"), str)
+    return crawl if told and isinstance(crawl.get("created"), (int, float)) else None
 
 
 class Segments:
@@ -96,6 +111,16 @@ class Segments:
             for section in segment.sections.values() if segment is not None else ():
                 if all(column in section.schema for column in URL_COLUMNS):
                     yield from (batch.select(URL_COLUMNS) for batch in self.blocks(section))
+
+    def made_with(self, seed: int) -> bool:
+        """Whether keys of the first URLs that can be read are those of this seed; True when there are none."""
+        for name in self.names:
+            segment = self.segment(name)
+            for section in segment.sections.values() if segment is not None else ():
+                if all(column in section.schema for column in ("key", "site", "host", "url")):  # LINK
+                    for batch in self.blocks(section):
+                        return url_key(batch["url"].tolist()[0], seed) == int(batch["key"][0])
+        return True
 
     def slices(self, entries: dict[str, Any], drum: str) -> Iterator[Batch]:
         """The stored rows of a drum, oldest first, so that the last of a key counts."""

@@ -25,17 +25,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drum import Catalog, Edits, Files
+from drum import Catalog, Damaged, Edits, Files
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
-from irlcrawl.frontier.state import SEEDS_STREAM
+from irlcrawl.frontier.state import SEEDS_STREAM, check_state_there
 from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
 from irlcrawl.ruleslog import rules_log_name
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 COPY_BYTES = 1 << 30
+FACTS = {"commit", "fetched", "taken", "name"}
 
 
 class _Moved(Exception):
@@ -53,14 +54,38 @@ class Snapshot:
 
 
 def snapshots(job: JobDir) -> Iterator[Snapshot]:
-    """Every snapshot, oldest first."""
-    if not job.snapshots.is_dir():
-        return
-    found = [path for path in job.snapshots.iterdir() if (path / SNAPSHOT).is_file() and _NAME.fullmatch(path.name)]
-    told = [(json.loads((path / SNAPSHOT).read_text()), path) for path in found]
-    for facts, path in sorted(told, key=lambda one: (one[0]["taken"], one[1].name)):
-        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        yield Snapshot(path.name, path, facts["taken"], facts["commit"], facts["fetched"], size)
+    """Every snapshot, oldest first. Damaged."""
+    yield from sorted(map(_snapshot, _paths(job)), key=lambda one: (one.taken, one.name))
+
+
+def _paths(job: JobDir) -> list[Path]:
+    found = job.snapshots.iterdir() if job.snapshots.is_dir() else ()
+    return sorted(path for path in found if (path / SNAPSHOT).is_file() and _NAME.fullmatch(path.name))
+
+
+def _snapshot(path: Path) -> Snapshot:
+    facts = read_marker(path)
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return Snapshot(path.name, path, facts["taken"], facts["commit"], facts["fetched"], size)
+
+
+def read_marker(path: Path) -> dict[str, Any]:
+    """What a snapshot says of itself. Damaged."""
+    marker = path / SNAPSHOT
+    data = marker.read_bytes()
+    try:
+        facts: dict[str, Any] = json.loads(data)
+        first = facts.keys() == FACTS  # those of the first snapshots had no checksum
+        facts.pop("crc", None)
+        if first or data == _marker(facts):
+            return facts
+    except (ValueError, AttributeError):
+        pass
+    raise Damaged(marker, 0, "not what was written when the snapshot was taken")
+
+
+def _marker(facts: dict[str, Any]) -> bytes:
+    return json.dumps({**facts, "crc": zlib.crc32(json.dumps(facts).encode())}).encode() + b"\n"
 
 
 def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
@@ -72,6 +97,7 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
         raise JobError(f"{job.path}: a snapshot already, which stays as it is")
     target = job.snapshots / name
     if not any(job.state.glob("catalog-*.log")):
+        check_state_there(job, files)
         raise JobError(f"{job.path}: the crawl has committed nothing yet, so there is nothing to keep")
     with _alone(job):
         if target.exists():
@@ -79,7 +105,7 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
         for left in job.snapshots.glob(".*"):  # of one that was interrupted
             shutil.rmtree(left)
         _take(job, target, files)
-    return next(one for one in snapshots(job) if one.name == name)
+    return _snapshot(target)
 
 
 @contextmanager
@@ -100,7 +126,7 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
     building, name = job.snapshots / f".{target.name}", target.name
     try:
         facts = _build(job, building, files)
-        _write(building / SNAPSHOT, json.dumps({**facts, "taken": time.time(), "name": name}).encode() + b"\n")
+        _write(building / SNAPSHOT, _marker({**facts, "taken": time.time(), "name": name}))
         for directory in (building / "state", building / "warcs", building / "logs", building):
             files.fsync_dir(directory)
         files.rename(building, target)
@@ -108,6 +134,9 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise JobFull(f"{job.path}: no room on its disk for a snapshot") from error
+        if error.errno == errno.EXDEV:
+            elsewhere = "is on another file system than the snapshots, and cannot be shared with them"
+            raise JobError(f"{error.filename}: {elsewhere}") from error
         raise
     finally:
         shutil.rmtree(building, ignore_errors=True)  # there no more when all went well
@@ -151,7 +180,7 @@ def open_as(job: JobDir, name: str, target: Path) -> None:
 def _existing(job: JobDir, name: str) -> Path:
     path = job.snapshots / name
     if not _NAME.fullmatch(name) or not (path / SNAPSHOT).is_file():
-        known = ", ".join(one.name for one in snapshots(job)) or "none"
+        known = ", ".join(one.name for one in _paths(job)) or "none"
         raise JobError(f"{job.path}: no snapshot {name!r}; there are: {known}")
     return path
 
@@ -221,7 +250,7 @@ def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
 def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     """Closed and wholly committed archives by link; of others, what the commit knows."""
     live, next_stream = _live_streams(catalog), catalog.get("stream-next", 0)
-    for file in warc_files(files, os.fspath(job.warcs)):
+    for file in warc_files(files, os.fspath(job.warcs)) if job.warcs.is_dir() else ():
         if file.stream >= next_stream:
             continue
         source = job.warcs / file.on_disk

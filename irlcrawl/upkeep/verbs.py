@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import words
+from irlcrawl.watch.progress import unheard
 
 if TYPE_CHECKING:
     from irlcrawl.upkeep.findings import Bar, Finding
@@ -65,12 +66,28 @@ def _repair(job: JobDir, check: Fsck, bar: Bar, as_json: bool) -> int:
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.repair import repair
 
-    if all(file.startswith(os.fspath(job.warcs)) for file in check.damaged):
-        print("archives are not repaired: what a broken record held is gone, and its URL stays done")
+    damaged, leases = set(check.damaged), job.state / "leases.log"
+    if os.fspath(leases) in damaged:  # a start that finds none does what it would do with this one
+        leases.unlink()
+        damaged.remove(os.fspath(leases))
+        _say_repair("leases.log: deleted, so every host waits for its gap again", as_json)
+    if any(not file.startswith(os.fspath(job.warcs)) or file in check.closed_to_starts for file in damaged):
+        for told in repair(job, damaged, SystemClock(), bar):
+            _say_repair(told, as_json)
+    elif damaged:
+        _say_repair("archives are not repaired: what a broken record held is gone, and its URL stays done", as_json)
         return ExitCode.DAMAGED
-    for told in repair(job, check.damaged, SystemClock(), bar):
-        print(json.dumps({"repair": told}) if as_json else told, flush=True)
     return _told(Fsck(job, bar).run(), bar, as_json)
+
+
+def _say_repair(told: str, as_json: bool) -> None:
+    _say(json.dumps({"repair": told}) if as_json else told)
+
+
+def _say(what: object) -> None:
+    """To whoever still reads: what is found and what is done do not depend on it."""
+    with unheard(sys.stdout):
+        print(what)
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -135,20 +152,15 @@ def _line(one: Snapshot) -> str:
 
 def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:
     """Say each finding as it comes, and the sum of them; the exit code."""
-    from irlcrawl.verbs import reader_may_leave
-
     damaged = notes = 0
-    with reader_may_leave():
-        for finding in findings:
-            damaged, notes = damaged + finding.damage, notes + (not finding.damage)
-            if as_json:
-                print(json.dumps(vars(finding)), flush=True)
-            elif sys.stdout.isatty():
-                bar.say(str(finding))
-            else:
-                print(finding, flush=True)
-        bar.close()
-        if not as_json:
-            told = f"{damaged} damaged" if damaged else "all is as it was written"
-            print(f"{told} ({words.plural(notes, 'note')})" if notes else told)
+    for finding in findings:
+        damaged, notes = damaged + finding.damage, notes + (not finding.damage)
+        if sys.stdout.isatty() and not as_json:
+            bar.say(str(finding))
+        else:
+            _say(json.dumps(vars(finding)) if as_json else finding)
+    bar.close()
+    if not as_json:
+        told = f"{damaged} damaged" if damaged else "all is as it was written"
+        _say(f"{told} ({words.plural(notes, 'note')})" if notes else told)
     return ExitCode.DAMAGED if damaged else ExitCode.DONE

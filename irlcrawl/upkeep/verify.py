@@ -43,10 +43,15 @@ def verify(files: Files, paths: list[str], bar: Bar) -> Findings:
             yield from _with_warcio(path, size, bar, torn=any("torn" in one.what for one in found))
 
 
-def check_file(files: Files, path: str, bar: Bar, on_unit: Callable[[Found], None]) -> Findings:
-    """Findings of one file; on_unit(found) for every whole unit, in order."""
+def check_file(
+    files: Files, path: str, bar: Bar, on_unit: Callable[[Found], None], written: int | None = None
+) -> Findings:
+    """Findings of one file; on_unit(found) for every whole unit, in order. written: up to which byte an open file is
+    known to be whole; behind that, power may have taken some of it and left what came later."""
     size, at, said = files.size(path), 0, 0
     check = _Units(path, on_unit)
+    if not size and not path.endswith(OPEN):
+        yield Finding(True, path, 0, "an empty archive")
     while at < size and said < FINDINGS_MAX:
         try:
             for record in records(files, path, at):
@@ -57,7 +62,7 @@ def check_file(files: Files, path: str, bar: Bar, on_unit: Callable[[Found], Non
                     yield finding
         except Damaged as error:
             following = next_record(files, path, error.offset + 1, size)
-            if following == size and path.endswith(OPEN):
+            if path.endswith(OPEN) and (following == size or (written is not None and error.offset >= written)):
                 yield note(path, f"torn at offset {error.offset}: {size - error.offset} bytes, cut at the next start")
                 return
             said += 1

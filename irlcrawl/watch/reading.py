@@ -20,7 +20,7 @@ from irlcrawl.frontier.hosts import OP_STATE, RECORD, keyed_by_url
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.logs import SectionList
 from irlcrawl.frontier.runs import Runs
-from irlcrawl.frontier.state import open_sites
+from irlcrawl.frontier.state import check_state_there, open_sites
 from irlcrawl.job import JobDir
 from irlcrawl.rows import LINK, origin_of
 from irlcrawl.scope import Scope
@@ -60,6 +60,7 @@ class Reading:
         try:
             catalog, pool = _open(job, files or Files())
         except FileNotFoundError:
+            check_state_there(job, files or Files())
             return None  # no catalogue yet
         formats.check(catalog)
         return cls(job, config, catalog, pool)

@@ -321,6 +321,29 @@ def test_a_reboot_a_missing_log_and_damage_inside_are_told(tmp_path: object, mon
     assert LeaseLog.read(files, path).rebooted
 
 
+@pytest.mark.parametrize("sector", [0, 1, 2])
+def test_a_sector_that_power_left_empty_is_told_from_a_flipped_byte(tmp_path: object, sector: int) -> None:
+    files, path = Files(), f"{tmp_path}/leases.log"
+    log = LeaseLog(files, path)
+    log.roll([Promise(0, number, 1.0) for number in range(1, 61)])
+    log.close()
+    data = files.read(path)
+    assert len(data) // 512 == 2 and LeaseLog.check(files, path) is None
+
+    def checked(now: bytes) -> tuple[int, bool] | None:
+        with open(path, "wb") as file:
+            file.write(now)
+        return LeaseLog.check(files, path)
+
+    begin, end = sector * 512, min(sector * 512 + 512, len(data))
+    first = 0 if not sector else 52 + (begin - 52) // 24 * 24
+    assert checked(data[:begin] + bytes(end - begin) + data[end:]) == (first, True)
+    assert checked(b"") == (0, True)
+    for at in range(begin, end - 24):
+        found = checked(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert found is not None and found[0] <= at and not found[1]
+
+
 def test_the_log_names_its_key_function_and_the_first_version_without_one_is_read(tmp_path: object) -> None:
     files, path = Files(), f"{tmp_path}/leases.log"
     log = LeaseLog(files, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -69,3 +70,25 @@ def test_a_command_that_fails_is_run_again_at_the_next_start(
     assert crawl.run() == ExitCode.DONE
     lines = told.read_text().splitlines()
     assert sorted(lines) == sorted(str(path) for path in job.warcs.iterdir()) and closed < set(lines)
+
+
+def test_a_command_that_says_much_or_leaves_something_running_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All that it said was held in the frontier's memory (`cat` of an archive: all of it), and what it had put into the
+    background kept its pipes: it was waited for, and then taken for a command that had failed."""
+    script, fed = tmp_path / "tell", tmp_path / "fed"
+    os.mkfifo(fed)
+    script.write_text(
+        '#!/bin/sh\n[ -e "$0.done" ] || { touch "$0.done"; cat "$(dirname "$0")/fed" & }\n'
+        'head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; echo "the end of $1" >&2; exit 1\n'
+    )
+    script.chmod(0o755)
+    crawl = started(tmp_path / "job", monkeypatch, str(script))
+    crawl.config.limits.pages = 90
+    try:
+        assert crawl.run() == ExitCode.SIZE_LIMIT
+    finally:
+        os.close(os.open(fed, os.O_RDWR))  # the one left running may end
+    said = [record.getMessage() for record in caplog.records if "ended with 1 for" in record.getMessage()]
+    assert said and all("the end of" in line and len(line) < 1500 for line in said)

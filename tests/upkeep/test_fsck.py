@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -279,6 +282,29 @@ def everything_of(job: JobDir) -> dict[str, tuple[int, bytes]]:
     """Path in JOB -> when it was changed, and its bytes."""
     files = (path for path in job.path.rglob("*") if path.is_file())
     return {str(path.relative_to(job.path)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_an_empty_archive_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`verify` found nothing wrong with one that had been cut to nothing."""
+    path = tmp_path / "empty.warc.gz"
+    path.touch()
+    assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+    assert f"{path}: at offset 0: an empty archive" in capsys.readouterr().out
+
+
+def test_fsck_reads_on_when_nobody_reads_what_it_says(copy: Copy) -> None:
+    """`fsck JOB --repair | head -1` repaired what was damaged by the time head had left; without --repair, what it had
+    not looked at yet was well (exit code 0)."""
+    job = copy("stopped")
+    flip(max(job.state.glob("turn-*.seg")), 100)
+    for more in ([], ["--repair"]):
+        read, write = os.pipe()
+        os.close(read)
+        command = [sys.executable, "-m", "irlcrawl", "fsck", str(job.path), *more]
+        done = subprocess.run(command, stdout=write, stderr=write)
+        os.close(write)
+        assert done.returncode == (ExitCode.DONE if more else ExitCode.DAMAGED)
+    assert damage(job) == [] and (job.path / "state.damaged-1").is_dir()
 
 
 def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,6 +93,19 @@ def test_a_configuration_that_is_not_as_it_was_is_noted(copy: Copy) -> None:
     assert not found.damage and "edited since, or damaged" in found.what
 
 
+def test_a_configuration_that_is_gone_is_not_made_anew(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """`crawl JOB URL` went on with its defaults: other robots keys, another scope, and what waited was left out for
+    good; without a URL it said that there was no crawl."""
+    job = copy("stopped")
+    job.lock_file.touch()
+    job.config_file.unlink()
+    before = state_of(job)
+    for more in ([], ["http://x.test/", "--user-agent", "A/1 (+http://a.test/)"]):
+        assert cli.main(["crawl", str(job.path), *more]) == ExitCode.FAILED
+        assert "put the configuration back" in capsys.readouterr().err
+    assert state_of(job) == before and not job.config_file.exists()
+
+
 def test_a_segment_in_anothers_place_is_damage(copy: Copy) -> None:
     """Whole in itself, it was a KeyError."""
     job = copy("killed")
@@ -121,6 +134,9 @@ def test_a_state_that_is_gone_is_said_and_nothing_is_begun_anew(copy: Copy, caps
     assert "the state is gone" in opened(job).what and not list(job.state.iterdir())
     assert {path.name: path.read_bytes() for path in job.logs.iterdir()} == logs
     assert {found.file for found in damage(job)} == {str(job.state)}
+    for asked in (["report"], ["why", "a.one.test"], ["urls", "--status", "queued"], ["snapshot", "kept"]):
+        assert cli.main([asked[0], str(job.path), *asked[1:]]) == ExitCode.DAMAGED, asked  # nothing was there to tell
+        assert "the state is gone" in capsys.readouterr().err
     before = set(cli_lines(job, capsys))
     assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert "every URL is given a new key" in capsys.readouterr().out

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drum import Catalog, Files
+from drum import Catalog, Damaged, Files
 from drum.segment import Segment
 from irlcrawl import cli
 from irlcrawl.archive.reader import records
@@ -151,6 +151,69 @@ def test_a_broken_archive_is_not_repaired(copy: Copy, capsys: pytest.CaptureFixt
     assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
     assert "archives are not repaired" in capsys.readouterr().out
     assert path.read_bytes() == before and not list(job.path.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("how", ["cut short", "closed, and a byte behind what was harvested is wrong"])
+def test_an_archive_that_no_start_can_go_on_from_keeps_no_crawl_closed(
+    copy: Copy, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start refused it, and `--repair` said that archives are not repaired: there was no way on."""
+    job = copy("killed")
+    position = Catalog.open(job.state, readonly=True).get("streams/1")["warc"]
+    path = next(job.warcs.glob(f"*-{position[0]:05d}-s0001.warc.gz.open"))
+    if how == "cut short":
+        os.truncate(path, position[1] - 100)
+    else:
+        path = path.rename(path.with_suffix(""))
+        flip(path, position[1] + 150)
+    with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Damaged):
+        versions.crawl_of(job.path, monkeypatch).run()
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED  # what is gone stays gone
+    assert "URLs are done" in capsys.readouterr().out
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch)
+        crawl.clock.advance(86_400.0)
+        assert crawl.run() == ExitCode.DONE
+        assert set(crawl.outcomes()) == everything(crawl)
+    capsys.readouterr()
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
+    assert "archives are not repaired" in capsys.readouterr().out, "once more it is not made anew"
+
+
+def test_a_damaged_clock_alone_does_not_make_everything_anew(copy: Copy) -> None:
+    job = copy("killed")
+    flip(job.state / "leases.log", 20)
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert not list(job.path.glob("*.damaged-*"))
+    goes_on(job)
+
+
+@pytest.mark.parametrize(
+    ("what", "becomes"), [(b'","seed":', b'" "seed":'), (b"4711,", b"4710,"), (b'"seed"', b'"sefd"')]
+)
+def test_a_garbled_identity_is_not_believed(
+    copy: Copy, what: bytes, becomes: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Read out of a line that was not whole it was a JSONDecodeError or a KeyError, or a seed that no key was made
+    with: every URL that waited was then told to be lost."""
+    job = copy("stopped")
+    path = max(job.state.glob("catalog-*.log"))
+    data = path.read_bytes()
+    assert data.count(what) == 1
+    path.write_bytes(data.replace(what, becomes))
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert "every URL is given a new key" in out and "NOT recoverable" not in out
+    goes_on(job)
+
+
+def test_an_older_catalogue_beside_a_broken_one_is_read(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("stopped")
+    (job.state / "catalog-000009.log").touch()
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert "lost" not in capsys.readouterr().out
+    goes_on(job)
 
 
 @pytest.mark.parametrize("renames", range(5))

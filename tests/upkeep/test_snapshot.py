@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drum import Damaged, Files
 from irlcrawl import cli
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.upkeep import snapshot as shots
@@ -168,3 +171,47 @@ def test_a_snapshot_is_not_changed_by_being_kept_again_nor_opened_inside_its_cra
     for inside in (job.snapshots / "second", job.path / "below" / "it"):
         assert cli.main(["snapshots", str(job.path), "--open", "first", str(inside)]) == ExitCode.FAILED
         assert "name a directory elsewhere" in capsys.readouterr().err and not inside.exists()
+
+
+@pytest.mark.parametrize("garbled", [b"", b"x", b"[]"])
+def test_a_snapshot_whose_marker_is_damaged_is_named_and_keeps_no_other_from_being_taken(
+    copy: Copy, garbled: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was a JSONDecodeError, also of the next snapshot, which had been taken."""
+    job = copy("stopped")
+    marker = shots.take(job, "first").path / "SNAPSHOT"
+    told = marker.read_bytes()
+    for at in range(len(told)):
+        marker.write_bytes(told[:at] + bytes([told[at] ^ 1]) + told[at + 1 :])
+        with pytest.raises(Damaged, match="SNAPSHOT"):
+            list(shots.snapshots(job))
+    marker.write_bytes(garbled)
+    assert cli.main(["snapshots", str(job.path)]) == ExitCode.DAMAGED
+    assert cli.main(["fsck", str(marker.parent), "--quiet"]) == ExitCode.DAMAGED
+    assert str(marker) in capsys.readouterr().err
+    assert cli.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
+    assert cli.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
+    assert [one.name for one in shots.snapshots(job)] == ["second"]
+    marker = job.snapshots / "second" / "SNAPSHOT"
+    facts = json.loads(marker.read_bytes())
+    marker.write_text(json.dumps({name: value for name, value in facts.items() if name != "crc"}))
+    assert [one.commit for one in shots.snapshots(job)] == [facts["commit"]], "as they were written before"
+
+
+def test_archives_elsewhere_are_no_traceback_of_a_snapshot(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Moved away with their directory they were a crawl that could not be held still; on another disk behind a link, an
+    `Invalid cross-device link`."""
+    job = copy("stopped")
+    shutil.rmtree(job.warcs)
+    assert cli.main(["snapshot", str(job.path), "without"]) == ExitCode.DONE
+    job = copy("stopped")
+
+    def link(files: Files, old: Path, new: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link", str(old))
+
+    monkeypatch.setattr(Files, "link", link)
+    assert cli.main(["snapshot", str(job.path), "with"]) == ExitCode.FAILED
+    assert "is on another file system than the snapshots" in capsys.readouterr().err
+    assert not list(job.snapshots.iterdir())
