@@ -56,17 +56,22 @@ def line(run: Run, oracle: Run | None) -> dict[str, Any]:
         "importance": round(spent.importance, 5),
         "lookups_per_url": round(run.lookups_per_url, 3),
         "rereads_per_url": round(run.rereads_per_url, 3),
-        "utilisation": round(run.utilisation, 3),
+        "utilisation": _rounded(run.utilisation, 3),
         "peak_rss_bytes": run.peak_rss_bytes,
-        "disk_bytes_per_url": round(run.disk_bytes_per_url, 1),
+        "disk_bytes_per_url": _rounded(run.disk_bytes_per_url, 1),
         "fetches_per_cpu_s": round(spent.fetches / run.cpu_s),
-        "enemy_share_late": None if run.enemy_share_late is None else round(run.enemy_share_late, 4),
+        "enemy_share_late": _rounded(run.enemy_share_late, 4),
         "lookups_per_url_max": round(run.lookups_per_url_max, 3),
         "rereads_per_url_max": round(run.rereads_per_url_max, 3),
         "good_fetches": spent.good,
         "virtual_seconds": round(run.seconds),
         **run.extra,
     }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    """None for what was not measured."""
+    return None if value is None else round(value, digits)
 
 
 def main(argv: list[str]) -> int:
@@ -142,10 +147,12 @@ def _compare(params: Params, options: argparse.Namespace) -> list[Run]:
 def _words(found: dict[str, Any]) -> str:
     coverage = "" if found["good_coverage"] is None else f"{found['good_coverage']:.1%} of the oracle's good, "
     late = "" if found["enemy_share_late"] is None else f" ({found['enemy_share_late']:.1%} after the first 100,000)"
+    busy = "" if found["utilisation"] is None else f"{found['utilisation']:.0%} busy, "
+    stored = found["disk_bytes_per_url"]
+    disk = "" if stored is None else f"{stored:.0f} B on disk a queued URL, "
     return (
         f"{found['policy']:>13} (web {found['seed']}): {found['fetches']:,} fetches, {found['enemy_share']:.1%} on "
         f"enemies{late}, {coverage}"
         f"{found['lookups_per_url']:.2f} lookups and {found['rereads_per_url']:.2f} re-reads a URL, "
-        f"{found['utilisation']:.0%} busy, {found['peak_rss_bytes'] / 2**20:,.0f} MiB, "
-        f"{found['disk_bytes_per_url']:.0f} B on disk a queued URL, {found['fetches_per_cpu_s']:,} fetches a CPU-second"
+        f"{busy}{found['peak_rss_bytes'] / 2**20:,.0f} MiB, {disk}{found['fetches_per_cpu_s']:,} fetches a CPU-second"
     )

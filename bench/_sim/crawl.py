@@ -73,13 +73,13 @@ class Run:
     points: list[Point] = field(default_factory=list)
     seconds: float = 0.0
     cpu_s: float = 0.0
-    utilisation: float = 0.0
+    utilisation: float | None = None
     enemy_share_late: float | None = None
     lookups_per_url: float = 0.0
     rereads_per_url: float = 0.0
     lookups_per_url_max: float = 0.0
     rereads_per_url_max: float = 0.0
-    disk_bytes_per_url: float = 0.0
+    disk_bytes_per_url: float | None = None
     peak_rss_bytes: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -235,12 +235,13 @@ class Crawl:
                   f"in queue {state.sites.current}:{state.sites.slot} turn {self._turn_s:.2f} s; "
                   f"{point.rss_bytes >> 20} MiB, {point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip
 
-    def _queued_bytes(self) -> float:
-        """Bytes on disk of a URL that waits in a queue or in QF."""
+    def _queued_bytes(self) -> float | None:
+        """Bytes on disk of a URL that waits in a queue or in QF; None where none does."""
         places = [*self.state.sites._queues.places(), *self.state.sites._deferred.places()]
         sections = [self.state.pool.section(*place) for place in places]
         stored = sum(int(section.chunks["stored"].sum()) for section in sections)
-        return stored / max(1, sum(section.rows for section in sections))
+        rows = sum(section.rows for section in sections)
+        return stored / rows if rows else None
 
     def _finish(self) -> Run:
         run, state = self.run_, self.state

@@ -89,10 +89,10 @@ class Quick:
                 late = Spent(**vars(run.spent))
         if late is not None and run.spent.fetches > late.fetches:
             run.enemy_share_late = (run.spent.enemy - late.enemy) / (run.spent.fetches - late.fetches)
-        run.cpu_s, run.utilisation = time.process_time() - began, 1.0
+        run.cpu_s = time.process_time() - began
         run.seconds = run.spent.fetches / self.rate
-        run.lookups_per_url = run.lookups_per_url_max = self.sites.lookups / max(1, self.sites.discovered)
-        run.rereads_per_url = run.rereads_per_url_max = self.sites.rereads / max(1, self.sites.discovered)
+        run.lookups_per_url = self.sites.lookups / max(1, self.sites.discovered)
+        run.rereads_per_url = self.sites.rereads / max(1, self.sites.discovered)
         run.peak_rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         run.extra = {"good_sites_held": round(self._held(), 4)}
         self._catalog.close()
@@ -108,7 +108,7 @@ class Quick:
         edits, sites = Edits(), self.sites
         writer = SegmentWriter(self._files, self._path / f"turn-{self._turns:06d}.seg")
         sites.merge(writer, edits, lambda rows: None)
-        done = self.run_.spent.fetches
+        run, done = self.run_, self.run_.spent.fetches
         wanted = min(int(self.rate * TURN_S), self.fetches - done)
         may = self._may(waiting)
         while int(may.sum()) < wanted and sites.queued_rows + sites.deferred_rows:
@@ -121,6 +121,8 @@ class Quick:
         writer.finish()
         self._catalog.commit(edits)
         self._pool.forget(self._catalog.collect())
+        run.lookups_per_url_max = max(run.lookups_per_url_max, sites.lookups / max(1, sites.discovered))
+        run.rereads_per_url_max = max(run.rereads_per_url_max, sites.rereads / max(1, sites.discovered))
         return waiting.filter(~may), waiting.filter(may)
 
     def _may(self, rows: Batch) -> NDArray[np.bool_]:

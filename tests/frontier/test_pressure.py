@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,8 @@ from irlcrawl.seeds import Seed
 from irlcrawl.watch.status import lines, read_status
 from tests.frontier.test_turn import Player, reachable, web_of
 from tests.frontier.virtual_crawl import Crawl, Killed, VirtualLoop, Web, star
+from tools.simweb.params import Params
+from tools.simweb.web import Web as SimWeb
 
 WIDE = 100
 """Links of a page of the wide web: harvests grow much faster than they are merged."""
@@ -173,3 +177,20 @@ def test_killed_while_it_was_full(
     assert record["excluded_by_reason"].get("frontier_full", 0) == len(dropped)
     assert record["lookups_per_url"] <= 3
     assert any(line.startswith("frontier") for line in lines(record))
+
+
+def test_a_url_that_waits_takes_less_than_forty_bytes(tmp_path: Path) -> None:
+    """URLs of 60 bytes and more, of many sites and in no order, a few thousand a turn."""
+    web = SimWeb(Params(pages_nominal=10**6))
+    urls = web.urls(np.unique(web.links(web.seeds(500)).targets)).tolist()
+    random.Random(1).shuffle(urls)
+    player = Player(tmp_path / "job", {})
+    for number, start in enumerate(range(0, len(urls), 2_000)):
+        seeds = [Seed(url, {}) for url in urls[start : start + 2_000]]
+        player.inbox.append(write_seeds(player.state, player.config, seeds, number))
+        player.turn()
+    sites = player.state.sites
+    waiting = sites.queued_rows + sites.deferred_rows
+    assert waiting > 4_000 and sum(map(len, urls)) > 60 * len(urls)
+    assert sites.nbytes < 40 * waiting
+    over(player)

@@ -15,6 +15,7 @@ from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
 from bench._sim.quick import KeySet, Quick
+from bench.budgets import _words, line
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 
@@ -64,6 +65,15 @@ def test_the_quick_run_meets_enemies_and_its_oracle_hardly_does(tmp_path: Path) 
     assert runs["oracle"].spent.enemy < runs["ours"].spent.enemy
     again = Quick(tmp_path / "again", Web(SMALL), policies()["ours"], 4_000, 200.0).run()
     assert again.spent == runs["ours"].spent
+
+
+def test_a_quick_run_tells_no_figure_that_it_has_not(tmp_path: Path) -> None:
+    """It said `100% busy` and `0 B on disk a queued URL`, and called the last lookups the most there were."""
+    run = Quick(tmp_path / "job", Web(SMALL), policies()["paper"], 4_000, 200.0).run()
+    found = line(run, None)
+    assert found["utilisation"] is None and found["disk_bytes_per_url"] is None
+    assert run.lookups_per_url <= run.lookups_per_url_max <= 3 and run.rereads_per_url <= run.rereads_per_url_max <= 2
+    assert "busy" not in _words(found) and "B on disk" not in _words(found)
 
 
 def test_every_variant_opens_a_crawl(tmp_path: Path) -> None:
