@@ -77,9 +77,10 @@ class HostsKernel:
         values = {name: stored[name].copy() for name in RECORD}
         last = np.full(groups, -1, np.int64)
         last[group[is_state]] = np.flatnonzero(is_state)  # numpy keeps the last assignment of a repeated index
-        has_state = last >= 0
+        told = np.flatnonzero(last >= 0)
+        rows = last[told]
         for name in self.columns:
-            values[name][has_state] = items[name][last[has_state]]
+            values[name][told] = items[name][rows]
         before = np.concatenate(([0], np.cumsum(is_new)))
         rank = before[:-1] - before[starts[:-1]][group]
         ordinal = np.where(is_new, values["released"][group] + rank.astype(np.uint64), np.uint64(0))
@@ -87,7 +88,7 @@ class HostsKernel:
         values["released"] = values["released"] + fresh
         columns = {name: values[name][group] for name in STATE}
         columns["ordinal"] = ordinal.astype(np.uint64)
-        return Result(values=Batch(values), write=has_state | (fresh > 0), emit=~is_state, columns=columns)
+        return Result(values=Batch(values), write=(last >= 0) | (fresh > 0), emit=~is_state, columns=columns)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Ragged
-from drum.kernels import sort_keys
+from drum.kernels import group_starts, sort_keys
 from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
 from irlcrawl.rows import LINK, Class, Reason, Robots
 
@@ -64,14 +64,13 @@ def release(rows: Batch, policy: Policy) -> Verdicts:
     Returns Verdicts with `urls` a LINK batch sorted by host, `index` a RUN batch.
     """
     order = np.argsort(rows["priority"], kind="stable")
-    order = order[sort_keys(rows["host"][order])[1]]
-    rows = rows.take(order)
-    host = rows["host"]
-    starts = np.flatnonzero(np.concatenate(([True], host[1:] != host[:-1]))) if rows.rows else np.empty(0, np.int64)
-    hosts = _Hosts(starts, np.append(starts[1:], rows.rows)[: len(starts)], rows.select([*STATE]).take(starts))
-    links = rows.select([*LINK])
-    origins = origins_of(links["url"].take(starts))
-    fate, due = _judge(links, rows["ordinal"], hosts, origins, policy)
+    host, by_host = sort_keys(rows["host"][order])
+    order = order[by_host]
+    links = rows.select([*LINK]).take(order)
+    starts = group_starts(host)
+    hosts = _Hosts(starts[:-1], starts[1:], rows.select([*STATE]).take(order[starts[:-1]]))
+    origins = origins_of(links["url"].take(hosts.starts))
+    fate, due = _judge(links, rows["ordinal"][order], hosts, origins, policy)
     return _collect(links, fate, due, hosts, origins)
 
 
