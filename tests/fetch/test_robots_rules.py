@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -205,3 +207,21 @@ def test_the_cache_keeps_its_bound_and_what_was_used_last() -> None:
     for key in (0, 8, 9):
         cache.drop(key)
     assert (len(cache), cache.nbytes) == (0, 0)
+
+
+def test_rules_that_a_cache_dropped_waited_for_the_collector() -> None:
+    """Thousands an hour, of as many hosts: memory grew, in the frontier and in the workers, until it came by."""
+    cache = RulesCache(1)
+    gc.collect()
+    gc.disable()
+    try:
+        first = Rules(group("Disallow: /a*b$", "Crawl-delay: 3"), "FooBot")
+        assert not first.allowed(b"/ab") and first.crawl_delay == 3
+        parser = weakref.ref(first._parser)
+        parts = [weakref.ref(rules) for rules in first._parser._user_agents.values()]
+        cache.put(1, first)
+        del first
+        cache.put(2, Rules(group("Disallow: /"), "FooBot"))
+        assert len(cache) == 1 and parser() is None and [part() for part in parts] == [None]
+    finally:
+        gc.enable()
