@@ -26,6 +26,7 @@ from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.calendar import Calendar
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, RECORD
+from irlcrawl.frontier.leases import boot_id
 from irlcrawl.frontier.logs import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.runs import Runs
@@ -40,7 +41,8 @@ LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
 OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
-PROMISES_MAX = 100
+NOTED_MAX = 100
+CLOCK_STEP_S_MIN = 0.001
 STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
 
 
@@ -84,15 +86,21 @@ def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: i
     )
 
 
-def note_promises(catalog: Catalog, edits: Edits, config: Config, now: float) -> None:
-    """What the crawl promises to hosts from now on, for those who audit it (watch/gapaudit.py): configurations change
-    from one run to the next. The first ones are forgotten when there are very many."""
+def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boot: str) -> None:
+    """What those who audit a crawl have to know of the run that begins (watch/gapaudit.py): what it promises to hosts,
+    and which time its clock has, if either is not as before. Requests of a run are those of its streams. The first
+    ones are forgotten when there are very many."""
+    stream = catalog.get("stream-next", SEEDS_STREAM + 1)
+    clocks: list[tuple[int, str, float]] = catalog.get("clock-anchors", [])
+    anchor = clock.now() - clock.since_boot()
+    if not clocks or clocks[-1][1] != boot or abs(clocks[-1][2] - anchor) >= CLOCK_STEP_S_MIN:
+        edits.set("clock-anchors", [*clocks[1 - NOTED_MAX :], (stream, boot, anchor)])
     known: list[dict[str, Any]] = catalog.get("promises", [])
     politeness = {name: value for name, value in vars(config.politeness).items() if "gap" in name or name in PROMISED}
     gaps = {name: site.gap_host_seconds for name, site in config.site.items() if site.gap_host_seconds is not None}
     promised = {"politeness": politeness, "sites": gaps}
     if not known or known[-1]["promised"] != promised:
-        edits.set("promises", [*known[1 - PROMISES_MAX :], {"from": now, "promised": promised}])
+        edits.set("promises", [*known[1 - NOTED_MAX :], {"from": clock.now(), "stream": stream, "promised": promised}])
 
 
 def has_outcomes(job: JobDir, files: Files) -> bool:
@@ -163,12 +171,12 @@ class State:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
             edits.set("stream-next", SEEDS_STREAM + 1)
-            note_promises(catalog, edits, config, clock.now())
+            note_start(catalog, edits, config, clock, boot_id(files))
             catalog.commit(edits)
         state = cls(job, config, clock, files, catalog)
         edits = Edits()  # only now that everything could be opened
         formats.migrate(catalog, edits)
-        note_promises(catalog, edits, config, clock.now())
+        note_start(catalog, edits, config, clock, boot_id(files))
         if files.exists(job.config_file) and (crc := zlib.crc32(files.read(job.config_file))) != catalog.get("config"):
             edits.set("config", crc)
         if edits:

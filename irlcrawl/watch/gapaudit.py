@@ -4,8 +4,10 @@ It shares no code with what keeps the gaps (frontier/gaps.py, fetch/visit.py): f
 long its host, its address and its site had to be left alone, and the next request there shows how long they were. Rules
 are those of the configuration at that time (catalogue `promises`), and of robots.txt and Retry-After as logged.
 
-Outcomes of a host may be logged out of order, so requests go through files of their own, partitioned by clock, which
-are sorted one at a time: 49 bytes a request in the temporary directory, constant memory.
+Times are those of the newest run's clock: by how much the clock was set between two runs is known, unless the machine
+was started anew meanwhile (catalogue `clock-anchors`). Outcomes of a host may be logged out of order, so requests go
+through files of their own, partitioned by clock, which are sorted one at a time: 49 bytes a request in the temporary
+directory, constant memory.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address, ip_network
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,29 +63,45 @@ class Clock:
 
 
 class Promises:
-    """The rules that were in force at a time."""
+    """The rules that were in force for a request, and what its run's clock was."""
 
     def __init__(self, job: JobDir) -> None:
-        self._rules: list[tuple[float, dict[str, Any]]] = []
         try:
-            known = Catalog.open(job.state, readonly=True).get("promises", [])
+            catalog = Catalog.open(job.state, readonly=True)
+            self._rules, anchors = catalog.get("promises", []), catalog.get("clock-anchors", [])
         except FileNotFoundError:
-            known = []
-        self._rules = [(one["from"], one["promised"]) for one in known]
+            self._rules, anchors = [], []
         if not self._rules:  # a crawl of a version that did not note them
             config = load(job.config_file)
             sites = {name: site.gap_host_seconds for name, site in config.site.items()}
             gaps = {name: gap for name, gap in sites.items() if gap is not None}
-            self._rules = [(0.0, {"politeness": asdict(config.politeness), "sites": gaps})]
-        self._networks = [[ip_network(net) for net in one["politeness"]["shared_addresses"]] for _, one in self._rules]
+            self._rules = [{"from": 0.0, "promised": {"politeness": asdict(config.politeness), "sites": gaps}}]
+        self._networks = [
+            [ip_network(net) for net in one["promised"]["politeness"]["shared_addresses"]] for one in self._rules
+        ]
+        self._set: list[tuple[int, int]] = []
+        """(first stream of a run, ms by which the clock was set before it), oldest first."""
+        for (_, boot, anchor), (stream, next_boot, next_anchor) in pairwise(anchors):
+            if boot == next_boot:
+                self._set.append((stream, round(1000 * (next_anchor - anchor))))
 
-    def _at(self, at: float) -> int:
-        later = [number for number, (since, _) in enumerate(self._rules) if since > at]
-        return max((later[0] if later else len(self._rules)) - 1, 0)
+    def clock_set_ms(self, entry: LogEntry) -> int:
+        """By how much the clock was set since the run that made this request."""
+        return sum(ms for stream, ms in self._set if (entry.stream or 0) < stream)
 
-    def host(self, name: str, entry: LogEntry, at: float) -> float:
+    def _of(self, entry: LogEntry) -> int:
+        """Number of the rules: those of its run, or (as earlier versions noted them) of its time."""
+        assert entry.start_ms is not None
+        stream, end = entry.stream or 0, (entry.start_ms + entry.duration_ms) / 1000
+        for number in range(len(self._rules) - 1, 0, -1):
+            rules = self._rules[number]
+            if stream >= rules["stream"] if "stream" in rules else end >= rules["from"]:
+                return number
+        return 0
+
+    def host(self, name: str, entry: LogEntry) -> float:
         """Seconds a host must be left alone after this exchange (DESIGN 2.6), its Crawl-delay apart."""
-        promised = self._rules[self._at(at)][1]
+        promised = self._rules[self._of(entry)]["promised"]
         rules = promised["politeness"]
         floor = _nearest(promised["sites"], name, rules["gap_host_seconds"])
         longest = rules["gap_host_max_seconds"]
@@ -93,14 +112,14 @@ class Promises:
             wait = max(wait, min(_retry_after(entry), rules["retry_after_max_seconds"]))
         return wait
 
-    def address(self, address: str, at: float) -> float:
-        number = self._at(at)
-        rules = self._rules[number][1]["politeness"]
+    def address(self, address: str, entry: LogEntry) -> float:
+        number = self._of(entry)
+        rules = self._rules[number]["promised"]["politeness"]
         shared = self._networks[number] and any(ip_address(address) in net for net in self._networks[number])
         return float(rules["gap_shared_address_seconds" if shared else "gap_address_seconds"])
 
-    def site(self, at: float) -> float:
-        return float(self._rules[self._at(at)][1]["politeness"]["gap_site_seconds"])
+    def site(self, entry: LogEntry) -> float:
+        return float(self._rules[self._of(entry)]["promised"]["politeness"]["gap_site_seconds"])
 
 
 def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:
@@ -164,19 +183,20 @@ def _clock_names(entry: LogEntry, site_of: SiteOf) -> dict[str, str]:
 def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str, Spill]) -> None:
     """One request to the three clocks it went past."""
     assert entry.start_ms is not None
-    end = entry.start_ms + entry.duration_ms
+    start = entry.start_ms + promises.clock_set_ms(entry)
+    end = start + entry.duration_ms
     names = _clock_names(entry, site_of)
     origin = name_key(origin_of(entry.url))
     # A redirected robots.txt says nothing about the Crawl-delay.
     news = entry.outcome == "none" and not 300 <= entry.status < 400
     delay = float(entry.notes.get("crawl_delay", 0.0))
-    row = (name_key(names["host"].encode()), origin, entry.start_ms, end)
-    parts["host"].add((*row, promises.host(names["host"], entry, end / 1000), delay, news))
+    row = (name_key(names["host"].encode()), origin, start, end)
+    parts["host"].add((*row, promises.host(names["host"], entry), delay, news))
     if names["address"]:
-        key, rule = name_key(names["address"].encode()), promises.address(names["address"], end / 1000)
-        parts["address"].add((key, origin, entry.start_ms, end, rule, 0.0, False))
+        key, rule = name_key(names["address"].encode()), promises.address(names["address"], entry)
+        parts["address"].add((key, origin, start, end, rule, 0.0, False))
     key = name_key(names["site"].encode())
-    parts["site"].add((key, origin, entry.start_ms, end, promises.site(end / 1000), 0.0, False))
+    parts["site"].add((key, origin, start, end, promises.site(entry), 0.0, False))
 
 
 Facts = tuple[int, float, float, float, float, int]

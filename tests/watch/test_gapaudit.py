@@ -102,6 +102,26 @@ def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.Monke
     assert {one["rule_s"] for one in told["host"]["worst"]} >= {0.5}
 
 
+@pytest.mark.parametrize("step", [-3.0, -3600.0, 3600.0])
+@pytest.mark.parametrize("gap", [0.5, 0.9])
+def test_a_clock_that_was_set_between_two_runs_breaks_no_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: float, gap: float
+) -> None:
+    """Set back, requests of the second run stood among those of the first, and gaps were called too short; rules were
+    those of another run."""
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 90
+    crawl.run()
+    crawl.clock.advance(1.0)
+    crawl.clock.step(step)
+    crawl.config.limits.pages = 0
+    crawl.config.politeness.gap_host_seconds = gap
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = gapaudit.audit(JobDir(crawl.path))
+    assert told["broken"] == 0 and told["host"]["smallest_s"] == pytest.approx(0.5, abs=0.002)
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9000), st.integers(0, 80)), max_size=30))
 def test_gaps_are_those_a_brute_force_finds(
