@@ -317,7 +317,8 @@ def _site_lines(site: Answer) -> Iterator[str]:
     last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
     yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"
-    yield f"  yield          {words.plural(site['novel'], 'new page')} of {words.plural(site['tried'], 'URL')} tried"
+    tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
+    yield f"  yield          {words.plural(site['novel'], 'new page')} of {tried}"
 
 
 def _facts(values: Answer, indent: str) -> Iterator[str]:
