@@ -290,7 +290,7 @@ def get(args: argparse.Namespace) -> int:
     try:
         url = seed_url(args.url)
     except SeedError as error:
-        raise ConfigError(f"{args.url!r}: {error}") from error
+        raise ConfigError(f"{args.url[:200]!r}: {error}") from error
     try:
         found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
     except archive_get.Unavailable as error:

@@ -43,7 +43,7 @@ def why(job: JobDir, asked: str, now: float) -> Answer:
     try:
         url = seed_url(asked)
     except SeedError as error:
-        raise ConfigError(f"{asked!r}: {error}") from error
+        raise ConfigError(f"{asked[:200]!r}: {error}") from error
     reading = Reading.open(job)
     if reading is None or not reading.begun:
         return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
