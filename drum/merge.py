@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from drum import wide
+from drum.errors import Incompatible
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
 from drum.keyset import absent, compact, united
 from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, middle_of, wanted_blocks
@@ -72,6 +73,7 @@ class Merging:
     kernel: Kernel
     writer: SegmentWriter
     emit: Emit
+    kinds: Schema  # of the columns that the kernel sees: column_kinds
     key_bits: int = 64
     once: bool = False  # the store is too large to be worth a place in the page cache
     stats: MergeStats = field(default_factory=MergeStats)
@@ -175,23 +177,16 @@ class Merging:
     def _gather(self, bucket: Bucket, waiting: list[Pending]) -> _Items | Keys:
         """The bucket's pending keys and the kernel's columns; when they and the store exceed the RAM setting, only the
         keys until then."""
-        wanted = list(dict.fromkeys(name for name in self.kernel.columns if name != "key"))
-        if self.key_bits == 128:
-            wanted.append(wide.LOW)
         value_bytes, room = self._value_bytes(), self._room(bucket)
         rows = 0
-        found: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in wanted}
-        kinds: dict[str, str] = {}
+        found: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in self.kinds}
         keys: list[Keys] = []
         ops: list[tuple[int, int]] = []
         counts: dict[int, list[int]] = {}
         bases: dict[int, int] = {}
         for part in sorted(waiting, key=lambda part: (part.op, part.serial)):
             schema = part.schema(self.pool)
-            here = [name for name in wanted if name in schema]
-            if texts := [name for name in here if schema[name] == BYTES]:
-                raise TypeError(f"a kernel sees columns of numbers, and {texts[0]!r} is bytes")
-            kinds.update({name: schema[name] for name in here})
+            here = [name for name in self.kinds if name in schema]
             counts[part.serial], bases[part.serial] = [], rows
             for batch in part.blocks(self.pool, bucket, ["key", *here]):
                 counts[part.serial].append(batch.rows)
@@ -205,7 +200,7 @@ class Merging:
                 if rows * (_ROW_BYTES + 3 * width + 3 * value_bytes) > room and rows > 1 and bucket.lo < bucket.hi:
                     return np.concatenate(keys)
             ops.append((part.op, rows - bases[part.serial]))
-        columns = {name: _spread(name, kinds.get(name), parts, rows) for name, parts in found.items()} if rows else {}
+        columns = {name: _spread(self.kinds[name], parts, rows) for name, parts in found.items()} if rows else {}
         return _Items(
             keys=np.concatenate(keys) if keys else np.empty(0, np.uint64),
             ops=np.repeat(np.array([op for op, _ in ops], np.uint8), [count for _, count in ops]),
@@ -315,11 +310,36 @@ def _check_result(result: Result, groups: int, rows: int, values: Schema) -> Non
             raise TypeError(f"the kernel's values[{name!r}] is {result.values[name].dtype}, and the store has {kind}")
 
 
-def _spread(name: str, kind: str | None, parts: list[tuple[int, int, Array]], rows: int) -> Array:
-    """A column of all rows from those sections that have it; zero elsewhere. kind: its dtype, None: no section has it,
-    in whatever bucket its rows are."""
-    if kind is None:
-        raise KeyError(f"the kernel wants column {name!r}, which no pending section has")
+def column_kinds(
+    name: str, kernel: Kernel, key_bits: int, pool: SegmentPool, pending: list[Pending]
+) -> dict[str, str]:  # fmt: skip
+    """The dtypes of the columns that a kernel sees of what waits in the drum `name`, of some bucket or another.
+    Incompatible when no row has one, TypeError when it is bytes: before anything is merged."""
+    wanted = dict.fromkeys(column for column in kernel.columns if column != "key")
+    if key_bits == 128:
+        wanted[wide.LOW] = None
+    kinds: dict[str, str] = {}
+    for part in sorted(pending, key=lambda part: (part.op, part.serial)):
+        schema = part.schema(pool)
+        for column in wanted:
+            if schema.get(column) == BYTES:
+                raise TypeError(f"a kernel sees columns of numbers, and {column!r} is bytes")
+            if column in schema:
+                kinds[column] = schema[column]
+    for column in wanted:
+        if column not in kinds:
+            first = pending[0]
+            where = f"{first.file}, section {first.section!r}, " if first.file else ""
+            raise Incompatible(
+                f"{pool.root}: drum {name!r}: the kernel wants column {column!r}, and no row that waits has it: "
+                f"{where}{first.rows:,} rows with the columns {list(first.schema(pool))}; merge them with the kernel "
+                "they were added for"
+            )
+    return kinds
+
+
+def _spread(kind: str, parts: list[tuple[int, int, Array]], rows: int) -> Array:
+    """A column of all rows from those sections that have it; zero elsewhere."""
     column = np.zeros(rows, np.dtype(kind))
     for start, stop, values in parts:
         column[start:stop] = values

@@ -19,7 +19,7 @@ from drum.catalog import Catalog, Edits
 from drum.codec import BLOCK_ROWS, SORTED_BLOCK_ROWS
 from drum.kernels import Kernel, Keys, Mask, group_starts, sort_keys
 from drum.keyset import united_pieces
-from drum.merge import Emit, MergeStats, Merging
+from drum.merge import Emit, MergeStats, Merging, column_kinds
 from drum.pending import Bucket, Pending, joins
 from drum.ragged import Batch, Schema
 from drum.segment import SegmentPool
@@ -163,7 +163,8 @@ class Repository:
         Rows that are only keys come in the order of the keys when the kernel is a plain CheckUpdate.
 
         proceed(stats) is asked before each bucket but the first; when it says no, the rest is left for another merge.
-        Between those calls `stats` says how far it is.
+        Between those calls `stats` says how far it is. Incompatible when the kernel wants a column that no waiting row
+        has.
         """
         self.pool.adopt(writer)
         self._join()
@@ -172,11 +173,14 @@ class Repository:
             horizon = self._serial
         chosen = [bucket for bucket in self.buckets if buckets is None or any(bucket is one for one in buckets)]
         chosen = [bucket for bucket in chosen if pending and bucket.cursor < pending[-1].serial]
+        kinds = column_kinds(self.name, kernel, self.key_bits, self.pool, pending) if chosen else {}
         if len(self.buckets) > 1:
             for part in pending:
                 part.arrange(self.buckets)
         once = writer.once = self.rows * 8 > ONCE_BYTES
-        job = Merging(self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit, self.key_bits, once)
+        job = Merging(
+            self.name, self.pool, self.values, self.ram_bytes, kernel, writer, emit, kinds, self.key_bits, once
+        )
         if self._passed() == len(self.buckets):
             self._pass = horizon
         became: dict[int, list[Bucket]] = {}

@@ -237,10 +237,13 @@ class Segment:
             section.verify()
 
     def _read_directory(self) -> None:
+        try:
+            header = self.file.pread(len(HEADER), 0)
+        except IsADirectoryError:
+            raise Damaged(self.path, 0, "a directory is in this file's place: move it away") from None
         size = self.bytes = self.file.size()
         if size < len(HEADER) + TRAILER_BYTES:
             raise Damaged(self.path, size, "too short for a segment")
-        header = self.file.pread(len(HEADER), 0)
         written = HEADERS.get(header)
         if written is None:
             raise self._unknown(header, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -63,6 +64,10 @@ class Tail:
         return offset
 
 
+def _in_the_way(path: str) -> IsADirectoryError:
+    return IsADirectoryError(errno.EISDIR, "a directory is where a file is to be written: move it away", path)
+
+
 class SegmentWriter:
     """Writes `path` + ".tmp"; `finish` makes it durable and gives it its name. Not for several threads at once.
 
@@ -78,7 +83,10 @@ class SegmentWriter:
         try:
             handle = files.create(self.path + ".tmp")
         except FileExistsError:  # of a writer that was killed: names are given to one writer at a time
-            files.unlink(self.path + ".tmp")
+            try:
+                files.unlink(self.path + ".tmp")
+            except IsADirectoryError:
+                raise _in_the_way(self.path + ".tmp") from None
             handle = files.create(self.path + ".tmp")
         self.tail = Tail(OpenFile(files, handle), self.path)
         try:
@@ -142,6 +150,9 @@ class SegmentWriter:
                 self.files.forget(self.tail.file.handle)
             self.files.rename(self.path + ".tmp", self.path)
             self.files.fsync_dir(os.path.dirname(self.path) or ".")
+        except IsADirectoryError:
+            self.abort()
+            raise _in_the_way(self.path) from None
         except OSError:
             self.abort()
             self.files.unlink(self.path, missing_ok=True)

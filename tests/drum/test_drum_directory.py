@@ -146,3 +146,36 @@ def test_a_path_of_bytes_made_a_directory_and_failed(tmp_path: Path) -> None:
     with Drum(os.fsencode(tmp_path / "seen"), emit=nothing) as drum:  # type: ignore[arg-type]
         drum.add(spread(np.arange(3)))
     assert (tmp_path / "seen" / "00000001.seg").exists()
+
+
+@pytest.mark.parametrize("name", ["00000002.seg", "00000002.seg.tmp"])
+def test_a_directory_where_a_segment_is_to_be_written_was_an_error_without_a_fix(tmp_path: Path, name: str) -> None:
+    with Drum(tmp_path, emit=nothing) as drum:
+        drum.add(spread([1]))
+        drum.merge()
+        (tmp_path / name).mkdir()
+        drum.add(spread([2]))
+        with pytest.raises(IsADirectoryError, match=f"a file is to be written: move it away: '{tmp_path / name}'"):
+            drum.merge()
+        assert (drum.rows, drum.waiting_rows) == (1, 1)
+        (tmp_path / name).rmdir()
+        drum.merge()
+        assert drum.rows == 2
+
+
+def test_a_directory_in_a_segments_place_is_damage(tmp_path: Path) -> None:
+    """It was `Is a directory`, of no name."""
+    with Drum(tmp_path, emit=nothing) as drum:
+        drum.add(spread([1]))
+    place = tmp_path / "00000001.seg"
+    away = place.rename(tmp_path / "away")
+    place.mkdir()
+    drum = Drum(tmp_path, emit=nothing)
+    drum.add(spread([2]))
+    with pytest.raises(Damaged, match=f"{place}: damaged at offset 0: a directory is in this file's place: move it"):
+        drum.merge()
+    place.rmdir()
+    away.rename(place)
+    drum.merge()
+    assert drum.rows == 2
+    drum.close()

@@ -269,6 +269,29 @@ def test_rows_that_waited_for_another_kernel_stopped_every_merge(tmp_path: Path)
     Drum(tmp_path, kernel=Update(["n"]), values=values, emit=nothing).close()
 
 
+def test_rows_without_a_column_of_ones_own_kernel_were_a_key_error(tmp_path: Path) -> None:
+    """It named the column alone, after other buckets had been merged."""
+
+    class Own:
+        columns = ("n",)
+
+        def __call__(self, *_: Any) -> Any:
+            raise AssertionError("it never gets there")
+
+    drum = Drum(tmp_path, kernel=Check(), emit=nothing)
+    drum.add(spread([1, 2]), m=np.array([1, 2]))
+    drum.spill()
+    drum.close()
+    drum = Drum(tmp_path, kernel=Own(), emit=nothing)
+    what = rf"{tmp_path}: drum 'keys': .* wants column 'n'.*00000001.seg, section 'keys.pend.\d', 2 rows with"
+    with pytest.raises(Incompatible, match=what):
+        drum.merge()
+    assert (drum.rows, drum.waiting_rows) == (0, 2)
+    drum.close()
+    with Drum(tmp_path, kernel=Check(), emit=nothing) as drum:
+        assert drum.merge().emitted == 2
+
+
 def test_a_bool_of_numpy_did_not_stop_a_merge(tmp_path: Path) -> None:
     drum = Drum(tmp_path, emit=nothing, ram_bytes=1 << 20, merge_rows=1 << 40, progress=lambda _: np.False_)  # type: ignore[arg-type, return-value]
     drum._repository.ram_bytes = 64 << 10

@@ -13,7 +13,7 @@ from engine_support import Engine, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, Check, CheckUpdate, Ragged, Result, Update
+from drum import Batch, Check, CheckUpdate, Incompatible, Ragged, Result, Update
 
 step = st.one_of(
     st.tuples(st.just("rows"), st.lists(st.integers(0, 300), max_size=150), st.sampled_from(["ram", "plain", "parts"])),
@@ -199,7 +199,7 @@ def test_check_and_update_through_the_engine(tmp_path: Path) -> None:
     assert [row for _, batch in engine.emitted for row in rows_of(batch)] == [
         (9, b"a", 1, True), (4, b"b", 0, False), (5, b"c", 2, True),
     ]  # fmt: skip
-    with engine.desk.turn() as turn, pytest.raises(KeyError, match="no pending section has"):
+    with engine.desk.turn() as turn, pytest.raises(Incompatible, match="no row that waits has it"):
         engine.pend(turn, Batch({"key": np.array([9], np.uint64)}), "plain")
         engine.merge(turn, Update(["count"]))
 
@@ -237,3 +237,31 @@ def test_a_column_that_only_rows_of_another_bucket_have_is_zero(tmp_path: Path, 
         engine.merge(turn, kernel)
     assert len(seen) == 201
     assert {key for key, more in seen.items() if more} == {2**64 - 1}
+
+
+def test_a_column_that_only_rows_merged_here_before_had_is_zero(tmp_path: Path) -> None:
+    """A merge was interrupted between two buckets; in the next one the first had no STATE row any more, the second one
+    still: a KeyError."""
+    engine = Engine(tmp_path, 3000)
+    seen: dict[int, int] = {}
+
+    class Looking(CheckUpdate):
+        def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
+            seen.update(zip(items["key"].tolist(), items["more"].tolist()))
+            return Result(stored, ~found, np.zeros(items.rows, bool))
+
+    with engine.desk.turn() as turn:
+        engine.pend(turn, rows(list(range(200)), 0), "ram")
+        engine.merge(turn, CheckUpdate())
+    kernel = Looking()
+    kernel.columns = ("more",)
+    ends = Batch({"key": np.array([0, 2**64 - 1], np.uint64), "more": np.array([7, 7], np.uint16)})
+    with engine.desk.turn() as turn:
+        engine.pend(turn, ends, "plain")
+        engine.merge(turn, kernel, engine.repository.buckets[:1])
+    assert seen == {0: 7}
+    with engine.desk.turn() as turn:
+        engine.pend(turn, Batch({"key": np.array([1, 2**64 - 2], np.uint64)}), "ram")
+        engine.merge(turn, kernel)
+    assert seen == {0: 7, 1: 0, 2**64 - 2: 0, 2**64 - 1: 7}
+    assert engine.repository.pending_rows == 0

@@ -117,6 +117,24 @@ def test_a_segment_in_anothers_place_is_damage(copy: Copy) -> None:
     mended(job)
 
 
+def test_a_directory_in_a_segments_place_was_an_error_without_a_name(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`Is a directory`, it said, with exit code 1."""
+    job = copy("killed")
+    place = min(job.state.glob("turn-*.seg"))
+    away = place.rename(job.path / place.name)
+    place.mkdir()
+    error = opened(job)
+    assert error.file == str(place) and error.what == "a directory is in this file's place: move it away"
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert f"{place}" in (said := capsys.readouterr().out) and error.what in said
+    place.rmdir()
+    away.rename(place)
+    (job.state / "mine.seg").mkdir()
+    goes_on(job)
+
+
 def test_damage_is_said_with_what_to_do_about_it(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("stopped")
     max(job.state.glob("turn-*.seg"), key=lambda path: path.stat().st_size).unlink()
