@@ -10,7 +10,8 @@ from budget_crawl import Crawl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgets import BudgetParams
+from budgets import BudgetParams, Worth
+from budgets.star import CURVES
 
 MILLION = 1_000_000
 
@@ -38,6 +39,9 @@ arrivals = st.one_of(
     st.tuples(st.just("drain"), st.integers(1, 400), st.just(0)),
     st.tuples(st.just("cycle"), st.just(0), st.just(0)),
     st.tuples(st.just("reopen"), st.just(0), st.just(0)),
+    st.tuples(st.just("fetched"), st.integers(0, 3), st.integers(1, 60)),
+    st.tuples(st.just("shed"), st.integers(1, 2000), st.just(0)),
+    st.tuples(st.just("other budgets"), st.integers(1, 20), st.sampled_from([2, 50, 5000])),
 )
 
 
@@ -46,8 +50,11 @@ arrivals = st.one_of(
 def test_no_order_of_arrival_breaks_the_bound(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], base: int
 ) -> None:
-    """Floods, trickles, reputation that rises and so moves budgets, and rotation stopped right where cycles end."""
-    crawl = Watched(tmp_path_factory.mktemp("crawl"), BudgetParams(base=base, top_sites=4, top_budget=50))
+    """Floods, trickles, budgets that reputation raises, yields lower and a new configuration changes, rotation stopped
+    right where cycles end, and URLs given up."""
+    crawl = Watched(
+        tmp_path_factory.mktemp("crawl"), BudgetParams(base=base, top_sites=4, top_budget=50), worth=Worth(weight=1.0)
+    )
     for step, a, b in steps:
         if step in ("flood", "trickle"):
             crawl.urls([a] * b)
@@ -62,6 +69,14 @@ def test_no_order_of_arrival_breaks_the_bound(
             while end is not None and crawl.sites.current < end and crawl.sites.queued_rows:
                 crawl.rotate(1)
             crawl.urls([0] * 500)
+        elif step == "fetched":
+            crawl.yields([(a, 0)] * b)
+        elif step == "shed":
+            crawl.merge()
+            crawl.sites.shed(crawl.turn(), crawl.edits, a, crawl.exclude)
+        elif step == "other budgets":
+            crawl.params = BudgetParams(base=a, top_budget=b, curve=CURVES[a % len(CURVES)])
+            crawl.reopen()
         else:
             crawl.reopen()
         crawl.balance()
@@ -69,7 +84,7 @@ def test_no_order_of_arrival_breaks_the_bound(
         crawl.merge()
         crawl.rotate(5000)
         crawl.balance()
-    assert len(crawl.drained) == crawl.arrived
+    assert len(crawl.drained) + len(crawl.excluded) == crawl.arrived
 
 
 @pytest.mark.slow
