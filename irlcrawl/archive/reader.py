@@ -126,8 +126,17 @@ class _Members:
         """Up to PIECE_BYTES from _at; empty at the end of the file."""
         start = self._at - self._read_at
         if not 0 <= start < len(self._read):
-            self._read, self._read_at, start = self._files.pread(self._handle, READ_BYTES, self._at), self._at, 0
+            self._read, self._read_at, start = self._ahead(), self._at, 0
         return self._read[start : start + PIECE_BYTES]
+
+    def _ahead(self) -> bytes:
+        """The next bytes of the file, up to the first that cannot be read (for those to whom that is damage)."""
+        try:
+            return self._files.pread(self._handle, READ_BYTES, self._at)
+        except Damaged as error:
+            if error.offset <= self._at:
+                raise
+            return self._files.pread(self._handle, error.offset - self._at, self._at)
 
 
 def _block(rest: bytes, pieces: Iterator[bytes], length: int, keep: bool) -> tuple[bytes, bytes]:

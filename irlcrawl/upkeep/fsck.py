@@ -30,7 +30,9 @@ from irlcrawl.harvest import harvest_name
 from irlcrawl.job import SNAPSHOT, JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
 from irlcrawl.upkeep.census import Census, archive_path, examples
+from irlcrawl.upkeep.drums import check_drum
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+from irlcrawl.upkeep.sectors import Sectors
 from irlcrawl.upkeep.snapshot import read_marker
 from irlcrawl.upkeep.verify import Found, check_file
 from irlcrawl.watch.reading import Reading
@@ -45,7 +47,7 @@ class Fsck:
 
     job: JobDir
     bar: Bar
-    files: Files = field(default_factory=Files)
+    files: Files = field(default_factory=Sectors)
     now: Callable[[], float] = time.time
     damaged: set[str] = field(default_factory=set)
     closed_to_starts: set[str] = field(default_factory=set)
@@ -189,14 +191,22 @@ class Fsck:
                     yield Finding.of(error)
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
-        leases = os.path.join(state, "leases.log")
-        if self.files.exists(leases) and (wrong := LeaseLog.check(self.files, leases)) is not None:
+        yield from self._leases(os.path.join(state, "leases.log"))
+
+    def _leases(self, path: str) -> Findings:
+        """What is wrong with it makes every host wait for its gap again."""
+        try:
+            wrong = LeaseLog.check(self.files, path) if self.files.exists(path) else None
+        except Damaged as error:
+            yield Finding.of(error)
+            return
+        if wrong is not None:
             offset, torn = wrong
             then = "every host waits for its gap again"
             if torn:
-                yield note(leases, f"torn at offset {offset} by a power loss: {then}")
+                yield note(path, f"torn at offset {offset} by a power loss: {then}")
             else:
-                yield Finding(True, leases, offset, f"not a clock that was written ({then})")
+                yield Finding(True, path, offset, f"not a clock that was written ({then})")
 
     def _structure(self) -> Generator[Finding, None, Reading | None]:
         """What the sections make: drums, runs, queues, and the ledger over them. None when it cannot be opened."""
@@ -206,7 +216,7 @@ class Fsck:
             if reading is None or not reading.begun:
                 return None
             for drum in (reading.seen, reading.hosts, *reading.sites.drums):
-                yield from _drum(drum, state)
+                yield from check_drum(drum, state)
             yield from self._rules(reading)
             yield from self._ledger(reading)
             return reading
@@ -386,27 +396,3 @@ def _covered(file: WarcName, streams: dict[int, Any], size: int, catalog: Catalo
         serial, offset = streams[file.stream]["warc"]
         return size if file.serial < serial else offset if file.serial == serial else 0
     return size if catalog is not None and file.stream < catalog.get("stream-next", 0) else 0
-
-
-def _drum(drum: Any, state: str) -> Findings:
-    """Buckets tile the key space, slices rise, and together they hold as many keys as it says."""
-    expected, rows = 0, 0
-    for bucket in drum.buckets:
-        if bucket.lo != expected:
-            yield Finding(True, state, None, f"{drum.name}: no bucket holds the keys from {expected:016x} on")
-        expected = bucket.hi + 1
-        for part in bucket.slices:
-            last = -1
-            for batch in part.open(drum.pool).scan(["key"]):
-                keys = batch["key"]
-                if (keys[1:] <= keys[:-1]).any() or int(keys[0]) <= last:
-                    yield Finding(True, os.path.join(state, part.file), None, f"{part.section}: keys do not rise")
-                last = int(keys[-1])
-        rows += sum(batch.rows for batch in drum.scan(bucket))
-    if expected != 1 << 64:
-        yield Finding(True, state, None, f"{drum.name}: no bucket holds the keys from {expected:016x} on")
-    if rows != drum.rows:
-        yield Finding(True, state, None, f"{drum.name} holds {rows} keys, and says {drum.rows}")
-    waiting = sum(batch.rows for _, batch in drum.scan_pending())
-    if waiting != drum.pending_rows:
-        yield Finding(True, state, None, f"{drum.name}: {waiting} rows wait, and it says {drum.pending_rows}")

@@ -48,6 +48,7 @@ from irlcrawl.upkeep import formats, salvage
 from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.findings import Bar
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
+from irlcrawl.upkeep.sectors import Sectors
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.watch import words
 
@@ -79,7 +80,7 @@ def repair(job: JobDir, damaged: set[str], clock: Clock, bar: Bar) -> Iterator[s
 class _Repair:
     def __init__(self, job: JobDir, damaged: set[str], clock: Clock, bar: Bar) -> None:
         self.job, self.damaged, self.bar, self.clock = job, damaged, bar, clock
-        self.files = Files()
+        self.files = Sectors()
         self.config = load(job.config_file)
         self.entries, self.catalogue_whole = salvage.catalogue(str(job.state), self.files)
         self.old = salvage.Segments(str(job.state), self.files, self.entries, self.catalogue_whole)

@@ -25,6 +25,7 @@ from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.archive.warc import WarcName
 from irlcrawl.frontier.state import check_last_commit
 from irlcrawl.rows import url_key
+from irlcrawl.upkeep.sectors import read_around
 from irlcrawl.upkeep.verify import next_record
 
 URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
@@ -42,7 +43,8 @@ def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
         pass
     found: dict[str, Any] = {}
     names = sorted(name for name in files.listdir(state) if re.fullmatch(r"catalog-\d+\.log", name))
-    data = b"".join(files.read(os.path.join(state, name)) for name in names)  # one tells what the older ones told
+    # Each begins with what the older ones told.
+    data = b"\n".join(read_around(files, os.path.join(state, name)) for name in names)
     for line in data.split(b"\n"):
         record = parse_line(line)
         if record is not None:

@@ -92,12 +92,12 @@ def _say(what: object) -> None:
 
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
-    from drum import Files
     from irlcrawl.upkeep.findings import bar_for
+    from irlcrawl.upkeep.sectors import Sectors
     from irlcrawl.upkeep.verify import verify as check
     from irlcrawl.upkeep.verify import warcs_of
 
-    files, paths = Files(), list[str]()
+    files, paths = Sectors(), list[str]()
     for what in args.what:
         if not os.path.isdir(what):
             if not os.path.exists(what):

@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from drum.files import Damaged, Files
+from drum.files import Damaged, Files, Handle
 from irlcrawl.archive.reader import Record, records
 from irlcrawl.archive.record import digest, split_response
 from irlcrawl.archive.unit import Unit
 from irlcrawl.archive.warc import OPEN
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+from irlcrawl.upkeep.sectors import SECTOR_BYTES
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 SEARCH_BYTES = 1 << 20
@@ -78,10 +79,10 @@ def next_record(files: Files, path: str, start: int, size: int) -> int:
     handle = files.open(path)
     try:
         while start < size:
-            data = files.pread(handle, SEARCH_BYTES + len(GZIP_MAGIC), start)
+            data, behind = _readable(files, handle, start)
             at = data.find(GZIP_MAGIC)
             if at < 0:
-                start += SEARCH_BYTES
+                start = behind
                 continue
             start += at
             try:
@@ -92,6 +93,15 @@ def next_record(files: Files, path: str, start: int, size: int) -> int:
         return size
     finally:
         files.close(handle)
+
+
+def _readable(files: Files, handle: Handle, start: int) -> tuple[bytes, int]:
+    """What can be read from there on, up to a bad sector, and where to look next when nothing is found in it."""
+    try:
+        return files.pread(handle, SEARCH_BYTES + len(GZIP_MAGIC), start), start + SEARCH_BYTES
+    except Damaged as error:
+        behind = error.offset - error.offset % SECTOR_BYTES + SECTOR_BYTES
+        return files.pread(handle, error.offset - start, start) if error.offset > start else b"", behind
 
 
 class _Units:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -305,6 +306,47 @@ def test_fsck_reads_on_when_nobody_reads_what_it_says(copy: Copy) -> None:
         os.close(write)
         assert done.returncode == (ExitCode.DONE if more else ExitCode.DAMAGED)
     assert damage(job) == [] and (job.path / "state.damaged-1").is_dir()
+
+
+def bad_sector(monkeypatch: pytest.MonkeyPatch, path: Path, sector: int) -> None:
+    """From now on the disk cannot read one sector of a file, whatever it is called."""
+    begin, inode, pread, preadv = 4096 * sector, path.stat().st_ino, os.pread, os.preadv
+
+    def before(handle: int, length: int, offset: int) -> int:
+        """How many bytes can be read; EIO where the first cannot."""
+        if os.fstat(handle).st_ino != inode or offset >= begin + 4096 or offset + length <= begin:
+            return length
+        if offset >= begin:
+            raise OSError(errno.EIO, "Input/output error")
+        return begin - offset
+
+    def read_into(handle: int, buffers: list[memoryview], offset: int) -> int:
+        return preadv(handle, [buffers[0][: before(handle, len(buffers[0]), offset)]], offset)
+
+    monkeypatch.setattr(os, "pread", lambda handle, length, at: pread(handle, before(handle, length, at), at))
+    monkeypatch.setattr(os, "preadv", read_into)
+
+
+@pytest.mark.parametrize(
+    "what", ["state/turn-", "state/catalog-", "state/robots-", "state/leases", "logs/crawl.log", "warcs/"]
+)
+def test_what_the_disk_cannot_read_is_damage_with_a_place(
+    copy: Copy, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bad sector ended fsck, and --repair, with `[Errno 5] Input/output error`, of no file."""
+    job = copy("killed")
+    path = max(job.path.glob(f"{what}*"), key=lambda path: path.stat().st_size)
+    sector = min(1, (path.stat().st_size - 1) // 4096)
+    bad_sector(monkeypatch, path, sector)
+    assert cli.main(["fsck", str(job.path), "--quiet", "--json"]) == ExitCode.DAMAGED
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (found,) = [one for one in told if one["damage"] and "the disk cannot read" in one["what"]]
+    assert found["file"] == str(path) and found["offset"] // 4096 == sector
+    archive = what == "warcs/"
+    if archive:
+        assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+    code = cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+    assert code == (ExitCode.DAMAGED if archive else ExitCode.DONE), capsys.readouterr().out
 
 
 def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

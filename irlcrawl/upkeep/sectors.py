@@ -1,0 +1,67 @@
+"""The file system as those see it who look for damage: what the disk cannot read any more is damage, too.
+
+A bad sector is an EIO, which names neither file nor place and would end a check there. Here it is a `Damaged` with
+both, like bytes that are wrong, so that a check says it and goes on behind it, and a repair makes do without it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from drum import Damaged, Files
+from drum.files import Handle
+
+SECTOR_BYTES = 4096
+
+
+class Sectors(Files):
+    """The real file system, whose reads raise Damaged where the disk has a sector it cannot read."""
+
+    def pread(self, handle: Handle, length: int, offset: int) -> bytes:
+        try:
+            return super().pread(handle, length, offset)
+        except OSError as error:
+            raise _named(error, handle, length, offset) from error
+
+    def pread_into(self, handle: Handle, buffer: memoryview, offset: int) -> int:
+        try:
+            return super().pread_into(handle, buffer, offset)
+        except OSError as error:
+            raise _named(error, handle, len(buffer), offset) from error
+
+
+def read_around(files: Files, path: str) -> bytes:
+    """A whole file, with zeros for the sectors that cannot be read."""
+    try:
+        return files.read(path)
+    except Damaged:
+        handle, pieces = files.open(path), list[bytes]()
+        try:
+            for at in range(0, size := files.size(path), SECTOR_BYTES):
+                length = min(SECTOR_BYTES, size - at)
+                try:
+                    pieces.append(files.pread(handle, length, at))
+                except Damaged:
+                    pieces.append(bytes(length))
+        finally:
+            files.close(handle)
+        return b"".join(pieces)
+
+
+def _named(error: OSError, handle: Handle, length: int, offset: int) -> Exception:
+    if error.errno != errno.EIO:
+        return error
+    path = os.readlink(f"/proc/self/fd/{handle}")
+    return Damaged(path, _first_bad(path, length, offset), "the disk cannot read what is here")
+
+
+def _first_bad(path: str, length: int, offset: int) -> int:
+    """Where the first sector begins that cannot be read, of those that hold these bytes; not before `offset`."""
+    with open(path, "rb", buffering=0) as file:
+        for at in range(offset - offset % SECTOR_BYTES, offset + length, SECTOR_BYTES):
+            try:
+                os.pread(file.fileno(), SECTOR_BYTES, at)
+            except OSError:
+                return max(at, offset)
+    return offset
