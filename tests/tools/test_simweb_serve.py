@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,10 +17,9 @@ from drum.files import Files
 from drum.ragged import Ragged
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.archive.logfiles import read
-from irlcrawl.config import load
 from irlcrawl.job import JobDir
 from tools.docsweb import audit
-from tools.simweb.__main__ import CONFIG, main
+from tools.simweb.__main__ import main
 from tools.simweb.answers import Fault
 from tools.simweb.params import Params
 from tools.simweb.serve import SILENT_ADDRESS, Addresses, Hosts, serving
@@ -101,11 +101,20 @@ def test_bodies_show_links_and_duplicates(tmp_path: Path) -> None:
     assert bodies[0].count(b"<a href=") == len(web.links(page).targets)
 
 
-def test_the_crawl_that_serve_prints_leaves_the_sites_of_its_seeds(tmp_path: Path) -> None:
-    """Within the default scope it met no farm, no mirror and no subdomains: nothing but its twenty seeds' sites."""
-    file = tmp_path / "crawl.toml"
-    file.write_text(CONFIG.format(resolver='"127.0.0.1:53"'))
-    assert load(file).scope.kind == "any"
+def test_serve_prints_a_crawl_that_starts_and_leaves_the_sites_of_its_seeds(tmp_path: Path) -> None:
+    """Within the default scope it met no farm, no mirror and no subdomains; with a blank in DIR it was no command."""
+    where = tmp_path / "a web"
+    words = [sys.executable, "-m", "tools.simweb", "serve", str(where), "--seeds", "3", "--set", "pages_nominal=9000"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        printed = shlex.split(process.stdout.readline())
+        assert printed[:3] == ["irlcrawl", "crawl", str(where / "job")]
+        dry = subprocess.run([sys.executable, "-m", *printed, "--dry-run"], capture_output=True, text=True, timeout=60)
+        assert dry.returncode == 0 and 'kind = "any"' in dry.stdout, dry.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
 
 
 def test_names_resolve_as_faults_say() -> None:

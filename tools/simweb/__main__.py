@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 
@@ -101,7 +102,8 @@ def _serve(params: Params, options: argparse.Namespace) -> int:
         config, seeds = where / "crawl.toml", where / "seeds.txt"
         config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
         seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))
-        print(f"irlcrawl crawl {where / 'job'} --seeds {seeds} --config {config}", flush=True)
+        crawl = ["irlcrawl", "crawl", where / "job", "--seeds", seeds, "--config", config]
+        print(shlex.join(map(str, crawl)), flush=True)
         wait()
     return 0
 
