@@ -14,6 +14,7 @@ from irlcrawl.archive.reader import Record, records
 from irlcrawl.archive.record import split_response, wire_header
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.upkeep.sectors import Unreadable
 
 START = (0, 0)
 """The position of a stream no harvest covers anything of."""
@@ -47,6 +48,8 @@ def cut_tail(files: Files, path: str, known: int = 0) -> int:
         for record in records(files, path, known, keep=False):
             if record.unit is not None or record.kind == "warcinfo":
                 whole = record.end
+    except Unreadable:
+        raise  # there may be whole units where the disk fails, perhaps only this time
     except Damaged:
         pass  # the torn tail that is being looked for: `whole` is where it begins
     handle = files.append(path)

@@ -35,6 +35,7 @@ from irlcrawl.job import JobDir
 from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats
+from irlcrawl.upkeep.sectors import Sectors
 
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
@@ -161,7 +162,7 @@ class State:
     @classmethod
     def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
         """Open or create JOB/state. UnknownVersion, Damaged, OSError."""
-        files = files or Files()
+        files = files or Sectors()
         check_state_there(job, files)
         catalog = Catalog.open(job.state, files)
         edits = Edits()

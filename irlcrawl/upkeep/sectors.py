@@ -1,7 +1,8 @@
-"""The file system as those see it who look for damage: what the disk cannot read any more is damage, too.
+"""The file system as the frontier sees it, and those who ask and check: what the disk cannot read is damage, too.
 
 A bad sector is an EIO, which names neither file nor place and would end a check there. Here it is a `Damaged` with
-both, like bytes that are wrong, so that a check says it and goes on behind it, and a repair makes do without it.
+both, like bytes that are wrong: a crawl ends with exit code 6, a check says it and goes on behind it, and a repair
+makes do without it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ import errno
 import os
 
 from drum import Damaged, Files
-from drum.files import Handle
+from drum.files import Handle, Path
 
 SECTOR_BYTES = 4096
 
 
+class Unreadable(Damaged):
+    """Not bytes that are wrong, but none: nobody may take them for the torn end of a file."""
+
+    def __init__(self, file: Path, offset: int) -> None:
+        super().__init__(file, offset, "the disk cannot read what is here")
+
+
 class Sectors(Files):
-    """The real file system, whose reads raise Damaged where the disk has a sector it cannot read."""
+    """The real file system, whose reads raise Unreadable where the disk has a sector it cannot read."""
 
     def pread(self, handle: Handle, length: int, offset: int) -> bytes:
         try:
@@ -35,14 +43,14 @@ def read_around(files: Files, path: str) -> bytes:
     """A whole file, with zeros for the sectors that cannot be read."""
     try:
         return files.read(path)
-    except Damaged:
+    except Unreadable:
         handle, pieces = files.open(path), list[bytes]()
         try:
             for at in range(0, size := files.size(path), SECTOR_BYTES):
                 length = min(SECTOR_BYTES, size - at)
                 try:
                     pieces.append(files.pread(handle, length, at))
-                except Damaged:
+                except Unreadable:
                     pieces.append(bytes(length))
         finally:
             files.close(handle)
@@ -53,7 +61,7 @@ def _named(error: OSError, handle: Handle, length: int, offset: int) -> Exceptio
     if error.errno != errno.EIO:
         return error
     path = os.readlink(f"/proc/self/fd/{handle}")
-    return Damaged(path, _first_bad(path, length, offset), "the disk cannot read what is here")
+    return Unreadable(path, _first_bad(path, length, offset))
 
 
 def _first_bad(path: str, length: int, offset: int) -> int:

@@ -16,7 +16,7 @@ from irlcrawl.archive.record import digest, split_response
 from irlcrawl.archive.unit import Unit
 from irlcrawl.archive.warc import OPEN
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
-from irlcrawl.upkeep.sectors import SECTOR_BYTES
+from irlcrawl.upkeep.sectors import SECTOR_BYTES, Unreadable
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 SEARCH_BYTES = 1 << 20
@@ -63,7 +63,8 @@ def check_file(
                     yield finding
         except Damaged as error:
             following = next_record(files, path, error.offset + 1, size)
-            if path.endswith(OPEN) and (following == size or (written is not None and error.offset >= written)):
+            behind = following == size or (written is not None and error.offset >= written)
+            if path.endswith(OPEN) and behind and not isinstance(error, Unreadable):
                 yield note(path, f"torn at offset {error.offset}: {size - error.offset} bytes, cut at the next start")
                 return
             said += 1
@@ -99,7 +100,7 @@ def _readable(files: Files, handle: Handle, start: int) -> tuple[bytes, int]:
     """What can be read from there on, up to a bad sector, and where to look next when nothing is found in it."""
     try:
         return files.pread(handle, SEARCH_BYTES + len(GZIP_MAGIC), start), start + SEARCH_BYTES
-    except Damaged as error:
+    except Unreadable as error:
         behind = error.offset - error.offset % SECTOR_BYTES + SECTOR_BYTES
         return files.pread(handle, error.offset - start, start) if error.offset > start else b"", behind
 

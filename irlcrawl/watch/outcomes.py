@@ -12,6 +12,7 @@ from drum import Catalog, Files
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.job import JobDir
+from irlcrawl.upkeep.sectors import Sectors
 
 
 def outcomes(
@@ -20,7 +21,7 @@ def outcomes(
     """Entries in order, in constant memory (logfiles.read says what is wanted). Damaged, BadLine, OSError."""
     check_log(job)
     if job.logs.is_dir():
-        yield from logfiles.read(Files(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)
+        yield from logfiles.read(Sectors(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)
 
 
 def check_log(job: JobDir) -> None:

@@ -25,6 +25,7 @@ from irlcrawl.job import JobDir
 from irlcrawl.rows import LINK, origin_of
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats
+from irlcrawl.upkeep.sectors import Sectors
 
 ATTEMPTS = 5
 OPEN_MAX = 1 << 16
@@ -58,7 +59,7 @@ class Reading:
         """None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
         config = load(job.config_file)
         try:
-            catalog, pool = _open(job, files or Files())
+            catalog, pool = _open(job, files or Sectors())
         except FileNotFoundError:
             check_state_there(job, files or Files())
             return None  # no catalogue yet

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import zlib
@@ -14,13 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from drum import Catalog, Edits, Files
+from drum import Catalog, Damaged, Edits, Files
 from irlcrawl import cli
-from irlcrawl.archive import logfiles
+from irlcrawl.archive import logfiles, redo
+from irlcrawl.clock import VirtualClock
+from irlcrawl.frontier.state import State
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.ruleslog import RulesLog, rules_log_name
 from irlcrawl.upkeep.findings import Finding, Lines, Silent, TerminalBar
 from irlcrawl.upkeep.fsck import Fsck
+from irlcrawl.upkeep.sectors import Sectors
 from tests.frontier.virtual_crawl import START
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling
@@ -338,6 +342,12 @@ def test_what_the_disk_cannot_read_is_damage_with_a_place(
     path = max(job.path.glob(f"{what}*"), key=lambda path: path.stat().st_size)
     sector = min(1, (path.stat().st_size - 1) // 4096)
     bad_sector(monkeypatch, path, sector)
+    if what == "logs/crawl.log":
+        assert cli.main(["urls", str(job.path)]) == ExitCode.DAMAGED
+        assert f"{path}: damaged at offset" in capsys.readouterr().err
+    elif what == "state/catalog-":
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Damaged, match=re.escape(str(path))):
+            State.open(job, versions.crawl_of(job.path, patch).config, VirtualClock())
     assert cli.main(["fsck", str(job.path), "--quiet", "--json"]) == ExitCode.DAMAGED
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (found,) = [one for one in told if one["damage"] and "the disk cannot read" in one["what"]]
@@ -347,6 +357,21 @@ def test_what_the_disk_cannot_read_is_damage_with_a_place(
         assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
     code = cli.main(["fsck", str(job.path), "--repair", "--quiet"])
     assert code == (ExitCode.DAMAGED if archive else ExitCode.DONE), capsys.readouterr().out
+
+
+def test_an_end_of_an_archive_that_the_disk_cannot_read_is_not_cut(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be readable the next time, and whole."""
+    job = copy("killed")
+    path = max(job.warcs.glob("*.open"), key=lambda path: path.stat().st_size)
+    size = path.stat().st_size
+    bad_sector(monkeypatch, path, size // 4096)
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert "the disk cannot read" in capsys.readouterr().out
+    with pytest.raises(Damaged, match="the disk cannot read"):
+        redo.cut_tail(Sectors(), str(path))
+    assert path.stat().st_size == size
 
 
 def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
