@@ -106,11 +106,11 @@ def column_of(data: bytes | memoryview, kind: str, rows: int, kept: int = 0) -> 
     return ragged
 
 
-def encode(raw: Data, compressor: zstandard.ZstdCompressor) -> tuple[Data, int]:
-    """zstd where it saves at least an eighth, else as it is."""
+def encode(raw: Data, compressor: zstandard.ZstdCompressor, probe: bool = True) -> tuple[Data, int]:
+    """zstd where it saves at least an eighth, else as it is. probe: it may be such that nothing of it shrinks."""
     if len(raw) < _ZSTD_LEAST:
         return raw, RAW
-    if len(raw) > 4 * _PROBE:
+    if probe and len(raw) > 4 * _PROBE:
         start = (len(raw) - _PROBE) // 2
         if len(compressor.compress(raw[start : start + _PROBE])) > _PROBE * 7 // 8:
             return raw, RAW

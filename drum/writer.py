@@ -331,7 +331,8 @@ class SectionWriter:
                 (data, encoding), length = encode_sorted(column), column.nbytes
             else:
                 raw, kept = raw_bytes(column)
-                (data, encoding), length = encode(raw, self._tail.compressor), len(raw)
+                probe = isinstance(column, Ragged) or (column.itemsize > 1 and not kept)  # short numbers are no hashes
+                (data, encoding), length = encode(raw, self._tail.compressor, probe), len(raw)
                 encoding |= kept << KEPT_SHIFT
             chunks.append((offset, len(data), length, xxhash.xxh3_64_intdigest(data), encoding))
             pieces.append(data)
