@@ -339,6 +339,7 @@ class Sites:
         records = self._sites.scan if reread else None
         kernel = Placement(star, self.position, self._quotas, records, self.worth, columns, keep)
         outlet = Outlet(writer, exclude)
+        self._sites.join()
         self._sites.merge(kernel, writer=writer, edits=edits, emit=outlet.emit, proceed=lambda _: proceed())
         if outlet.queue is not None:
             self._queues.append(edits, writer, outlet.queue.name)

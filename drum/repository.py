@@ -28,7 +28,7 @@ from drum.vacuum import Place
 from drum.writer import SegmentWriter
 
 ONCE_BYTES = 512 << 20  # a store of more is passed without leaving its bytes in the page cache
-JOINED_BYTES = 16 << 20  # of batches in RAM that are copied together before a merge
+JOINED_BYTES = 16 << 20  # of batches in RAM that are copied together by `join`
 _RAM_LEAST = 4 << 20
 
 Proceed: TypeAlias = Callable[[MergeStats], bool]
@@ -137,6 +137,19 @@ class Repository:
             self._serial += 1
             self._pending.append(Pending(self._serial, -1, op, batch.rows, batch=batch, ordered=ordered))
 
+    def join(self) -> None:
+        """Small batches in RAM become larger ones, for a merge handles each by itself in every bucket. It copies them,
+        which is worth it where most rows are handed on and nobody else keeps the batches."""
+        for group in self._neighbours():
+            while len(group) > 1 and not group[0].ordered:
+                sizes = np.cumsum([part.batch.nbytes for part in group if part.batch is not None])
+                some = group[: max(int(np.searchsorted(sizes, JOINED_BYTES)), 1)]
+                group = group[len(some) :]
+                if len(some) > 1:
+                    batch = Batch.concat([part.batch for part in some if part.batch is not None])
+                    last, merged = some[-1], sum(part.merged for part in some)
+                    self._replace([some], [Pending(last.serial, -1, last.op, batch.rows, batch=batch, merged=merged)])
+
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
         """Pending rows in RAM become sections of `writer`, so that a commit may name them."""
         self.pool.adopt(writer)
@@ -167,7 +180,6 @@ class Repository:
         has.
         """
         self.pool.adopt(writer)
-        self._join()
         with self._lock:
             pending = list(self._pending)
             horizon = self._serial
@@ -328,18 +340,6 @@ class Repository:
             gone = {id(part) for group in groups for part in group}
             kept = [part for part in self._pending if id(part) not in gone]
             self._pending = sorted([*kept, *became], key=lambda part: part.serial)
-
-    def _join(self) -> None:
-        """Small batches in RAM become larger ones, for a merge handles each by itself in every bucket."""
-        for group in self._neighbours():
-            while len(group) > 1 and not group[0].ordered:
-                sizes = np.cumsum([part.batch.nbytes for part in group if part.batch is not None])
-                some = group[: max(int(np.searchsorted(sizes, JOINED_BYTES)), 1)]
-                group = group[len(some) :]
-                if len(some) > 1:
-                    batch = Batch.concat([part.batch for part in some if part.batch is not None])
-                    last, merged = some[-1], sum(part.merged for part in some)
-                    self._replace([some], [Pending(last.serial, -1, last.op, batch.rows, batch=batch, merged=merged)])
 
     def _write_pending(self, writer: SegmentWriter, group: list[Pending]) -> Pending:
         """One section of several batches in RAM."""

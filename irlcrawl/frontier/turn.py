@@ -307,6 +307,7 @@ class Turn:
                 parts.clear()
 
         kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
+        self.state.hosts.join()
         self.state.hosts.merge(
             kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
         )

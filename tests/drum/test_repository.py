@@ -39,6 +39,8 @@ def test_verdicts_are_those_of_a_set(
             for key, number in zip(batch["key"].tolist(), batch["id"].tolist()):
                 model.setdefault(key, number)
         elif kind == "merge":
+            if detail % 2:
+                engine.repository.join()
             buckets = engine.repository.buckets
             chosen = np.random.default_rng(detail).random(len(buckets)) <= value
             engine.merge(turn, CheckUpdate(), [bucket for bucket, yes in zip(buckets, chosen) if yes])
@@ -67,12 +69,13 @@ def test_verdicts_are_those_of_a_set(
     assert found.tolist() == [True] * len(model) + [1 in model]
 
 
-def test_small_batches_in_ram_are_merged_as_one(tmp_path: Path) -> None:
+def test_small_batches_in_ram_are_joined_into_one(tmp_path: Path) -> None:
     """And come out in the order in which they came, however many there were."""
     engine = Engine(tmp_path, 10**8)
     with engine.desk.turn() as turn:
         for first in range(0, 3000, 10):
             engine.pend(turn, rows(list(range(first, first + 10)), first), "ram")
+        engine.repository.join()
         assert engine.repository.pending_rows == engine.repository.ram_rows == 3000
         assert engine.merge(turn, CheckUpdate()).emitted == 3000
     assert [row for _, batch in engine.emitted for row in batch["id"].tolist()] == list(range(3000))
