@@ -34,7 +34,7 @@ from irlcrawl.archive.crawllog import line as line_of
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.clock import Clock
-from irlcrawl.config import load
+from irlcrawl.config import check_start, load
 from irlcrawl.frontier.clocks import CLOCK, fold
 from irlcrawl.frontier.hosts import RECORD as HOST
 from irlcrawl.frontier.state import SEEDS_STREAM, State
@@ -82,6 +82,7 @@ class _Repair:
         self.job, self.damaged, self.bar, self.clock = job, damaged, bar, clock
         self.files = Sectors()
         self.config = load(job.config_file)
+        check_start(self.config)  # archived pages are read as a crawl reads them
         self.entries, self.catalogue_whole = salvage.catalogue(str(job.state), self.files)
         self.old = salvage.Segments(str(job.state), self.files, self.entries, self.catalogue_whole)
         if not self.catalogue_whole and not self.old.made_with(self.entries.get("crawl", {}).get("seed", 0)):

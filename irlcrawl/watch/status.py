@@ -91,11 +91,14 @@ def read_status(job: JobDir) -> dict[str, Any]:
 
 
 def _committed(job: JobDir) -> dict[str, Any]:
-    from drum import Catalog  # loads numpy: only when no crawl could be asked
+    from drum import Catalog, Files  # loads numpy: only when no crawl could be asked
 
     try:
         catalog = Catalog.open(job.state, readonly=True)
     except FileNotFoundError:
+        from irlcrawl.frontier.state import check_state_there
+
+        check_state_there(job, Files())
         return {}  # started, but killed before its first commit
     return dict(catalog.get("status") or {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,6 +206,25 @@ def test_a_garbled_identity_is_not_believed(
     assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     out = capsys.readouterr().out
     assert "every URL is given a new key" in out and "NOT recoverable" not in out
+    goes_on(job)
+
+
+def test_a_configuration_no_crawl_starts_with_ends_no_repair_half_way(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a User-Agent it was a ValueError, after half of the work."""
+    job = copy("stopped")
+    text = job.config_file.read_text()
+    job.config_file.write_text(re.sub('user_agent = ".*"', 'user_agent = ""', text))
+    flip(max(job.state.glob("turn-*.seg")), 100)
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
+    assert "crawl.user_agent" in capsys.readouterr().err and not list(job.path.glob("*.repaired"))
+    job.config_file.write_text(text)
+    mended(job)
+
+
+def mended(job: JobDir) -> None:
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     goes_on(job)
 
 
