@@ -113,6 +113,11 @@ class Reason(IntEnum):
     FRONTIER_FULL = 26  # given up to keep the frontier within frontier.bytes_max
 
 
+def class_of(reason: Reason) -> Class:
+    """The ledger class of a URL that leaves without a request."""
+    return Class.EXCLUDED if reason >= Reason.ROBOTS else Class.FAILED
+
+
 CRAWL_LOG_STATUS = {
     Reason.DNS: -1, Reason.CONNECT: -2, Reason.TLS: -2, Reason.LOST: -3, Reason.TIMEOUT: -4, Reason.PROTOCOL: -5,
     Reason.ADDRESS: -7, Reason.HOST_DEAD: -8, Reason.ROBOTS: -9998, Reason.ROBOTS_UNREACHABLE: -61,

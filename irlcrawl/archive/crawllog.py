@@ -17,8 +17,10 @@ from __future__ import annotations
 import calendar
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.rows import DISCOVERY_LETTER, Class, Reason, Source, name_key, origin_of
@@ -111,13 +113,37 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
     )
 
 
-def decided_line(
-    url: bytes, *, at: float, cls: int, reason: int, status: int, depth: int, hop: int, source: int, attempt: int = 0
-) -> bytes:
-    """The line, without newline, of an outcome decided without a worker (unix seconds `at`): nothing in the archive."""
-    path = discovery_path(depth, hop, source)
-    notes = outcome_notes(cls, reason, hop=hop, attempt=attempt)
-    return format_entry(LogEntry(int(at * 1000), status, None, url, path, notes=notes))
+class Decision(NamedTuple):
+    """How a URL was reached, and what was decided of it without a worker."""
+
+    cls: int
+    reason: int
+    status: int
+    depth: int
+    hop: int
+    source: int
+    attempt: int = 0
+
+
+def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: float) -> list[bytes]:
+    """Lines, without newlines, of URLs of which nothing is in the archive; decided at `at` (unix seconds)."""
+    lines, known = [], dict[Decision, tuple[bytes, bytes]]()
+    # A Python loop per URL: each line is a piece of text of its own.
+    for url, decision in zip(urls, decisions, strict=True):
+        ends = known.get(decision)
+        if ends is None:
+            ends = known[decision] = _ends(decision, at)
+        lines.append(ends[0] + field_of(url) + ends[1])
+    return lines
+
+
+def _ends(one: Decision, at: float) -> tuple[bytes, bytes]:
+    """What stands before and behind the URL in a line: many have the same."""
+    path = discovery_path(one.depth, one.hop, one.source)
+    notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
+    entry = LogEntry(int(at * 1000), one.status, None, b"", path, notes=notes)
+    logged, status, size, _, behind = format_entry(entry).split(b" ", 4)
+    return b" ".join((logged, status, size, b"")), b" " + behind
 
 
 def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drum import Batch, Ragged
 from drum.kernels import group_starts, sort_keys
 from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
-from irlcrawl.rows import LINK, Class, Reason, Robots
+from irlcrawl.rows import LINK, Reason, Robots
 
 
 @dataclass
@@ -51,11 +51,6 @@ class Policy:
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int
-
-
-def class_of(reason: Reason) -> Class:
-    """The ledger class of a URL that leaves without a request."""
-    return Class.EXCLUDED if reason >= Reason.ROBOTS else Class.FAILED
 
 
 def release(rows: Batch, policy: Policy) -> Verdicts:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from budgets import BudgetParams, Ledger, Sites, Worth
 from drum import Batch, Catalog, Damaged, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
-from irlcrawl.archive.crawllog import decided_line
+from irlcrawl.archive.crawllog import Decision, decided_lines
 from irlcrawl.archive.logfiles import log_files
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.clock import Clock
@@ -32,7 +32,7 @@ from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.runs import Runs
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import JobDir
-from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
+from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason, class_of
 from irlcrawl.scope import Scope
 from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.sectors import Sectors
@@ -225,14 +225,9 @@ class State:
 
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
         """Crawl log lines of URLs that are done without a request."""
-        columns = [rows[name].tolist() for name in ("url", "depth", "hop", "source", "attempt")]
-        lines = []
-        # A Python loop per URL: each line is a piece of text of its own; few URLs end this way.
-        for url, depth, hop, source, attempt, reason in zip(*columns, reasons, strict=True):
-            cls = Class.EXCLUDED if reason >= Reason.ROBOTS else Class.FAILED
-            known = {"depth": depth, "hop": hop, "source": source, "attempt": attempt}
-            lines.append(decided_line(url, at=now, cls=cls, reason=reason, status=CRAWL_LOG_STATUS[reason], **known))
-        return lines
+        facts = zip(reasons, *(rows[name].tolist() for name in ("depth", "hop", "source", "attempt")), strict=True)
+        decisions = (Decision(class_of(reason), reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
+        return decided_lines(rows["url"].tolist(), decisions, now)
 
     def live(self) -> dict[str, int]:
         """URLs that are not done, by where they are (I1); leased ones are among those in runs."""

@@ -79,12 +79,17 @@ def test_an_outcome_without_a_response_says_why() -> None:
 
 
 def test_an_outcome_decided_without_a_worker_is_in_the_log_too() -> None:
-    line = crawllog.decided_line(
-        b"http://a.test/no", at=1_700_000_000.5, cls=Class.EXCLUDED, reason=Reason.ROBOTS, status=-9998, depth=1, hop=0,
-        source=Source.LINK,
-    )  # fmt: skip
-    assert line == b"2023-11-14T22:13:20.500Z -9998 - http://a.test/no L - - - - - - outcome=excluded,reason=robots"
-    assert crawllog.parse(line).warc is None
+    refused = crawllog.Decision(Class.EXCLUDED, Reason.ROBOTS, -9998, depth=1, hop=0, source=Source.LINK)
+    lost = crawllog.Decision(Class.FAILED, Reason.CONNECT, -2, depth=2, hop=1, source=Source.LINK, attempt=3)
+    urls = [b"http://a.test/no", b"http://b.test/", b"http://a.test/\xe9"]
+    lines = crawllog.decided_lines(urls, [refused, lost, refused], 1_700_000_000.5)
+    assert lines == [
+        b"2023-11-14T22:13:20.500Z -9998 - http://a.test/no L - - - - - - outcome=excluded,reason=robots",
+        b"2023-11-14T22:13:20.500Z -2 - http://b.test/ 2+R - - - - - - "
+        b"outcome=failed,reason=connect,hop=1,attempt=3",
+        b"2023-11-14T22:13:20.500Z -9998 - http://a.test/\\xe9 L - - - - - - outcome=excluded,reason=robots",
+    ]  # fmt: skip
+    assert crawllog.parse(lines[0]).warc is None
 
 
 def test_a_type_is_one_token_whatever_the_server_calls_it() -> None:

@@ -127,12 +127,8 @@ def test_what_was_not_archived_is_explained(job: Job) -> None:
     with pytest.raises(LookupError, match=re.escape(f"{url}: {said} (its WARC record says more)")):
         job.get(url)
     assert b"detail: connection refused" in job.get(url, "record")
-    job.log_line(
-        crawllog.decided_line(
-            b"http://a.test/no", at=1_700_000_000, cls=Class.EXCLUDED, reason=Reason.ROBOTS, status=-9998, depth=1,
-            hop=0, source=Source.LINK,
-        )
-    )  # fmt: skip
+    refused = crawllog.Decision(Class.EXCLUDED, Reason.ROBOTS, -9998, depth=1, hop=0, source=Source.LINK)
+    job.log_line(*crawllog.decided_lines([b"http://a.test/no"], [refused], 1_700_000_000))
     for what in ("payload", "headers", "record"):
         with pytest.raises(LookupError, match=r"excluded, reason robots, status -9998, at [^ ]*Z$"):
             job.get("http://a.test/no", what)

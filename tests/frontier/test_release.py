@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from drum import Batch, Ragged
 from irlcrawl.frontier.hosts import STATE, HostRecord, state_batch
-from irlcrawl.frontier.release import HostLoads, Policy, class_of, origins_of, release
-from irlcrawl.rows import LINK, Class, Reason, Robots, origin_of
+from irlcrawl.frontier.release import HostLoads, Policy, origins_of, release
+from irlcrawl.rows import LINK, Class, Reason, Robots, class_of, origin_of
 
 NOW = 1000.0
 
