@@ -101,9 +101,8 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
     except Exception as error:
         from budgets import LedgerError
         from drum import Damaged, UnknownVersion
-        from irlcrawl.archive.crawllog import BadLine
 
-        if isinstance(error, (Damaged, BadLine, LedgerError)):
+        if isinstance(error, (Damaged, LedgerError)):
             look = f"; to check all of it: {command('fsck', args.job)}" if hasattr(args, "job") else ""
             return _fail(f"{error}{look}", ExitCode.DAMAGED)
         if isinstance(error, UnknownVersion):

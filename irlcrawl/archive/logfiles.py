@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from isal import isal_zlib
 
 from drum.files import Damaged, Files
 from irlcrawl.archive.crawllog import BadLine, LogEntry, field_of, parse, split_line
+
+T = TypeVar("T")
 
 SCAN_BYTES = 1 << 20
 LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
@@ -67,14 +69,14 @@ def read(
 ) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port)
     or `name:port`; `within`: the same, and every name under it; `reason`: rows.Reason in lower case. A torn last line
-    is no line; BadLine for any other that cannot be read, ValueError for a status that is none."""
+    is no line; Damaged for any other that cannot be read, ValueError for a status that is none."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
-    for chunk in _log_chunks(files, path):
-        for text in lines_of(chunk):
-            fields = split_line(text)
+    for piece in _pieces(files, path):
+        for text in lines_of(piece.text):
+            fields = piece.understood(split_line, text)
             if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
                 continue
             if wanted_host is not None and wanted_host not in _host_names(fields[3]):
@@ -83,7 +85,7 @@ def read(
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
                 continue
-            yield parse(text)
+            yield piece.understood(parse, text)
 
 
 def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
@@ -97,13 +99,14 @@ def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry
 
 
 def entries_of(files: Files, path: str, url: bytes) -> Iterator[LogEntry]:
-    """Every entry of `url`, oldest first. Constant memory, no line parsed that does not hold the URL."""
+    """Every entry of `url`, oldest first. Constant memory, no line parsed that does not hold the URL. Damaged."""
     needle = b" " + field_of(url) + b" "
-    for chunk in _log_chunks(files, path):
+    for piece in _pieces(files, path):
+        chunk = piece.text
         at = chunk.find(needle)
         while at >= 0:
             end = chunk.find(b"\n", at)
-            entry = parse(chunk[chunk.rfind(b"\n", 0, at) + 1 : end])
+            entry = piece.understood(parse, chunk[chunk.rfind(b"\n", 0, at) + 1 : end])
             if entry.url == url:
                 yield entry
             at = chunk.find(needle, end)
@@ -124,17 +127,40 @@ class Part(Protocol):
         """The next bytes of its text; empty at the end."""
 
 
-def _log_chunks(files: Files, path: str) -> Iterator[bytes]:
-    """A whole log in pieces of whole lines."""
+class Piece(NamedTuple):
+    """Whole lines of a log."""
+
+    text: bytes
+    path: str  # of the file they stand in
+    at: int  # their place in its text
+
+    def understood(self, reader: Callable[[bytes], T], line: bytes) -> T:
+        """What a reader makes of one of the lines. Damaged, with the place of the line, for its BadLine."""
+        try:
+            return reader(line)
+        except BadLine as error:
+            at = 0 if self.path.endswith(COMPRESSED) else self.at + self.text.index(line)
+            raise Damaged(self.path, at, str(error)) from None
+
+
+def _pieces(files: Files, path: str) -> Iterator[Piece]:
+    """A whole log."""
     live, parts = _opened(files, path)
     try:
         for number, part in parts.items():
-            yield from chunks(_open_part(files, part, f"{path}.{number}{COMPRESSED}"))
+            yield from _pieces_of(_open_part(files, part, f"{path}.{number}{COMPRESSED}"))
         if live is not None:
-            yield from chunks(live)
+            yield from _pieces_of(live)
     finally:
         if live is not None:
             live.close()
+
+
+def _pieces_of(part: Part) -> Iterator[Piece]:
+    at = 0
+    for chunk in chunks(part):
+        yield Piece(chunk, part.path, at)
+        at += len(chunk)
 
 
 def _open_if_there(files: Files, path: str) -> Plain | None:
@@ -228,7 +254,7 @@ _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # 
 
 
 def chunks(part: Part) -> Iterator[bytes]:
-    """A file in pieces of whole lines; what follows the last newline is a torn line and left out."""
+    """A file in pieces of whole lines; what follows the last newline is a torn line and left out. Damaged."""
     at, rest = 0, b""
     while data := part.read():
         at += len(data)
@@ -239,7 +265,7 @@ def chunks(part: Part) -> Iterator[bytes]:
         else:
             rest += data
             if len(rest) > LINE_BYTES_MAX:
-                raise BadLine(f"{part.path}: no line ends within {LINE_BYTES_MAX} bytes before offset {at}")
+                raise Damaged(part.path, at - len(rest), f"no line ends within {LINE_BYTES_MAX} bytes")
 
 
 def lines_of(chunk: bytes) -> list[bytes]:

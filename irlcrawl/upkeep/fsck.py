@@ -333,9 +333,6 @@ class Fsck:
         except Damaged as error:
             yield Finding.of(error)
             return False
-        except BadLine as error:
-            yield Finding(True, path, None if packed else at, str(error))
-            return False
         if crc is not None and whole and found != crc:
             yield Finding(True, path, 0, "its committed bytes do not have the checksum they had")
             return False

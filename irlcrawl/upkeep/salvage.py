@@ -154,7 +154,7 @@ def log_lines(files: Files, path: str) -> Iterator[tuple[str, bytes, LogEntry]]:
                         yield part, text, parse(text)
                     except BadLine:
                         continue
-        except (Damaged, BadLine):
+        except Damaged:
             continue  # the rest of this part is gone; what the archives hold of it is taken from there
 
 

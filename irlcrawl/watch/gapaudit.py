@@ -145,7 +145,7 @@ def _retry_after(entry: LogEntry) -> float:
 
 def audit(job: JobDir) -> dict[str, Any]:
     """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}. OSError,
-    BadLine, Damaged."""
+    Damaged."""
     promises = Promises(job)
     site_of = SiteOf(load(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:

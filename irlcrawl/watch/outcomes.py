@@ -18,7 +18,7 @@ from irlcrawl.upkeep.sectors import Sectors
 def outcomes(
     job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None
 ) -> Iterator[LogEntry]:
-    """Entries in order, in constant memory (logfiles.read says what is wanted). Damaged, BadLine, OSError."""
+    """Entries in order, in constant memory (logfiles.read says what is wanted). Damaged, OSError."""
     check_log(job)
     if job.logs.is_dir():
         yield from logfiles.read(Sectors(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)

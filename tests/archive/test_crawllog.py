@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from drum.files import Files, Handle
+from drum.files import Damaged, Files, Handle
 from irlcrawl.archive import crawllog, logfiles
 from irlcrawl.archive.crawllog import BadLine, LogEntry
 from irlcrawl.archive.unit import Location
@@ -160,8 +160,21 @@ def test_a_torn_last_line_is_no_line_and_any_other_is_an_error(tmp_path: Path) -
     torn = crawllog.format_entry(LOG[0])[:-5]
     assert list(logfiles.read(FILES, write_log(tmp_path / "torn.log", LOG, torn))) == LOG
     assert list(logfiles.read(FILES, write_log(tmp_path / "empty.log", []))) == []
-    with pytest.raises(BadLine):
+    with pytest.raises(Damaged):
         list(logfiles.read(FILES, write_log(tmp_path / "bad.log", LOG, b"what is this\n")))
+
+
+def test_a_line_that_is_none_was_said_without_its_file(tmp_path: Path) -> None:
+    lines = [crawllog.format_entry(entry) + b"\n" for entry in LOG]
+    path = os.fspath(tmp_path / "crawl.log")
+    for at in range(len(LOG)):
+        spoilt = b"x" + lines[at][1:]
+        (tmp_path / "crawl.log").write_bytes(b"".join([*lines[:at], spoilt, *lines[at + 1 :]]))
+        place = f"{path}.*offset {len(b''.join(lines[:at]))}\\b"
+        with pytest.raises(Damaged, match=place):
+            list(logfiles.read(FILES, path))
+        with pytest.raises(Damaged, match=place):
+            list(logfiles.entries_of(FILES, path, LOG[at].url))
 
 
 def test_rolled_parts_are_read_before_the_log_they_left(tmp_path: Path) -> None:
@@ -194,7 +207,7 @@ def test_a_file_without_lines_is_not_read_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "crawl.log"
     with path.open("wb") as file:
         file.truncate(1 << 34)  # sparse
-    with pytest.raises(BadLine, match="no line ends"):
+    with pytest.raises(Damaged, match="no line ends"):
         list(logfiles.read(FILES, os.fspath(path)))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import Damaged, Files
-from irlcrawl.archive import crawllog, logfiles
+from irlcrawl.archive import logfiles
 from irlcrawl.frontier.logs import CrawlLog
 from irlcrawl.job import JobDir
 from tests.frontier.test_deaths import crawl_on, started
@@ -60,7 +60,7 @@ def test_a_compressed_part_that_was_changed_is_damage(tmp_path: Path) -> None:
         part.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
         try:
             found = told(str(path))
-        except (Damaged, crawllog.BadLine):
+        except Damaged:
             continue
         assert found == list(range(60)), f"byte {at} made another log of it"
     part.write_bytes(data[:-9])
