@@ -57,6 +57,10 @@ def _prepare_process() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+NO_THREAD = "can't start new thread"
+"""Python's words where there is no room for the stack of one, as for the one that ends a loop's others."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="irlcrawl.fetch.worker", description="A fetch worker; irlcrawl starts it.")
     parser.add_argument("--fd", type=int, required=True, help="inherited end of a socket pair")
@@ -97,6 +101,8 @@ def _no_memory(error: BaseException | None) -> bool:
     """Whether memory ran out. What fails for want of it on the way out hides the first that did."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if isinstance(error, RuntimeError) and NO_THREAD in str(error):
             return True
         error = error.__cause__ or error.__context__
     return False

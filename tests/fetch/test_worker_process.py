@@ -93,11 +93,18 @@ def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
-    [(OSError(errno.ENOSPC, "full"), 3), (OSError(errno.EDQUOT, "quota"), 3), (OSError(errno.EIO, "bad"), 1),
-     (ValueError("bug"), 1), (None, 0)],
+    ("error", "code", "said"),
+    [
+        (OSError(errno.ENOSPC, "full"), 3, ""), (OSError(errno.EDQUOT, "quota"), 3, ""), (None, 0, ""),
+        (OSError(errno.EIO, "bad"), 1, "cannot go on: [Errno 5] bad"), (ValueError("bug"), 1, "Traceback"),
+        (MemoryError(), 1, "cannot go on: out of memory"), (OSError(errno.ENOMEM, ""), 1, "cannot go on: out of memory"),
+        # of the thread that ends a loop's others: it was a traceback
+        (RuntimeError("can't start new thread"), 1, "cannot go on: out of memory"),
+    ],
 )  # fmt: skip
-def test_exit_codes(monkeypatch: pytest.MonkeyPatch, error: Exception | None, code: int) -> None:
+def test_exit_codes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception | None, code: int, said: str
+) -> None:
     class Service:
         @staticmethod
         def run(sock: socket.socket, job: Path) -> None:
@@ -109,6 +116,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, error: Exception | None, co
     monkeypatch.setattr(worker, "_import_service", lambda: Service)
     monkeypatch.setattr(worker, "_prepare_process", lambda: None)
     assert worker.main(["--fd", str(theirs.detach()), "--job", "x"]) == code
+    assert said in caplog.text if said else not caplog.text
     ours.close()
 
 
