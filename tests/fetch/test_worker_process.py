@@ -97,7 +97,8 @@ def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
     [
         (OSError(errno.ENOSPC, "full"), 3, ""), (OSError(errno.EDQUOT, "quota"), 3, ""), (None, 0, ""),
         (OSError(errno.EIO, "bad"), 1, "cannot go on: [Errno 5] bad"), (ValueError("bug"), 1, "Traceback"),
-        (MemoryError(), 1, "cannot go on: out of memory"), (OSError(errno.ENOMEM, ""), 1, "cannot go on: out of memory"),
+        (MemoryError(), 1, "cannot go on: out of memory"),
+        (OSError(errno.ENOMEM, ""), 1, "cannot go on: out of memory"),
         # of the thread that ends a loop's others: it was a traceback
         (RuntimeError("can't start new thread"), 1, "cannot go on: out of memory"),
     ],
