@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -86,7 +87,7 @@ def test_fsck_calls_nothing_damage_that_a_crash_may_leave(
     moments = {*range(len(told.changes) // 9, len(told.changes), len(told.changes) // 9), 127, 1447, 1807}
     for at, disk in crawl.disks(told, moments.__contains__):
         job = laid_out(crawl.crashed(told, disk, at, outcome, 7), tmp_path / str(at))
-        found = Fsck(job, Silent(), now=lambda at=at: told.times[at - 1]).run()  # type: ignore[misc]
+        found = Fsck(job, Silent(), now=partial(told.times.__getitem__, at - 1)).run()
         assert not [one for one in found if one.damage], f"after {at} changes"
 
 

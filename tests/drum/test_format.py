@@ -71,7 +71,8 @@ def unpacked(chunk: bytes, rows: int) -> bytes:
 
 def values(chunk: bytes, kind: str, rows: int, kept: int) -> list[object]:
     if kind != "bytes":
-        return np.frombuffer(chunk, f"<u{kept}" if kept else "<" + kind, rows).tolist()  # type: ignore[no-any-return]
+        numbers: list[object] = np.frombuffer(chunk, f"<u{kept}" if kept else "<" + kind, rows).tolist()
+        return numbers
     lengths = np.frombuffer(chunk, f"<u{kept or 4}", rows).tolist()
     at, out = (kept or 4) * rows, []
     for length in lengths:

@@ -216,55 +216,52 @@ def test_several_merges_in_one_turn_see_each_other(tmp_path: Path) -> None:
     assert engine.repository.rows == 1050 == len(engine.keys())
 
 
+class Looking(CheckUpdate):
+    """Hands nothing on; `seen`: the column `more` that rows of each key had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns = ("more",)
+        self.seen: dict[int, int] = {}
+
+    def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
+        self.seen.update(zip(items["key"].tolist(), items["more"].tolist()))
+        return Result(stored, ~found, np.zeros(items.rows, bool))
+
+
 @pytest.mark.parametrize("how", ["ram", "plain", "parts"])
 def test_a_column_that_only_rows_of_another_bucket_have_is_zero(tmp_path: Path, how: str) -> None:
     """A hosts drum of several buckets, one of which got no STATE row: the turn ended with a KeyError."""
     engine = Engine(tmp_path, 3000)
-    seen: dict[int, int] = {}
-
-    class Looking(CheckUpdate):
-        def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
-            seen.update(zip(items["key"].tolist(), items["more"].tolist()))
-            return Result(stored, ~found, np.zeros(items.rows, bool))
-
     with engine.desk.turn() as turn:
         engine.pend(turn, rows(list(range(200)), 0), "ram")
         engine.merge(turn, CheckUpdate())
     assert len(engine.repository.buckets) > 2
     kernel = Looking()
-    kernel.columns = ("more",)
     last = Batch({"key": np.array([2**64 - 1], np.uint64), "more": np.array([7], np.uint16)})
     with engine.desk.turn() as turn:
         engine.pend(turn, rows(list(range(200)), 0), how)
         engine.pend(turn, last, how, 1)
         engine.merge(turn, kernel)
-    assert len(seen) == 201
-    assert {key for key, more in seen.items() if more} == {2**64 - 1}
+    assert len(kernel.seen) == 201
+    assert {key for key, more in kernel.seen.items() if more} == {2**64 - 1}
 
 
 def test_a_column_that_only_rows_merged_here_before_had_is_zero(tmp_path: Path) -> None:
     """A merge was interrupted between two buckets; in the next one the first had no STATE row any more, the second one
     still: a KeyError."""
     engine = Engine(tmp_path, 3000)
-    seen: dict[int, int] = {}
-
-    class Looking(CheckUpdate):
-        def __call__(self, found: Any, stored: Batch, items: Batch, starts: Any) -> Result:
-            seen.update(zip(items["key"].tolist(), items["more"].tolist()))
-            return Result(stored, ~found, np.zeros(items.rows, bool))
-
     with engine.desk.turn() as turn:
         engine.pend(turn, rows(list(range(200)), 0), "ram")
         engine.merge(turn, CheckUpdate())
     kernel = Looking()
-    kernel.columns = ("more",)
     ends = Batch({"key": np.array([0, 2**64 - 1], np.uint64), "more": np.array([7, 7], np.uint16)})
     with engine.desk.turn() as turn:
         engine.pend(turn, ends, "plain")
         engine.merge(turn, kernel, engine.repository.buckets[:1])
-    assert seen == {0: 7}
+    assert kernel.seen == {0: 7}
     with engine.desk.turn() as turn:
         engine.pend(turn, Batch({"key": np.array([1, 2**64 - 2], np.uint64)}), "ram")
         engine.merge(turn, kernel)
-    assert seen == {0: 7, 1: 0, 2**64 - 2: 0, 2**64 - 1: 7}
+    assert kernel.seen == {0: 7, 1: 0, 2**64 - 2: 0, 2**64 - 1: 7}
     assert engine.repository.pending_rows == 0
