@@ -16,6 +16,7 @@ from isal import isal_zlib
 
 from drum.files import Damaged, Files
 from irlcrawl.archive.crawllog import BadLine, LogEntry, field_of, parse, split_line
+from irlcrawl.archive.reader import FLAGS_AT, RESERVED_FLAGS
 
 T = TypeVar("T")
 
@@ -236,7 +237,10 @@ class Unpacked(Plain):
 
     def read(self) -> bytes:
         while not self._inflater.eof:
+            begins = self._at == 0
             piece = self._inflater.unconsumed_tail or super().read()
+            if begins and len(piece) > FLAGS_AT and piece[FLAGS_AT] & RESERVED_FLAGS:
+                raise Damaged(self.path, 0, "not the gzip file that was written: flags that none has")
             try:
                 data = self._inflater.decompress(piece, SCAN_BYTES) if piece else b""
             except _InflateError as error:

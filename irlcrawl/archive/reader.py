@@ -20,6 +20,7 @@ PIECE_BYTES = 16 << 10
 INFLATED_BYTES = 256 << 10
 HEAD_BYTES_MAX = 1 << 20  # of a WARC header; ours hold a URL and a unit, a few KB at most
 _GZIP = 31  # zlib's wbits for a gzip wrapper, checksum and length verified
+FLAGS_AT, RESERVED_FLAGS = 3, 0xE0  # of a gzip member (RFC 1952 2.3.1.2): isal reads on where all others refuse
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub says instance, not class
 
 
@@ -109,6 +110,9 @@ class _Members:
             piece = self._peek()
             if not piece:
                 raise Damaged(self._path, begin, "a gzip member cut short")
+            flags = begin + FLAGS_AT - self._at
+            if 0 <= flags < len(piece) and piece[flags] & RESERVED_FLAGS:
+                raise Damaged(self._path, begin, "not a gzip member: flags that none has")
             self._at += len(piece)
             while piece:
                 try:

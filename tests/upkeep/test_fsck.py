@@ -127,6 +127,18 @@ def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(
             path.write_bytes(kept)
 
 
+def test_gzip_flags_that_nobody_else_reads_are_found(copy: Copy) -> None:
+    """isal passes over flags that are reserved: gzip and warcio refused an archive and a part of the crawl log that were
+    well to fsck."""
+    job = copy("done")
+    for path in (next(job.warcs.iterdir()), job.logs / "crawl.log.1.gz"):
+        kept = path.read_bytes()
+        for bits in (32, 64, 128):
+            flip(path, 3, bits)
+            assert [(one.file, one.offset) for one in damage(job)] == [(str(path), 0)]
+            path.write_bytes(kept)
+
+
 @pytest.mark.parametrize("what", ["segment", "robots", "log part", "live log", "catalogue"])
 def test_a_file_that_is_missing_is_named(copy: Copy, what: str) -> None:
     job = copy("stopped")
