@@ -128,7 +128,7 @@ def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(
 
 
 def test_gzip_flags_that_nobody_else_reads_are_found(copy: Copy) -> None:
-    """isal passes over flags that are reserved: gzip and warcio refused an archive and a part of the crawl log that were
+    """isal passes over flags that are reserved: gzip and warcio refused an archive and a part of the log that were
     well to fsck."""
     job = copy("done")
     for path in (next(job.warcs.iterdir()), job.logs / "crawl.log.1.gz"):
