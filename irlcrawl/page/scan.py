@@ -14,6 +14,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from html.entities import html5
 from typing import NamedTuple
 
 import re2
@@ -158,8 +159,12 @@ def unescaped(value: bytes) -> str:
 
 
 def _character(reference: re.Match[str]) -> str:
-    """What a character reference in an attribute stands for; a number with very many digits is none there is."""
-    return "\ufffd" if len(reference[0]) > 40 else html.unescape(reference[0])
+    """What a character reference in an attribute stands for. A name counts whole or not at all (HTML 13.2.5.73):
+    `&section` is no `&sect`. A number with very many digits is none there is."""
+    text = reference[0]
+    if text[1] != "#":
+        return html5.get(text[1:], text)
+    return "\ufffd" if len(text) > 40 else html.unescape(text)
 
 
 class Element(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+from html.entities import html5
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
@@ -53,6 +54,18 @@ def test_the_scanner_agrees_with_the_tree(markup: str) -> None:
     plain = [scan.unescaped(reference) for reference in ours if isinstance(reference, bytes)]
     hrefs = {cut(href) for href in plain} | {cut(e[1]) for e in others if e[0] == "a" and e[1] is not None}
     assert hrefs == {cut(e[1]) for e in theirs if e[0] == "a" and e[1] is not None}
+
+
+NAMED = st.sampled_from(sorted(html5)).flatmap(lambda name: st.sampled_from([name, name.rstrip(";"), name[:-2]]))
+REFERENCES = st.builds("x&{}{}".format, NAMED, st.sampled_from(["", "=", ";", "a", "1", "_", "&", "/x"]))
+
+
+@given(REFERENCES)
+@example("?a&section/x")
+@example("?a&notit;")
+@example("?a&copy2")
+def test_a_name_that_only_begins_like_a_characters_was_taken_for_it(value: str) -> None:
+    assert scan.unescaped(value.encode()) == LexborHTMLParser(f'<a href="{value}">').css("a")[0].attributes["href"]
 
 
 @given(st.lists(ELEMENTS, max_size=12).map("".join))
