@@ -74,10 +74,10 @@ class LeaseLog:
     """The log being written. Errors: OSError of the file system."""
 
     def __init__(self, files: Files, path: str | os.PathLike[str]) -> None:
+        self._handle: int | None = None
         self._files = files
         self._path = os.fspath(path)
         self._boot = boot_id(files)
-        self._handle: int | None = None
 
     def append(self, promises: Iterable[Promise]) -> None:
         """Name the clocks of one or more leases, in one write, before they are sent. Needs a `roll` first."""

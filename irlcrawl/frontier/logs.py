@@ -74,10 +74,11 @@ class CrawlLog:
         return {name: value for name, value in entry.items() if value is not None}
 
     def _roll(self) -> None:
-        self._files.close(self._handle)
+        rolled = self._handle  # open until there is another: what fails here is closed by who closes the log
         self.part += 1
         self._files.rename(self._path, self._part(self.part))
         self._handle = self._files.append(self._path)
+        self._files.close(rolled)
         self._files.fsync_dir(self._directory)
         self._rolled.append(self._part(self.part))
         self._rolled_crc = self._crc

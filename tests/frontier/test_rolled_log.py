@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,27 @@ def test_a_compressed_part_that_was_changed_is_damage(tmp_path: Path) -> None:
     part.write_bytes(data + b"x")
     with pytest.raises(Damaged, match="behind its end"):
         told(str(path))
+
+
+@pytest.mark.parametrize("call", ["rename", "append", "fsync_dir"])
+def test_a_roll_that_fails_says_why_when_the_log_is_closed(tmp_path: Path, call: str) -> None:
+    """Its file had been closed before the rename: closing the state then said `Bad file descriptor` in the place of
+    what had gone wrong, and a full disk ended a crawl with code 1."""
+    path = str(tmp_path / "crawl.log")
+    log = CrawlLog(Files(), path, {}, 1000)
+    log.append([LINE % n for n in range(20)])
+    committed = log.entry()
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Files, call, full)
+        with pytest.raises(OSError, match="No space left"):
+            log.append([LINE % 20])
+        log.close()
+    CrawlLog(Files(), path, committed, 1000).close()
+    assert told(path) == list(range(20))
 
 
 def test_a_log_rolled_while_it_is_read_is_read_once(tmp_path: Path) -> None:
