@@ -29,8 +29,11 @@ class SeedError(ValueError):
 
 
 def canonical(url: str | bytes, base: str | bytes | None = None) -> bytes | None:
-    """The stored form of `url` (resolved against `base` when given), or None when it is not crawlable."""
-    text = url if isinstance(url, str) else url.decode("utf-8", "replace")
+    """The stored form of `url` (resolved against `base` when given), or None when it is not crawlable.
+
+    Bytes that are no UTF-8 (of a Location header, mostly) are percent-encoded as they are, as browsers do.
+    """
+    text = url if isinstance(url, str) else url.decode("utf-8", "irlcrawl.octets")
     if base is not None:
         try:
             return Base(base).join(text)
@@ -161,7 +164,14 @@ def _numeric_reference(error: UnicodeError) -> tuple[str, int]:
     return "".join(f"%26%23{ord(char)}%3B" for char in error.object[error.start : error.end]), error.end
 
 
+def _octets(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(f"%{byte:02X}" for byte in error.object[error.start : error.end]), error.end
+
+
 codecs.register_error("irlcrawl.query", _numeric_reference)
+codecs.register_error("irlcrawl.octets", _octets)
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?!\d+(?:[/?#]|$))")

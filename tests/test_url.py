@@ -83,7 +83,8 @@ def test_parts_make_the_whole(text: str) -> None:
     [
         ("http://user:pw@Ex%41mple.com:80/a/../b?q=é#f", b"http://example.com/b?q=%C3%A9"),
         (b"https://h:443", b"https://h/"),
-        (b"http://h/\xff", b"http://h/%EF%BF%BD"),
+        (b"http://h/caf\xe9?\xc3\xa9\xff", b"http://h/caf%E9?%C3%A9%FF"),
+        (b"http://caf\xe9/", None),
         ("http://h/\ud800", b"http://h/%EF%BF%BD"),
         ("http://h/%7e/~", b"http://h/%7e/~"),
         ("http://h/a b #c", b"http://h/a%20b%20"),

@@ -92,8 +92,7 @@ def _record(files: Files, warcs: str, entry: LogEntry) -> tuple[str, Record]:
 
 def _payload(exchange: Exchange) -> bytes:
     """The body as it was before its content coding; as far as it goes when it was cut or is damaged."""
-    coding = b", ".join(exchange.values(b"content-encoding")).decode("latin-1")
-    body, _ = decode(exchange.body, coding or None, DECODED_BYTES_MAX + 1)
+    body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX + 1)
     if len(body) > DECODED_BYTES_MAX:
         raise Unavailable(
             f"{_text(exchange.url)}: its {len(exchange.body)} bytes decode to more than {DECODED_BYTES_MAX}; "

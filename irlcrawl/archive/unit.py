@@ -117,6 +117,11 @@ class Exchange:
         return next(iter(self.values(name)), None)
 
     @property
+    def coding(self) -> str:
+        """Content-Encoding, all lines of it; empty without one."""
+        return b", ".join(self.values(b"content-encoding")).decode("latin-1")
+
+    @property
     def mime(self) -> str:
         """The essence of Content-Type in lower case, `type/subtype`; empty without one."""
         value = self.value(b"content-type") or b""

@@ -78,6 +78,11 @@ class Fetched:
         """Whether the server said anything, be it no HTTP."""
         return self.exchange is not None or self.reason is Reason.PROTOCOL
 
+    @property
+    def overdue(self) -> bool:
+        """Whether the body was cut by a deadline of ours."""
+        return self.exchange is not None and self.exchange.truncated == "time"
+
     def value(self, name: bytes) -> bytes | None:
         """The first value of a response header (name in lower case)."""
         return None if self.exchange is None else self.exchange.value(name)

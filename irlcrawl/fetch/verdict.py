@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import email.utils
 from dataclasses import dataclass
+from datetime import UTC
 
 from irlcrawl.config import Config
 from irlcrawl.fetch.http import Fetched
@@ -28,9 +29,7 @@ class Verdict:
     keep: bool  # the exchange is archived; without, the unit is a metadata record
     retry_due: float | None = None  # unix seconds
     retry_after: float | None = None  # seconds, what the server asked for
-    ends: str | None = (
-        None  # the outcome of a visit that ends here: "throttled", "failed", "ok" (a lost connection)
-    )
+    ends: str | None = None  # the outcome of a visit that ends here: "throttled", "failed", "ok" (a lost connection)
 
 
 def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
@@ -72,7 +71,10 @@ def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
     if value.isascii() and value.isdigit():
         return min(float(value[:12]), seconds_max)
     try:
-        at = email.utils.parsedate_to_datetime(value).timestamp() if value else None
+        at = email.utils.parsedate_to_datetime(value) if value else None
     except (ValueError, OverflowError):
         return None
-    return None if at is None else min(max(at - fetched.ended, 0.0), seconds_max)
+    if at is None:
+        return None
+    at = at.replace(tzinfo=at.tzinfo or UTC)  # asctime's has no zone: all dates of HTTP are in UTC (RFC 9110 5.6.7)
+    return min(max(at.timestamp() - fetched.ended, 0.0), seconds_max)

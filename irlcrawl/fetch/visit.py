@@ -327,7 +327,10 @@ class Visit:
     def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:
         """Archives the last answer with what it says about the host; whether the host may be asked for pages."""
         whole = fetched is not None and fetched.reason is Reason.OK
-        state, seconds = outcome(fetched.status if fetched is not None and whole else None, self._config.robots)
+        status = fetched.status if fetched is not None and whole else None
+        if fetched is not None and fetched.overdue and fetched.status < 300:
+            status = None  # the rules that did not come in time might be those that forbid
+        state, seconds = outcome(status, self._config.robots)
         crawl_delay = 0.0
         if state is Robots.RULES:
             assert fetched is not None and fetched.exchange is not None

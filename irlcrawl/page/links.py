@@ -98,7 +98,7 @@ def read(body: bytes, codec: str, content_type: str, params: config.Page, produc
 
 
 def _kind(body: bytes, content_type: str) -> str | None:
-    mime = content_type.partition(";")[0].strip().lower()
+    mime = content_type.partition(";")[0].partition(",")[0].strip().lower()  # two headers joined into one: the first
     if mime in HTML_TYPES or (not mime and _LOOKS_LIKE_HTML.match(body)):
         return "html"
     return "script" if mime in SCRIPT_TYPES else None

@@ -53,9 +53,12 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
 
 
 def rules_text(exchange: Exchange, config: Config) -> bytes:
-    """The text of a robots.txt response, as much of it as is read (robots.bytes_max)."""
-    encoding = exchange.value(b"content-encoding") or b""
-    return decode(exchange.body, encoding.decode("latin-1"), config.robots.bytes_max)[0]
+    """The text of a robots.txt response, as much of it as is read (robots.bytes_max), in whole lines: the half of a
+    path that a bound leaves would forbid, or allow, far more."""
+    text, cut = decode(exchange.body, exchange.coding, config.robots.bytes_max)
+    if cut or exchange.truncated:
+        text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
+    return text
 
 
 def received(exchange: Exchange) -> int:
@@ -121,8 +124,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
     fields = exchange.fields
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
-    encoding = values.get(b"content-encoding", b"").decode("latin-1")
-    body, _ = decode(exchange.body, encoding, context.config.fetch.decoded_bytes_max)
+    body, _ = decode(exchange.body, exchange.coding, context.config.fetch.decoded_bytes_max)
     found.content, found.directory = fingerprint(body), directory_key(unit.url)
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token

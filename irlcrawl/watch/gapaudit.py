@@ -16,6 +16,7 @@ import email.utils
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from typing import Any
@@ -136,11 +137,12 @@ def _retry_after(entry: LogEntry) -> float:
     if value.isascii() and value.isdigit():
         return float(value)
     try:
-        at = email.utils.parsedate_to_datetime(value).timestamp()
+        at = email.utils.parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return 0.0
     assert entry.start_ms is not None
-    return max(0.0, at - (entry.start_ms + entry.duration_ms) / 1000)
+    at = at.replace(tzinfo=at.tzinfo or UTC)  # RFC 9110 5.6.7: a date without a zone is in UTC, too
+    return max(0.0, at.timestamp() - (entry.start_ms + entry.duration_ms) / 1000)
 
 
 def audit(job: JobDir) -> dict[str, Any]:

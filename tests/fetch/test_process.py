@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import itertools
 import string
 import tempfile
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import brotlicffi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ from irlcrawl.clock import SystemClock, VirtualClock
 from irlcrawl.config import Config
 from irlcrawl.harvest import HarvestBuilder, Yield
 from irlcrawl.page.context import Context
-from irlcrawl.page.process import process
+from irlcrawl.page.process import process, rules_text
 from irlcrawl.rows import LINK, NO_SEGMENT, Class, Reason, Robots, Source, name_key, pair_key, priority_of, url_key
 from irlcrawl.scope import Scope
 from tests.fetch.driver import UNKNOWN, Driver, crawl_config
@@ -105,6 +107,32 @@ def test_a_redirect_is_a_discovery_one_hop_on_at_the_same_depth() -> None:
     found = process(unit("http://a.test/b/c", status=302, depth=5, hop=2), moved, LOCATION, context())
     (row,) = found.links
     assert (row[3], row[4], row[5], row[-1]) == (5, 3, Source.REDIRECT, b"http://a.test/n%20w?")
+
+
+def test_a_page_with_two_lines_of_codings_lost_its_links() -> None:
+    body = brotlicffi.compress(gzip.compress(b'<a href="/x">'))
+    answer = exchange(body, b"Content-Encoding: gzip", b"Content-Encoding: br")
+    assert urls(process(unit(), answer, LOCATION, context())) == [b"http://a.test/x"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_half_a_line_at_the_bound_of_a_robots_text_was_a_rule(end: bytes) -> None:
+    config = Config()
+    lines = [b"User-agent: *", b"Disallow: /a", b"Disallow: /private/papers"]
+    text = end.join([*lines, b""])
+    at = text.index(b"private")
+    config.robots.bytes_max = at
+    whole = end.join([*lines[:2], b""])
+    assert rules_text(exchange(text), config).rstrip() == whole.rstrip(), "and not `Disallow: /`"
+    cut = exchange(text[:at])
+    config.robots.bytes_max = 1 << 20
+    assert rules_text(cut, config) == text[:at], "a last line without an end is a line"
+    cut.truncated = "length"
+    assert rules_text(cut, config).rstrip() == whole.rstrip()
+    packed = gzip.compress(text)
+    assert rules_text(exchange(packed, b"Content-Encoding: gzip"), config) == text
+    half = rules_text(exchange(packed[: len(packed) // 2], b"Content-Encoding: gzip"), config)
+    assert text.startswith(half) and half.rstrip().split(end) in ([b""], lines[:1], lines[:2])
 
 
 def test_redirects_end_at_their_limit() -> None:

@@ -118,6 +118,21 @@ def test_robots_answers_without_rules(tmp_path: Path, status: str, state: Robots
         assert len(server.asked) == 1 + end["reached"]
 
 
+@pytest.mark.parametrize(("status", "state"), [("200 OK", Robots.DENY), ("404 No", Robots.ALLOW)])
+def test_the_part_of_a_robots_txt_that_came_in_time_was_all_of_it(tmp_path: Path, status: str, state: Robots) -> None:
+    async def endless(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n\r\nUser-agent: *\nDisallow: /a\n"
+        await say(asked, writer, head.encode())
+        await asyncio.Event().wait()
+
+    config = crawl_config()
+    config.fetch.total_seconds = 0.2
+    with Loopback({"/robots.txt": endless, "/": PAGE}) as server, Driver(tmp_path, config) as worker:
+        end, harvest = worker.crawl(origin(server), ["/"], robots=UNKNOWN)
+        assert end["robots"]["state"] == state and end["reached"] == (state is Robots.ALLOW)
+        assert harvest.outcomes[0]["status"] == int(status[:3]) and harvest.facts[0]["failed"] == 0
+
+
 def test_robots_redirects_stay_inside_the_visit_on_the_same_name(tmp_path: Path) -> None:
     pages = {
         "/robots.txt": response(b"", "Location: /r2", status="301 Moved"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import time
 from typing import Any
 
 import pytest
@@ -91,3 +92,13 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     assert got.retry_after == seconds
     assert got.retry_due == ENDED + max(5.0, seconds or 0.0)
     assert verdict(404, retry_after=value).retry_after is None
+
+
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"])
+def test_a_date_without_a_zone_was_one_of_this_machines_zone(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = time.strftime(form, time.gmtime(ENDED + 90))
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert verdict(503, retry_after=value).retry_after == 90.0
+    time.tzset()

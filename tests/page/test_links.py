@@ -178,6 +178,7 @@ def test_refresh(value: str, want: str | None) -> None:
     [
         ("text/html", b"<a href=x>", 1),
         ("TEXT/HTML;charset=x", b"<a href=x>", 1),
+        ("text/html, text/html; charset=utf-8", b"<a href=x>", 1),
         ("application/xhtml+xml", b"<a href='x'/>", 1),
         ("", b"<!DOCTYPE html><a href=x>", 1),
         ("", b"\xef\xbb\xbf \n<!-- c --><HTML><a href=x>", 1),

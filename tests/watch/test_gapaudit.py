@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +22,18 @@ from irlcrawl.watch import gapaudit
 from tests.upkeep import versions
 
 NOW_MS = 1_700_000_000_000
+IN_NINE = "Tue Nov 14 22:13:29 2023"
+"""Nine seconds later, as asctime writes it: in UTC."""
+
+
+@pytest.fixture
+def in_tokyo() -> Iterator[None]:
+    """A machine whose zone is not that of HTTP's dates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def job_with(path: Path, entries: list[LogEntry], config: Config | None = None) -> JobDir:
@@ -66,6 +80,10 @@ def test_a_crawl_kept_its_promises_and_the_audit_saw_every_gap(
         ([request("http://a.test/", 0, 50), request("http://a.test/1", 1047)], "host", 1.0),
         ([request("http://a.test/", 0, 500), request("http://a.test/1", 5400)], "host", 5.0),
         ([request("http://a.test/", 0, status=503, retry_after="9"), request("http://a.test/1", 8900)], "host", 9.0),
+        (
+            [request("http://a.test/", 0, status=503, retry_after=IN_NINE), request("http://a.test/1", 8900)], "host",
+            9.0,
+        ),
         ([request("http://a.test/", 0, status=429), request("http://a.test/1", 4900)], "host", 5.0),
         (
             [request("http://a.test/robots.txt", 0, crawl_delay="7"), request("http://a.test/1", 7001),
@@ -75,6 +93,7 @@ def test_a_crawl_kept_its_promises_and_the_audit_saw_every_gap(
         ([request("http://a.test/", 2000), request("http://a.test/1", 0, 1500)], "host", 15.0),  # logged out of order
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("in_tokyo")
 def test_a_gap_that_is_too_short_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], entries: list[LogEntry], clock: str, rule: float
 ) -> None:
