@@ -20,7 +20,7 @@ from irlcrawl.job import ExitCode, JobError, command
 from irlcrawl.upkeep import verbs as upkeep_verbs
 from irlcrawl.watch import verbs as watch_verbs
 from irlcrawl.watch.control import ControlError
-from irlcrawl.watch.progress import unheard
+from irlcrawl.watch.progress import reader_may_leave, unheard
 
 DEPENDENCIES = (
     "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy", "protego",
@@ -53,14 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     _hold_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["--version"]:
-        print(versions())
-        return ExitCode.DONE
+        return _guarded(_show, versions())
     if not words or words[0] in ("-h", "--help", "help"):
-        print(overview())
-        return ExitCode.DONE if words else ExitCode.CONFIG
+        return _guarded(_show, overview()) or (ExitCode.DONE if words else ExitCode.CONFIG)
     if words[0] not in VERBS:
-        print(f"irlcrawl: no verb {words[0]!r}\n\n{overview()}", file=sys.stderr)
-        return ExitCode.CONFIG
+        return _fail(f"no verb {words[0]!r}\n\n{overview()}", ExitCode.CONFIG)
     verb = VERBS[words[0]]
     parser = _Parser(f"irlcrawl {words[0]}", usage=verb.usage, description=verb.help, allow_abbrev=False)
     verb.arguments(parser)
@@ -79,7 +76,7 @@ def _hold_standard_streams() -> None:
             setattr(sys, name, os.fdopen(nowhere, "w" if number else "r"))
 
 
-def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+def _guarded(run: Callable[[Any], int], args: Any) -> int:
     """Run a verb; what goes wrong in known ways is a message and an exit code, the rest a traceback."""
     try:
         return run(args)
@@ -108,6 +105,12 @@ def _guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace)
         if isinstance(error, UnknownVersion):
             return _fail(error, ExitCode.FAILED)
         raise
+
+
+def _show(text: str) -> ExitCode:
+    with reader_may_leave():
+        print(text)
+    return ExitCode.DONE
 
 
 def _fail(what: object, code: ExitCode) -> ExitCode:
@@ -142,7 +145,7 @@ def versions() -> str:
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it is not there, else resumed")
-    parser.add_argument("urls", metavar="URL", nargs="*", help="seeds; a bare host means http://host/")
+    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="seeds; a bare host means http://host/")
     parser.add_argument(
         "--seeds", metavar="FILE", action="append", default=[], help="a seed a line; - is standard input"
     )

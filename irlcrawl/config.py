@@ -201,4 +201,7 @@ def reference() -> str:
 
 
 if __name__ == "__main__":
-    print(reference(), end="")
+    from irlcrawl.watch.progress import reader_may_leave
+
+    with reader_may_leave():
+        print(reference(), end="")

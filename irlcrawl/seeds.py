@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 import zstandard
 
-from irlcrawl.url import SeedError, seed_url
+from irlcrawl.url import SeedError, host_of, seed_url
 
 PROBLEMS_SHOWN_MAX = 20
 LINE_BYTES_MAX = 1 << 20
@@ -138,6 +139,15 @@ def _parse(text: str, where: str, seeds: list[Seed], problems: list[str]) -> Non
             return
         meta[name.strip()] = value.strip()
     try:
-        seeds.append(Seed(seed_url(address.strip()), meta))
+        url = seed_url(address.strip())
     except SeedError as error:
         problems.append(f"{where}: {error}")
+        return
+    if not _HOST(host_of(url)):  # a URL all the same: in a list of "rank,name", say, or of quoted ones
+        problems.append(f"{where}: no host is called {host_of(url)[:100]!r}")
+        return
+    seeds.append(Seed(url, meta))
+
+
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+").fullmatch
+"""What names of hosts are made of (RFC 1123, and the `_` that some have), and IPv6 addresses."""

@@ -186,6 +186,8 @@ def seed_url(text: str) -> bytes:
     if not text:
         raise SeedError("empty")
     scheme = _SCHEME.match(text)
+    if scheme is None and text[0] in "/\\?#" and not text.startswith("//"):
+        raise SeedError("it begins where the name of a host should stand")
     if scheme is None:
         text = "http:" + text if text.startswith("//") else "http://" + text
     elif scheme[1].lower() not in PORTS:

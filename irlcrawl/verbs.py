@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
 from irlcrawl.watch.control import ControlError, ask
+from irlcrawl.watch.progress import progress_for, reader_may_leave, unheard
 
 if TYPE_CHECKING:
     from irlcrawl.seeds import Seed
@@ -40,6 +40,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
     # Until the crawl listens to signals itself, both end it the same way: nothing was begun (cli.py, _guarded).
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever watches may leave: a terminal that is closed ends no crawl
     job = JobDir(args.job)
     job.check_configured()
     if not args.seeds and not args.urls:
@@ -52,7 +53,6 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     if args.dry_run:
         return _dry_run(job, config, len(seeds))
     from irlcrawl.crawl import run_crawl
-    from irlcrawl.watch.progress import progress_for, unheard
 
     with job:
         check_alone(job)
@@ -124,7 +124,8 @@ def _seeds(args: argparse.Namespace) -> list[Seed]:
 
 
 def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
-    print(to_toml(config), end="")
+    with reader_may_leave():
+        print(to_toml(config), end="")
     verb = "resume" if job.exists() else "create"
     print(f"would {verb} {job.path} with {words.plural(seeds, 'seed')}; nothing was touched", file=sys.stderr)
     return ExitCode.DONE
@@ -202,11 +203,13 @@ def stop(args: argparse.Namespace) -> int:
     if ask(job.socket, "stop") is None:
         if job.is_locked():
             raise JobError(f"{job.locked_by()} but does not answer (it may be starting or ending); try again")
-        print("not running")
+        with unheard(sys.stdout):
+            print("not running")
         return ExitCode.DONE
     if not job.wait_unlocked(STOP_WAIT_SECONDS):
         raise JobError(f"{job.locked_by()}, still after {STOP_WAIT_SECONDS:g} s")
-    print("stopped")
+    with unheard(sys.stdout):
+        print("stopped")
     return ExitCode.DONE
 
 
@@ -231,16 +234,6 @@ def urls(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-@contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """`| head` is no error: when nobody reads standard output any more, what is left of it is dropped."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     import re
 
@@ -257,28 +250,39 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     if args.reason is not None and args.reason not in reasons:
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
-    for entry in outcomes(job, status=code, host=args.host, reason=args.reason):
+    for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason):
         # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
         if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
             yield str(entry.status), entry.reason, entry.url.decode()
 
 
 def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    from irlcrawl.archive.logfiles import host_names
     from irlcrawl.watch.reading import PLACES, queued
 
     if args.reason is not None and args.reason not in PLACES:
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
+    host = _host(args.host)
     for url, origin, place in queued(job):
-        if args.reason in (None, place) and (args.host is None or args.host.lower() in _host_names(origin)):
+        if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):
             yield "queued", place, url.decode()
 
 
-def _host_names(origin: bytes) -> tuple[str, str]:
-    """(name, name:port) of an origin, as --host takes them."""
-    from irlcrawl.url import split
+def _host(asked: str | None) -> str | None:
+    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
+    from irlcrawl.url import SeedError, seed_url, split
 
-    _, name, port, _ = split(origin + b"/")
-    return name, f"{name}:{port}"
+    if asked is None:
+        return None
+    text = f"[{asked}]" if asked.count(":") > 1 and not asked.startswith("[") else asked
+    try:
+        _, name, port, target = split(seed_url(text))
+    except SeedError as error:
+        raise ConfigError(f"--host {asked}: {error}") from error
+    if target != "/" or "/" in asked:
+        raise ConfigError(f"--host {asked}: takes a host's name, or name:port, and no URL")
+    name = f"[{name}]" if ":" in name else name
+    return f"{name}:{port}" if text.endswith(f":{port}") else name
 
 
 def get(args: argparse.Namespace) -> int:

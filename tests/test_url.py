@@ -158,7 +158,7 @@ def test_seeds(line: str, want: bytes) -> None:
         ("", "empty"), ("mailto:a@b", "'mailto'"), ("ftp://x", "'ftp'"), ("javascript:1+1", "'javascript'"),
         ("two words", "not a URL"), ("http://", "not a URL"), ("http://h:99999", "not a URL"), ("h:0", "port 0"),
         ("http://a..b", "DNS"), ("x" * 70_000, "longer"), ("http://h\ud800/", "not a URL"),
-        ("http://[zz]/", "not a URL"),
+        ("http://[zz]/", "not a URL"), ("/path", "host"), ("?query", "host"), ("\\\\h\\x", "host"),
     ],
 )  # fmt: skip
 def test_bad_seeds_say_why(line: str, reason: str) -> None:

@@ -80,9 +80,9 @@ def read(
             fields = piece.understood(split_line, text)
             if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
                 continue
-            if wanted_host is not None and wanted_host not in _host_names(fields[3]):
+            if wanted_host is not None and wanted_host not in host_names(fields[3]):
                 continue
-            if under is not None and not any((b"." + name).endswith(b"." + under) for name in _host_names(fields[3])):
+            if under is not None and not any((b"." + name).endswith(b"." + under) for name in host_names(fields[3])):
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
                 continue
@@ -277,10 +277,11 @@ def lines_of(chunk: bytes) -> list[bytes]:
     return chunk.removesuffix(b"\n").split(b"\n") if chunk else []
 
 
-def _host_names(url: bytes) -> tuple[bytes, ...]:
-    """What a logged URL's host may be called: name, name:port, and an IPv6 address without its brackets."""
-    authority = url.partition(b"://")[2].partition(b"/")[0]
+def host_names(url: bytes) -> tuple[bytes, ...]:
+    """What a stored URL's host may be called: name, name:port, and an IPv6 address without its brackets."""
+    scheme, _, rest = url.partition(b"://")
+    authority = rest.partition(b"/")[0]
     name, colon, port = authority.rpartition(b":")
     if not (colon and port.isdigit()):
-        name = authority
-    return name, authority, name.strip(b"[]")
+        name, port = authority, b"443" if scheme == b"https" else b"80"
+    return name, name + b":" + port, name.strip(b"[]")

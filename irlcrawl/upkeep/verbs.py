@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import words
-from irlcrawl.watch.progress import unheard
+from irlcrawl.watch.progress import reader_may_leave, unheard
 
 if TYPE_CHECKING:
     from irlcrawl.upkeep.findings import Bar, Finding
@@ -120,7 +120,7 @@ def snapshot(args: argparse.Namespace) -> int:
     from irlcrawl.upkeep import snapshot as shots
 
     taken = shots.take(JobDir(args.job).require(), args.name)
-    print(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
+    _say(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
     return ExitCode.DONE
 
 
@@ -134,10 +134,8 @@ def snapshots(args: argparse.Namespace) -> int:
     elif args.open:
         name, target = args.open
         shots.open_as(job, name, Path(target))
-        print(f"go on from it: {command('resume', target)}")
+        _say(f"go on from it: {command('resume', target)}")
     else:
-        from irlcrawl.verbs import reader_may_leave
-
         with reader_may_leave():
             for one in shots.snapshots(job):
                 print(json.dumps({**vars(one), "path": str(one.path)}) if args.json else _line(one))

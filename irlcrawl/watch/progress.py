@@ -36,9 +36,23 @@ def unheard(stream: IO[str]) -> Iterator[None]:
         yield
         stream.flush()
     except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        _drop(stream)
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Answers on standard output: `| head` is no error; when nobody reads them any more, the rest is dropped."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop(sys.stdout)
+
+
+def _drop(stream: IO[str]) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 class Progress:

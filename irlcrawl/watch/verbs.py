@@ -10,6 +10,7 @@ from typing import Any
 
 from irlcrawl.config import ConfigError
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.watch.progress import reader_may_leave
 
 
 def report(args: argparse.Namespace) -> int:
@@ -38,7 +39,5 @@ def why(args: argparse.Namespace) -> int:
 
 
 def _tell(told: dict[str, Any], lines: Callable[[dict[str, Any]], Iterable[str]], as_json: bool) -> None:
-    from irlcrawl.verbs import reader_may_leave
-
     with reader_may_leave():
         print(json.dumps(told) if as_json else "\n".join(lines(told)))

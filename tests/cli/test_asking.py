@@ -93,6 +93,9 @@ def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: 
         (["--host", "a.example"], ["200 ok /", "404 http_error /gone"]),
         (["--host", "b.example:81", "--status", "excluded"], ["-9998 robots /no"]),
         (["--host", "c.example"], []),
+        (["--host", "A.example:80", "--status", "404"], ["404 http_error /gone"]),
+        (["--host", "a.example:443"], []),
+        (["--host", "\u1e05.example", "--reason", "ok"], []),
         (["--reason", "timeout"], ["-4 timeout /slow"]),
         (["--reason", "ok"], ["200 ok /"]),
     ],
@@ -104,7 +107,9 @@ def test_urls_with_their_outcomes(a_job: Path, run: Run, options: list[str], exp
     assert [f"{status} {reason} /{url.split('/', 3)[3]}" for status, reason, url in lines] == expected
 
 
-@pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"]])
+@pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"],
+                                     ["--host", "http://a.example/"], ["--host", "a.example/"], ["--host", ""],
+                                     ["--host", "ftp://a"]])  # fmt: skip
 def test_a_filter_that_filters_nothing_is_refused(a_job: Path, run: Run, options: list[str]) -> None:
     code, out, err = run("urls", a_job, *options)
     assert code == ExitCode.CONFIG and not out and options[0] in err
@@ -119,6 +124,7 @@ def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
         "queued\truns\thttp://a.example/1", "queued\tcalendar\thttp://b.example:81/2",
     ]  # fmt: skip
+    assert run("urls", a_job, "--status", "queued", "--host", "a.example:80")[1] == "queued\truns\thttp://a.example/1\n"
     for options in (["--host", "b.example"], ["--host", "B.example:81"], ["--reason", "calendar"]):
         assert run("urls", a_job, "--status", "queued", *options)[1] == "queued\tcalendar\thttp://b.example:81/2\n"
     code, out, err = run("urls", a_job, "--status", "queued", "--reason", "robots")
@@ -148,3 +154,12 @@ def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
             assert words[0] == "report" or program.stdout.readline()
             program.stdout.close()
             assert program.stderr.read() == ""
+    reader, writer = os.pipe()
+    os.close(reader)
+    dry = ["crawl", str(a_job / "new"), "a.example", "--dry-run", "-s", "crawl.user_agent=A/1 (+https://a.example/)"]
+    for module, *words in (["irlcrawl", "--help"], ["irlcrawl", "--version"], ["irlcrawl.config"], ["irlcrawl", *dry],
+                           ["irlcrawl", "stop", str(a_job)]):  # fmt: skip
+        ended = subprocess.run([sys.executable, "-m", module, *words], cwd=REPOSITORY, stdout=writer,
+                               stderr=subprocess.PIPE, text=True, timeout=60)  # fmt: skip
+        assert ended.returncode == ExitCode.DONE and "rror" not in ended.stderr, (words, ended.stderr)
+    os.close(writer)

@@ -271,6 +271,8 @@ def test_help_version_and_mistakes(run: Run) -> None:
     code, _, err = run("creep", "job")
     assert code == ExitCode.CONFIG and "no verb 'creep'" in err
     assert run()[0] == ExitCode.CONFIG
+    code, _, err = run("crawl")
+    assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in cli.VERBS:
         code, out, _ = run(verb, "--help")
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} JOB")

@@ -79,6 +79,16 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
     assert str(caught.value).splitlines() == problems
 
 
+@pytest.mark.parametrize(
+    "line", ["1,google.com", '"https://a.example/"', "*.a.example", "a.example,b.example", "http://a.example,http://b/"]
+)
+def test_a_list_of_something_else_was_a_list_of_hosts_that_nobody_has(line: str) -> None:
+    with pytest.raises(SeedsError, match="no host is called"):
+        read_seeds([], [line])
+    good = ["my_host.a-b.example", "[2001:db8::1]:81", "127.0.0.1", "xn--bcher-kva.example", "b\u00fccher.example."]
+    assert len(read_seeds([], good)) == len(good)
+
+
 def test_a_long_list_of_problems_is_counted(tmp_path: Path) -> None:
     file = write(tmp_path / "seeds", b"ftp://x/\n" * 100)
     with pytest.raises(SeedsError) as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -135,3 +136,18 @@ def test_a_crawl_whose_words_nobody_reads_goes_on(serve: Serve, job: Path) -> No
         assert set(outcomes(crawl.job)) >= {web.url("f0.test", target) for target in site.targets()}
     os.close(writer)
     os.close(full)
+
+
+def test_a_terminal_that_was_closed_took_the_crawl_with_it(serve: Serve, job: Path) -> None:
+    """The hang-up killed frontier and workers, which is safe, and ends a crawl of weeks all the same."""
+    site = Tree(20)
+    web = serve(site, HOSTS)
+    crawl = Crawl(job, web.resolver, [web.url("f0.test")], NO_GAPS | {"politeness.gap_host_seconds": 0.05})
+    command = crawl.command()
+    process, terminal = pty.fork()
+    if not process:
+        os.execv(command[0], command)
+    assert os.read(terminal, 1), "it says how it goes"
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert set(outcomes(crawl.job)) >= {web.url("f0.test", target) for target in site.targets()}
