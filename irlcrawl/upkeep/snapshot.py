@@ -168,11 +168,12 @@ def open_as(job: JobDir, name: str, target: Path) -> None:
                     path, target / directory / path.name
                 )
             files.fsync_dir(target / directory)
-        _copy(source / "irlcrawl.toml", target / "irlcrawl.toml")
+        _copy(source / "irlcrawl.toml", target / "irlcrawl.tmp")
+        files.rename(target / "irlcrawl.tmp", target / "irlcrawl.toml")  # now it is a crawl, and a whole one
         files.fsync_dir(target)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
-        if error.errno == errno.EXDEV:
+        if isinstance(error, OSError) and error.errno == errno.EXDEV:
             raise JobError(f"{target}: is on another file system than {source}, and cannot share its files") from error
         raise
 

@@ -215,3 +215,31 @@ def test_archives_elsewhere_are_no_traceback_of_a_snapshot(
     assert cli.main(["snapshot", str(job.path), "with"]) == ExitCode.FAILED
     assert "is on another file system than the snapshots" in capsys.readouterr().err
     assert not list(job.snapshots.iterdir())
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_crawl_that_is_not_all_made_of_a_snapshot_is_none(
+    copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Killed as the configuration was copied, `--open` left a crawl with an empty one, which `resume` took for a wish
+    to have the defaults; Ctrl-C left half a crawl in the way of the next try."""
+    job = copy("stopped")
+    shots.take(job, "first")
+    target = JobDir(tmp_path / "opened")
+    kept = shots._copy
+
+    def copied(source: Path, to: Path, length: int | None = None) -> None:
+        kept(source, to, 0 if source.suffix == ".toml" else length)
+        if source.suffix == ".toml":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shots, "_copy", copied)
+        if killed:
+            patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            shots.open_as(job, "first", target.path)
+    assert target.path.exists() == killed and not target.exists()
+    if not killed:
+        shots.open_as(job, "first", target.path)
+        assert target.config_file.read_bytes() == job.config_file.read_bytes()
