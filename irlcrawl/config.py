@@ -116,8 +116,8 @@ def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 def _read(file: str | os.PathLike[str]) -> dict[str, Any]:
     try:
-        with open(file, "rb") as stream:
-            return tomllib.load(stream)
+        with open(file, encoding="utf-8-sig", newline="") as stream:  # some editors begin a file with a byte order mark
+            return tomllib.loads(stream.read())
     except OSError as error:
         raise ConfigError(f"{os.fspath(file)}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

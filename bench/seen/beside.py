@@ -54,7 +54,6 @@ LOOK_SECONDS = 0.1
 MERGE_SECONDS_MAX = 240.0
 PAGES = 150_000
 BUDGET = 1_000_000  # of every site: docsweb has few, and none is to be put off
-WAIT_GOAL_MS, RATIO_GOAL = 100, 0.8
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from drum import Edits
-from irlcrawl.clock import SystemClock
+from irlcrawl.clock import Clock, SystemClock
 from irlcrawl.config import Config, ConfigError, to_toml
 from irlcrawl.fetch.process import Started, start_worker
 from irlcrawl.frontier.fleet import Link
@@ -37,12 +37,33 @@ if TYPE_CHECKING:
 STOP_SECONDS = 8.0
 """A clean stop that takes longer drops what is in flight: both kinds are over, and committed, within 10 s."""
 
+SAME_SIGNAL_SECONDS = 0.2
+"""`timeout`, and whoever else signals a process and then its group, means one stop; nobody presses Ctrl-C that fast."""
+
 REAP_SECONDS = 5.0
 """A worker whose pipe is closed needs a moment to end."""
 
 CONFIG_HEADER = "# The configuration this crawl last ran with; a resumed one starts from it.\n\n"
 
 _log = logging.getLogger("irlcrawl.crawl")
+
+
+class Stops:
+    """How often a crawl was told to stop by a signal."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: tuple[int, float] | None = None
+        self.count = 0
+
+    def told(self, number: int) -> bool:
+        """Count a signal; False for one that is the last once more."""
+        last, now = self._last, self._clock.now()
+        self._last = (number, now)
+        if last is not None and last[0] == number and now - last[1] < SAME_SIGNAL_SECONDS:
+            return False
+        self.count += 1
+        return True
 
 
 class Supervisor:
@@ -52,7 +73,7 @@ class Supervisor:
         self.job, self.config, self.progress = job, config, progress
         self.clock = SystemClock()
         self.frontier: Frontier | None = None
-        self._stops = 0
+        self._stops = Stops(self.clock)
         self._started: list[Started] = []
         self._idle: list[Started] = []  # of them, without a stream yet
         self._over = False  # the crawl ended as it should, and every worker was told
@@ -106,7 +127,7 @@ class Supervisor:
         others = asyncio.create_task(self._add_others(frontier, streams[1:]))
         frontier.replace = self._replace
         frontier.on_tick = lambda: self.progress.tick(frontier.status)
-        if self._stops:
+        if self._stops.count:
             frontier.stop(ExitCode.INTERRUPTED)
         try:
             code = await frontier.run()
@@ -178,7 +199,7 @@ class Supervisor:
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
+            loop.add_signal_handler(number, self._on_signal, number)
 
     def _stop_listening(self) -> None:
         """All is said and committed: a signal that comes now must not turn that into a death by a signal."""
@@ -187,12 +208,11 @@ class Supervisor:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
 
-    def _on_signal(self) -> None:
-        self._stops += 1
+    def _on_signal(self, number: int) -> None:
         frontier = self.frontier
-        if frontier is None:
+        if not self._stops.told(number) or frontier is None:
             return
-        if self._stops == 1:
+        if self._stops.count == 1:
             self.progress.note("stopping: waiting for what is in flight (a second signal drops it)")
             self._stop()
         else:

@@ -32,8 +32,6 @@ than to the median site asked."""
 REQUESTS_LEAST = 20
 """Of a crawl younger than this nothing is said."""
 
-ORDERS = ("reputation", "budget", "spent", "waiting", "yield")
-
 
 @dataclass(slots=True)
 class Site:

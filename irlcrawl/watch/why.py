@@ -318,7 +318,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
     yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"
     tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
-    yield f"  yield          {words.plural(site['novel'], 'new page')} of {tried}"
+    yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
 
 
 def _facts(values: Answer, indent: str) -> Iterator[str]:

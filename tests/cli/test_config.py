@@ -184,6 +184,12 @@ def test_numbers_stay_in_their_bounds(value: object) -> None:
                 c.apply(config, {key.section: {key.name: value}})
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_bytes(b'\xef\xbb\xbf[limits]\r\npages = 7\r\n')
+    assert c.load(file).limits.pages == 7
+
+
 @pytest.mark.parametrize("content", ["limits = ", "[limits]\npages = 1\npages = 2\n", "\xff\x00"])
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "broken.toml"

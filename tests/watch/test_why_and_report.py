@@ -216,7 +216,7 @@ def test_why_says_in_words_where_a_budget_comes_from_and_when_a_host_may_be_aske
         record = answer if "known" in answer else answer["site"]
         budget = next(line for line in told if line.startswith("  budget"))
         assert f"{record['budget']:,} URL" in budget and f"{record['in_degree']:,} other site" in budget
-        assert any(line.startswith("  yield") and f"of {record['tried']:,} URL" in line for line in told)
+        assert any(line.startswith("  new content") and f"of {record['tried']:,} URL" in line for line in told)
         assert not any(line.split()[0] in ("tail", "count", "known", "seeds") for line in told)
     assert "  next allowed   now" in told
     unknown = list(why.lines(why.why(crawl.job(), "http://nobody.test/x", crawl.clock.now())))

@@ -14,6 +14,8 @@ import pytest
 from conftest import Serve
 from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, page, responses
 
+from irlcrawl.clock import VirtualClock
+from irlcrawl.frontier.supervisor import SAME_SIGNAL_SECONDS, Stops
 from tools.docsweb import audit
 from tools.sampleweb.server import Ask, Reply
 
@@ -152,6 +154,16 @@ def test_a_second_signal_drops_what_is_in_flight(serve: Serve, job: Path) -> Non
     site.open.set()
     assert crawl.run().code == 0
     assert responses(job) == dict.fromkeys((web.url("one.test", target) for target in site.targets()), 1)
+
+
+def test_one_stop_sent_to_a_process_and_its_group_was_two() -> None:
+    """`timeout 1h irlcrawl ...` ended with code 13 and dropped what was in flight."""
+    clock = VirtualClock()
+    stops = Stops(clock)
+    assert stops.told(signal.SIGTERM) and not stops.told(signal.SIGTERM)
+    assert stops.told(signal.SIGINT), "another signal is another word"
+    clock.advance(2 * SAME_SIGNAL_SECONDS)
+    assert stops.told(signal.SIGINT) and stops.count == 3
 
 
 class GatedMerge(Crawl):
