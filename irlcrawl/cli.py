@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from irlcrawl import __version__, verbs
 from irlcrawl.config import Config, ConfigError, Key, apply, keys, parse_value
 from irlcrawl.job import ExitCode, JobError, command
+from irlcrawl.memory import ran_out
 from irlcrawl.upkeep import verbs as upkeep_verbs
 from irlcrawl.watch import verbs as watch_verbs
 from irlcrawl.watch.control import ControlError
@@ -96,6 +97,8 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
             return _fail(f"{what}; make room, and run the same command again", ExitCode.DISK_FULL)
         return _fail(what, ExitCode.FAILED)
     except Exception as error:
+        if ran_out(error):
+            return _fail("out of memory; what was committed is safe, and the same command goes on", ExitCode.FAILED)
         from budgets import LedgerError
         from drum import Damaged, UnknownVersion
 

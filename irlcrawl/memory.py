@@ -11,6 +11,7 @@ page fault for each 4 KiB (measured: a tenth of a turn).
 from __future__ import annotations
 
 import ctypes
+import errno
 from collections.abc import Callable
 
 from irlcrawl.clock import Clock
@@ -19,7 +20,20 @@ TRIM_S = 2.0
 KEEP_BYTES = 128 << 20
 """At the end of the heap."""
 _PIECE_BYTES_MAX = 32 << 20  # the most glibc allows: larger pieces have pages of their own
+NO_THREAD = "can't start new thread"
+"""Python's words where there is no room for the stack of one, as for the one that ends a loop's others."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
+
+
+def ran_out(error: BaseException | None) -> bool:
+    """Whether memory did. What fails for want of it on the way out hides the first that did."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if isinstance(error, RuntimeError) and NO_THREAD in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _find_trim() -> Callable[[int], int] | None:

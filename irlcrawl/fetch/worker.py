@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from irlcrawl.memory import ran_out
+
 EXIT_DISK_FULL = 3
 NAME = b"irlcrawl-worker"
 """What `ps` and /proc/PID/comm call it, forked or not."""
@@ -57,10 +59,6 @@ def _prepare_process() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-NO_THREAD = "can't start new thread"
-"""Python's words where there is no room for the stack of one, as for the one that ends a loop's others."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="irlcrawl.fetch.worker", description="A fetch worker; irlcrawl starts it.")
     parser.add_argument("--fd", type=int, required=True, help="inherited end of a socket pair")
@@ -85,7 +83,7 @@ def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = Tr
     try:
         service.run(sock, job)
     except Exception as error:
-        if _no_memory(error):
+        if ran_out(error):
             _log.error("cannot go on: out of memory")
         elif not isinstance(error, OSError):
             _log.exception("cannot go on")
@@ -95,17 +93,6 @@ def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = Tr
             _log.error("cannot go on: %s", error)
         return 1
     return 0
-
-
-def _no_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out. What fails for want of it on the way out hides the first that did."""
-    while error is not None:
-        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-            return True
-        if isinstance(error, RuntimeError) and NO_THREAD in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 if __name__ == "__main__":

@@ -57,6 +57,8 @@ class Deaths:
         _log.warning("worker %d %s", link.stream, how_ended(code))
         self._in_a_row += 1
         if code == int(ExitCode.DISK_FULL):
+            if frontier.ending is None:
+                _log.error("stopping: %s", frontier.room.words())
             frontier.stop(ExitCode.DISK_FULL)
         elif self._in_a_row >= DEATHS_MAX and frontier.ending is None:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)

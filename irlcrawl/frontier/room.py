@@ -50,7 +50,12 @@ class Room:
 
     @property
     def free(self) -> int:
-        return self._state.files.free(self._state.job.path)
+        return self._tightest()[0]
+
+    def _tightest(self) -> tuple[int, str]:
+        """What is free on the disk that has least, and a directory on it: archives may lie on one of their own."""
+        job = self._state.job
+        return min((self._state.files.free(path), str(path)) for path in (job.path, job.warcs))
 
     def lacking(self, starting: bool = False) -> str | None:
         """A sentence when there is too little to go on (or, `starting`, to begin)."""
@@ -59,8 +64,9 @@ class Room:
 
     def words(self, needed: int | None = None) -> str:
         """How much is free and how much it takes; with nothing given, what is advised."""
+        free, where = self._tightest()
         return (
-            f"{self.free / 1e6:,.0f} MB are free on the disk of {self._state.job.path}, the crawl needs "
+            f"{free / 1e6:,.0f} MB are free on the disk of {where}, the crawl needs "
             f"{(needed or self.advised * HYSTERESIS) / 1e6:,.0f} MB (the largest pending merge and a WARC file, or "
             "frontier.disk_reserve_bytes); with that much room the same command goes on"
         )

@@ -131,7 +131,11 @@ def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl
     from budgets import LedgerError
     from drum import Damaged
 
+    starved = RuntimeError("Cannot close a running event loop")  # what fails on the way out hides what did first
+    starved.__context__ = RuntimeError("can't start new thread")
     for error, code, told in [
+        (MemoryError(), ExitCode.FAILED, "irlcrawl: out of memory; what was committed is safe"),
+        (starved, ExitCode.FAILED, "irlcrawl: out of memory; what was committed is safe"),
         (OSError(28, "No space left on device"), ExitCode.DISK_FULL, "No space left on device; make room, and run"),
         (OSError(5, "Input/output error", "job/x"), ExitCode.FAILED, "irlcrawl: job/x: Input/output error"),
         (LedgerError("a URL too many"), ExitCode.DAMAGED, "a URL too many; to check all of it: irlcrawl fsck"),

@@ -105,6 +105,41 @@ def test_too_little_room_stops_cleanly_before_the_disk_is_full(
     assert len(crawl.outcomes()) == URLS and set(crawl.web.pages_asked.values()) == {1}
 
 
+def test_archives_on_a_disk_of_their_own_that_is_full_are_seen_before_workers_die_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only JOB's own disk was looked at: with JOB/warcs on another one, the crawl was begun each time, a worker found
+    no room, and nobody said how much there was or had to be."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.frontier.disk_reserve_bytes = 2_000_000
+    free = {"job": 1 << 40, "warcs": 1_000_000}
+    monkeypatch.setattr(Files, "free", lambda files, path: free[Path(path).name])
+    assert crawl.run() == ExitCode.DISK_FULL
+    assert f"1 MB are free on the disk of {crawl.path / 'warcs'}, the crawl needs 2 MB" in caplog.text
+    assert not crawl.web.log
+    free["warcs"] = 3_000_000
+    assert crawl.run() == ExitCode.DONE
+
+
+def test_a_worker_that_found_no_room_has_it_said_how_much_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`worker 1 found no room on the disk` was all that was said."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch)
+    write = Files.write
+
+    def full(files: Files, handle: int, data: bytes) -> None:
+        if ".warc.gz" in os.readlink(f"/proc/self/fd/{handle}") and len(crawl.web.log) > 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(files, handle, data)
+
+    monkeypatch.setattr(Files, "write", full)
+    assert crawl.run() == ExitCode.DISK_FULL
+    assert caplog.text.count("MB are free on the disk of") == 1 and "the crawl needs" in caplog.text
+    monkeypatch.setattr(Files, "write", write)
+    assert crawl.run() == ExitCode.DONE and len(crawl.outcomes()) == URLS
+
+
 def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
 ) -> None:
