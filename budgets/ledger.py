@@ -1,4 +1,4 @@
-"""The ledger: every URL ever discovered is in exactly one class, and at every commit the classes add up (DESIGN I1).
+"""The ledger: every URL ever discovered is in exactly one class, and at every commit the classes add up (invariant I1).
 
 `discovered` counts the rows of the drum of URLs seen. What became of a URL for good is a total: fetched (any HTTP
 response), failed, excluded by reason. Where the others are right now is counted afresh for each check, from headers

@@ -79,7 +79,7 @@ DISCOVERY_LETTER = {
 
 
 class Class(IntEnum):
-    """The ledger class of an outcome (DESIGN I1)."""
+    """The ledger class of an outcome (invariant I1)."""
 
     FETCHED = 0  # any HTTP response
     FAILED = 1

@@ -4,7 +4,7 @@
 promise something: they lie in the future, or remember a back-off. It forgets the others, so memory is bounded by the
 hosts that are active plus `idle_max`.
 
-What survives (DESIGN section 4): `delta()` gives the clocks moved since the last commit, for one section per commit;
+What survives a crash: `delta()` gives the clocks moved since the last commit, for one section per commit;
 `leases.LeaseLog` names, before a request goes out, the clocks it will move. On open, `load()` takes the sections and
 `open()` the log. None of this does any I/O.
 """

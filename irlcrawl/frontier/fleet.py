@@ -21,7 +21,7 @@ from irlcrawl.wire import Message, Wire, open_wire
 
 LOAD_SLACK = 1.05
 """A host stays with its worker until that one's load exceeds the least by this factor: less than the 15% within which
-workers are to be balanced (DESIGN 2.6)."""
+workers are to be balanced."""
 HALF_LIFE_S = 10.0
 BYTES_AS_REQUEST = 32_000
 """So many bytes take a worker as long (to parse, to archive) as a request without any."""

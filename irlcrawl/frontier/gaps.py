@@ -1,6 +1,6 @@
 """How long each clock waits after an exchange, and why: floors, the last fetch, Crawl-delay, Retry-After, back-off.
 
-Pure policy on one clock at a time (DESIGN section 2 item 6). Only a host's clock knows Crawl-delay and Retry-After; an
+Pure policy on one clock at a time. Only a host's clock knows Crawl-delay and Retry-After; an
 address backs off more gently than a host, and not at all inside politeness.shared_addresses.
 """
 

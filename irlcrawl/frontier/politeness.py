@@ -16,8 +16,8 @@ How the frontier uses it:
     sleep until polite.next_due()                     # later than now after pop_errand() and pop() returned None
 
 An entry is in one state: it waits for a clock (workbench.py), for its address, for its answer, or it is leased.
-All times are unix seconds of the clock given. No I/O, one thread. Sources: DESIGN section 2 item 6, Mercator's factor
-of ten, BUbiNG's workbench of hosts inside addresses.
+All times are unix seconds of the clock given. No I/O, one thread. Sources: Mercator's factor of ten,
+BUbiNG's workbench of hosts inside addresses.
 """
 
 from __future__ import annotations

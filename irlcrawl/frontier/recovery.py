@@ -1,7 +1,7 @@
 """What a worker left behind: complete harvests nobody named yet, and archived units no harvest covers.
 
 The same on every open and whenever a worker dies: the torn tail of its archive is cut, its complete harvests are taken
-in order, and the units behind the last of them are read again and give the harvest that was lost (DESIGN section 4).
+in order, and the units behind the last of them are read again and give the harvest that was lost.
 The worker must be gone. Running it again gives the same files.
 """
 

@@ -1,5 +1,4 @@
-"""When to turn, how much a turn should bring, and when to ask workers for what they harvested (DESIGN, "When to
-merge").
+"""When to turn, how much a turn should bring, and when to ask workers for what they harvested.
 
 Low water: fewer visits are out or could soon start than the workers could carry in that time. High water: as many URLs
 in runs as would last for the horizon. A turn starts when the low water asks for it and the last one has rested, or at

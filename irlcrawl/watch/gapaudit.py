@@ -101,7 +101,7 @@ class Promises:
         return 0
 
     def host(self, name: str, entry: LogEntry) -> float:
-        """Seconds a host must be left alone after this exchange (DESIGN 2.6), its Crawl-delay apart."""
+        """Seconds a host must be left alone after this exchange, its Crawl-delay apart."""
         promised = self._rules[self._of(entry)]["promised"]
         rules = promised["politeness"]
         floor = _nearest(promised["sites"], name, rules["gap_host_seconds"])
