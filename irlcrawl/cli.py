@@ -245,7 +245,7 @@ def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of its archives, or some of them")
+    parser.add_argument("what", metavar="JOB|FILE", nargs="+", help="a crawl, its archives, or some of them")
     _check_arguments(parser)
 
 
