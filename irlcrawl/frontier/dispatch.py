@@ -74,7 +74,10 @@ class Dispatcher:
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.slots = Slots(politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()))
+        self.slots = Slots(
+            politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()),
+            overrides.blocked,
+        )  # fmt: skip
 
     # -- what a turn brings ----------------------------------------------------------------------------------------
 
@@ -93,7 +96,9 @@ class Dispatcher:
             self._fleet.wanted.set()
         horizon = self._clock.now() + self._config.politeness.horizon_seconds
         for host, due in zip(idle, self.politeness.activate_all(idle), strict=True):
-            if due > horizon:
+            if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
+                self._retire(host, Reason.BLOCKED)
+            elif due > horizon:
                 self._rest(host, due)
 
     def bring_all(self, ready: list[ReadyRuns]) -> None:

@@ -22,10 +22,17 @@ Token = tuple[int, int]
 
 class Slots:
     def __init__(
-        self, politeness: Politeness, leases: LeaseLog, clock: Clock, host_of: Callable[[int, bytes], Host]
+        self,
+        politeness: Politeness,
+        leases: LeaseLog,
+        clock: Clock,
+        host_of: Callable[[int, bytes], Host],
+        blocked: Callable[[str], bool],
     ) -> None:
-        """`host_of(key, origin)` makes a Host of an origin, apart from any that is active."""
-        self._politeness, self._leases, self._clock, self._host_of = politeness, leases, clock, host_of
+        """`host_of(key, origin)` makes a Host of an origin, apart from any that is active; `blocked(name)`: nothing is
+        to be requested from it."""
+        self._politeness, self._leases, self._clock = politeness, leases, clock
+        self._host_of, self._blocked = host_of, blocked
         self._open: dict[Token, tuple[Link, Host]] = {}
 
     def wanted(self, link: Link, visit: Visit | None, message: Message) -> None:
@@ -35,6 +42,9 @@ class Slots:
             return
         origin = origin_of(message["url"].encode("ascii"))
         host = self._host_of(name_key(origin), origin)
+        if self._blocked(host.name):
+            _answer(link, message["id"], None, Reason.BLOCKED)
+            return
         token = (link.stream, message["id"])
         self._open[token] = (link, host)
         due = self._politeness.request_slot(host, visit.host, token)

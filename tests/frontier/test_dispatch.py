@@ -4,16 +4,19 @@ host in memory is one that can be asked before long (I4)."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from irlcrawl.config import Site
 from irlcrawl.frontier.dns import Resolved
 from irlcrawl.job import ExitCode
 from irlcrawl.rows import Reason
-from tests.frontier.virtual_crawl import START, Answer, Crawl, Web, star
+from irlcrawl.url import host_of
+from tests.frontier.virtual_crawl import START, Answer, Crawl, Killed, Web, star
 
 Make = Callable[..., Crawl]
 ROBOTS = "http://a.test/robots.txt"
@@ -287,3 +290,35 @@ def test_a_slot_of_a_dead_worker_is_free_again(make: Make, death: float) -> None
     assert crawl.frontier is not None
     assert not crawl.frontier.hosts.slots._open
     assert crawl.frontier.politeness.leased == 0
+
+
+# -- hosts that are blocked --------------------------------------------------------------------------------------------
+
+
+def test_urls_of_a_site_that_is_blocked_when_a_crawl_goes_on_left_their_runs_only_by_requests(make: Make) -> None:
+    """A webmaster complains, [site."a.test"] gets block = true: pages that lay in runs were still asked for."""
+    crawl = make(Web({**star("a.test", 30), **star("www.a.test", 30), **star("b.test", 5)}))
+    crawl.seeds = ["http://a.test/", "http://www.a.test/", "http://b.test/"]
+    crawl.on_request = lambda url: crawl.kill() if url == "http://www.a.test/7" else None
+    with pytest.raises(Killed):
+        crawl.run(hours=1)
+    crawl.on_request = lambda url: None
+    before = len(crawl.web.log)
+    crawl.config.site["a.test"] = Site(block=True)
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert {host_of(url.encode()) for _, url in crawl.web.log[before:]} <= {"b.test"}
+    outcomes = crawl.outcomes()
+    assert len(outcomes) == 31 + 31 + 6
+    assert {outcome for url, outcome in outcomes.items() if "b.test" in url} == {("fetched", "ok")}
+    blocked = Counter(outcome for url, outcome in outcomes.items() if "a.test" in url)
+    assert set(blocked) == {("fetched", "ok"), ("excluded", "blocked")} and blocked["excluded", "blocked"] > 40
+
+
+def test_a_robots_txt_that_redirects_to_a_blocked_host_was_asked_for_there(make: Make) -> None:
+    web = Web(star("a.test", 3))
+    web.answers[ROBOTS] = Answer(301, {"Location": "http://b.test/robots.txt"})
+    crawl = make(web, "http://a.test/")
+    crawl.config.site["b.test"] = Site(block=True)
+    assert crawl.run(hours=100) == ExitCode.DONE
+    assert crawl.outcomes() == {"http://a.test/": ("excluded", "robots_unreachable")}
+    assert {url for _, url in web.log} == {ROBOTS}
