@@ -102,8 +102,8 @@ class JobDir:
         return self
 
     def check_configured(self) -> None:
-        """Raise JobError when the configuration of the crawl that is here is gone: with another one what waits would be
-        judged anew, and much of it left out for good."""
+        """Raise JobError when the configuration of the crawl that is here is gone: with another one links would be
+        judged otherwise, and what it leaves out is left out for good."""
         if not self.exists() and any(self.state.glob("catalog-*.log")):
             raise JobError(
                 f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "

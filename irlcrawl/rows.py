@@ -109,7 +109,6 @@ class Reason(IntEnum):
     QUOTA_HOST = 22
     QUOTA_SITE = 23
     BLOCKED = 24
-    OUT_OF_SCOPE = 25  # scope was narrowed after the URL was queued
     FRONTIER_FULL = 26  # given up to keep the frontier within frontier.bytes_max
 
 
@@ -121,8 +120,7 @@ def class_of(reason: Reason) -> Class:
 CRAWL_LOG_STATUS = {
     Reason.DNS: -1, Reason.CONNECT: -2, Reason.TLS: -2, Reason.LOST: -3, Reason.TIMEOUT: -4, Reason.PROTOCOL: -5,
     Reason.ADDRESS: -7, Reason.HOST_DEAD: -8, Reason.ROBOTS: -9998, Reason.ROBOTS_UNREACHABLE: -61,
-    Reason.QUOTA_HOST: -5003, Reason.QUOTA_SITE: -5003, Reason.BLOCKED: -5001, Reason.OUT_OF_SCOPE: -5000,
-    Reason.FRONTIER_FULL: -5003,
+    Reason.QUOTA_HOST: -5003, Reason.QUOTA_SITE: -5003, Reason.BLOCKED: -5001, Reason.FRONTIER_FULL: -5003,
 }  # fmt: skip
 """Heritrix's negative fetch status for outcomes without a response."""
 

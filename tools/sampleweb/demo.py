@@ -84,7 +84,6 @@ LEFT_OUT = {
     "address": "a private address, which no page may send the crawler to",
     "throttled": "still 429 or 503 after the last retry",
     "blocked": "blocked by the configuration",
-    "out_of_scope": "outside the scope",
 }
 
 
