@@ -54,6 +54,8 @@ class Gauges:
             # Of a visit that is out, the outcomes of its first URLs may be counted already.
             "queued_urls": max(ledger.discovered - ledger.done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
+            "calendar_urls": state.calendar.rows,
+            "calendar_due": state.calendar.next_due(),
             "duplicate_urls": counters.get("duplicates", 0),
             "out_of_scope_urls": counters.get("out_of_scope", 0),
             "trapped_urls": counters.get("trapped", 0),

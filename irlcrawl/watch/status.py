@@ -31,6 +31,8 @@ FIELDS: dict[str, str] = {
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
+    "calendar_urls": "of these, put off: repeats, Retry-After, a robots.txt that cannot be had, more than a host takes",
+    "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "duplicate_urls": "links to URLs already known",
     "out_of_scope_urls": "links that lead out of scope",
     "trapped_urls": "links of near-duplicates in a row (page.near_duplicates_max), not followed",
@@ -113,6 +115,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("failed", _total(values, "failed")),
         ("excluded", _total(values, "excluded")),
         ("waiting", _waiting(values)),
+        ("put off", _put_off(values)),
         ("frontier", _frontier(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("links", _links(values)),
@@ -130,6 +133,7 @@ def line(values: Mapping[str, Any]) -> str:
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
         f"waiting {words.count(values['queued_urls'] or 0)} of {words.plural(values['queued_hosts'] or 0, 'host')}",
+        *([f"put off {_put_off(values)}"] if values["calendar_urls"] else ()),
         f"ready {words.count(values['ready_hosts'] or 0)}",
         f"failed {words.count(values['failed'] or 0)}",
         f"excluded {words.count(values['excluded'] or 0)}",
@@ -160,6 +164,15 @@ def _waiting(values: Mapping[str, Any]) -> str:
     text += f" ({words.count(values['ready_hosts'] or 0)} ready)"
     longest = (values["per_host_queue_size"] or {}).get("max")
     return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
+
+
+def _put_off(values: Mapping[str, Any]) -> str:
+    """What a crawl that seems to do nothing waits for."""
+    if not values["calendar_urls"]:
+        return ""
+    text = words.plural(values["calendar_urls"], "URL")
+    seconds = (values["calendar_due"] or 0.0) - values["updated"]
+    return f"{text}, the first for {words.duration(seconds)}" if seconds > 0 and values["state"] in ALIVE else text
 
 
 def _frontier(values: Mapping[str, Any]) -> str:

@@ -54,6 +54,15 @@ def commit(job: JobDir, record: dict[str, Any]) -> None:
     catalog.close()
 
 
+def test_a_crawl_that_only_waits_says_until_when() -> None:
+    """With a robots.txt that could not be had, its only host was neither waiting nor ready, for an hour."""
+    record = status.complete({**RECORD, "queued_urls": 2, "calendar_urls": 2, "calendar_due": 4000.5, "updated": 400.5})
+    assert "put off   2 URLs, the first for 1 h 00 min" in status.lines(record)
+    assert "put off 2 URLs, the first for 1 h 00 min" in status.line(record)
+    assert "put off   2 URLs" in status.lines({**record, "state": "interrupted"})
+    assert "put off" not in status.line({**record, "calendar_urls": 0, "calendar_due": None})
+
+
 def test_every_promised_field_is_there_from_the_start(job: JobDir) -> None:
     record = status.read_status(job)
     assert set(record) >= PROMISED
