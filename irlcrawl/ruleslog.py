@@ -72,13 +72,11 @@ class RulesLog:
         return whole
 
     def recover(self) -> None:
-        """Cut what a dead writer left behind its last whole text, if it had a log."""
+        """Cut what a dead writer left behind its last whole text, if it had a log, and keep the rest for good."""
         if self._files.exists(self._path):
             self._handle = self._files.append(self._path)
-            size = self._files.size(self._handle)
             self._offset = self._begin(self._handle)
-            if self._files.size(self._handle) != size:
-                self._files.fsync(self._handle)
+            self._files.fsync(self._handle)
 
     def sync(self) -> None:
         """Nothing when nothing was written since the last one."""

@@ -29,11 +29,14 @@ def recover(files: Files, directory: str, stream: int, known: tuple[int, int] = 
     """Cut and finish every file that a dead writer of `stream` left open; returns the bytes cut. `known` is the
     position up to which harvests cover the stream. Running it again changes nothing. The writer must be gone."""
     cut = 0
-    for file in warc_files(files, directory, stream):
+    there = warc_files(files, directory, stream)
+    for file in there:
         if file.open:
             path = os.path.join(directory, file.on_disk)
             cut += cut_tail(files, path, known[1] if file.serial == known[0] else 0)
             finish(files, path)
+    if there:  # a writer killed as it closed its last file may not have made the name durable
+        files.fsync_dir(directory)
     return cut
 
 
@@ -52,24 +55,29 @@ def cut_tail(files: Files, path: str, known: int = 0) -> int:
         raise  # there may be whole units where the disk fails, perhaps only this time
     except Damaged:
         pass  # the torn tail that is being looked for: `whole` is where it begins
+    keep(files, path, whole)
+    return size - whole
+
+
+def keep(files: Files, path: str, whole: int) -> None:
+    """Of a file so many bytes and no more, durably: whoever wrote them may have been killed before it synced them."""
     handle = files.append(path)
     try:
-        if whole < size:
+        if whole < files.size(handle):
             files.truncate(handle, whole)
         files.fsync(handle)
     finally:
         files.close(handle)
-    return size - whole
 
 
 def finish(files: Files, path: str) -> str | None:
-    """Give a cut `.open` file its final name and return its path; a file with nothing in it is removed (None)."""
+    """Give a cut `.open` file its final name and return its path; a file with nothing in it is removed (None). That
+    lasts when the caller has synced the directory."""
     final = path.removesuffix(OPEN)
     if files.size(path):
         files.rename(path, final)
     else:
         files.unlink(path)
-    files.fsync_dir(os.path.dirname(path) or ".")
     return final if files.exists(final) else None
 
 

@@ -203,8 +203,9 @@ class _Repair:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
                     sink.add(unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.depth == 0)
             if file.open and end:  # without a whole unit it is left as it is
-                self.files.truncate(path, end)
+                redo.keep(self.files, path, end)
                 redo.finish(self.files, path)
+                self.files.fsync_dir(warcs)
 
     # -- what is known -------------------------------------------------------------------------------------------------
 

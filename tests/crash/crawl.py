@@ -186,18 +186,21 @@ class Life:
 
 def resume(told: Reference, disk: Disk, at: int, outcome: Outcome, seed: int, crashes: int = 0) -> None:
     """Go on from `disk` (the reference's after `at` changes, as the crash left it) to the end, and check everything.
-    With `crashes`, the recovery is cut off so many times more, at random changes of it."""
+    With `crashes`, the recovery is cut off so many times more, at random changes of it; every other one from a kill by
+    a power loss, which takes what neither the killed crawl nor its recovery had synced."""
     draw = random.Random(f"{at} {outcome} {seed} again")
+    later: Outcome = "torn" if outcome == "killed" and at % 2 else outcome
+    power = outcome != "killed" or (crashes > 0 and later != "killed")
     now = told.times[at - 1] if at else crash_web.START
     web = crash_web.build()
     web.log = told.requests[: told.asked[at - 1] if at else 0]
-    horizon = now if outcome == "killed" else now - 3.0 - 2 * TICK_S
+    horizon = now - 3.0 - 2 * TICK_S if power else now
     written = at - (outcome == "killed")  # the last write may be torn
     promised = {k.url.decode() for k in told.kept if k.at <= written and k.final and k.when <= horizon}
     lives = [Life(now, len(web.log), promised)]
     boot = 0
     for life in range(crashes + 1):
-        boot += outcome != "killed"
+        boot += (later if life else outcome) != "killed"
         with crawl_on(disk, web, now + DOWN_S, f"boot {boot}") as crawl:
             kept: list[Kept] = []
             crawl.on_kept = lambda unit, crawl=crawl, kept=kept: kept.append(_kept(0, crawl.clock.now(), unit))
@@ -207,10 +210,10 @@ def resume(told: Reference, disk: Disk, at: int, outcome: Outcome, seed: int, cr
                 assert crawl.run(hours=HOURS) == ExitCode.DONE
             except Killed:
                 now = crawl.clock.now()
-                horizon = now if outcome == "killed" else now - 3.0 - 2 * TICK_S
+                horizon = now - 3.0 - 2 * TICK_S if power else now
                 promised = promised | {k.url.decode() for k in kept if k.final and k.when <= horizon}
                 lives.append(Life(now, len(web.log), promised))
-                disk = disk.after_crash(outcome, draw)
+                disk = disk.after_crash(later, draw)
                 continue
             check(told, crawl, lives)
             return
@@ -304,6 +307,7 @@ def crashed(told: Reference, disk: Disk, at: int, outcome: Outcome, seed: int) -
         _, number, offset, data = told.changes[at - 1]
         inode = found.inodes.get(number)
         if inode is not None and len(inode.data) == offset + len(data):
-            del inode.data[offset + draw.randrange(len(data)) :]
-            inode.durable = bytes(inode.data)
+            cut = draw.randrange(len(data))
+            del inode.data[offset + cut :]
+            inode.unsynced[-1] = ("write", offset, data[:cut])
     return found

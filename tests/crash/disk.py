@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from drum.files import Data, Files, Handle, Path
@@ -172,7 +172,10 @@ class Disk:
         return self.directories[os.path.dirname(path)]
 
     def after_crash(self, outcome: Outcome, draw: random.Random) -> Disk:
-        """The disk as the next start finds it: all of it durable, none of it shared with this one."""
+        """The disk as the next start finds it, nothing of it shared with this one. After a power loss all of it is
+        durable; after a kill only what was: a power loss soon after it takes what the dead had not synced."""
+        if outcome == "killed":
+            return self._copy()
         found = Disk()
         numbers: set[int] = set()
         names = {"/": self.directories["/"].after(outcome, draw)}
@@ -187,6 +190,14 @@ class Disk:
             inode = self.inodes[number]
             data = inode.after(outcome, draw)
             found.inodes[number] = Inode(bytearray(data), data, [], inode.modified)
+        return found
+
+    def _copy(self) -> Disk:
+        found = Disk()
+        for path, known in self.directories.items():
+            found.directories[path] = Directory(dict(known.names), dict(known.durable), list(known.unsynced))
+        for number, inode in self.inodes.items():
+            found.inodes[number] = replace(inode, data=bytearray(inode.data), unsynced=list(inode.unsynced))
         return found
 
 
