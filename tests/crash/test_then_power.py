@@ -40,7 +40,7 @@ def cut_off(disk: Disk, work: Work, at: int) -> bool:
 
 
 def found_after(work: Work, recover: Work) -> Iterator[DiskFiles]:
-    """Each disk that a start may find: `work` killed, `recover` cut off by a power loss, or over before the power is."""
+    """Each disk a start may find: `work` killed, `recover` cut off by a power loss, or over before the power is."""
     killed_at, killed = 0, True
     while killed:
         dead = Disk()
