@@ -213,13 +213,14 @@ class Frontier:
 
 @dataclass
 class Site:
-    """Overrides for one host or registrable domain and what is under it: `[site."example.com"]`."""
+    """Overrides for one host or registrable domain and what is under it, but for what the nearest name below sets:
+    `[site."example.com"]`."""
 
     gap_host_seconds: float | None = key(None, "Instead of politeness.gap_host_seconds.", low=0)
     pages_max: int | None = key(None, "Instead of limits.pages_per_site, of this registrable domain.", low=0)
     depth_max: int | None = key(None, "Instead of scope.depth_max.", low=0)
     budget_min: int | None = key(None, "Least URLs per queue of this registrable domain: you vouch for it.", low=1)
-    block: bool = key(False, "Request nothing more from it.")
+    block: bool | None = key(None, "true: request nothing more from it.")
 
 
 @dataclass

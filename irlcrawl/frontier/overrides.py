@@ -1,7 +1,9 @@
-"""`[site."x"]` of the configuration, asked by host name: the entry of the name itself or of the nearest one above
-it."""
+"""`[site."x"]` of the configuration, asked by host name: of each key the value of the name itself, or of the nearest
+one above it that sets the key. A dot at the end of a name makes no difference."""
 
 from __future__ import annotations
+
+from dataclasses import fields
 
 from irlcrawl.config import Site
 from irlcrawl.rows import name_key
@@ -12,29 +14,31 @@ CACHE_NAMES_MAX = 65_536
 class Overrides:
     def __init__(self, sites: dict[str, Site]) -> None:
         self._sites = sites
-        self._cache: dict[str, Site | None] = {}
+        self._cache: dict[str, Site] = {}
+        self._none = Site()
 
-    def of(self, name: str) -> Site | None:
-        """The override that holds for a host name, or None."""
+    def of(self, name: str) -> Site:
+        """What is set for a host name; None in every key that is not."""
         if not self._sites:
-            return None
+            return self._none
         if name not in self._cache:
             if len(self._cache) >= CACHE_NAMES_MAX:
                 self._cache.clear()
-            self._cache[name] = self._find(name)
+            self._cache[name] = self._find(name.rstrip("."))
         return self._cache[name]
 
-    def _find(self, name: str) -> Site | None:
-        while True:
-            if name in self._sites:
-                return self._sites[name]
-            _, dot, name = name.partition(".")
-            if not dot:
-                return None
+    def _find(self, name: str) -> Site:
+        found = Site()
+        while name:
+            site = self._sites.get(name, self._none)
+            for key in fields(Site):
+                if getattr(found, key.name) is None:
+                    setattr(found, key.name, getattr(site, key.name))
+            name = name.partition(".")[2]
+        return found
 
     def gap_host(self, name: str) -> float | None:
-        site = self.of(name)
-        return None if site is None else site.gap_host_seconds
+        return self.of(name).gap_host_seconds
 
     @property
     def block_any(self) -> bool:
@@ -42,8 +46,7 @@ class Overrides:
         return any(site.block for site in self._sites.values())
 
     def blocked(self, name: str) -> bool:
-        site = self.of(name)
-        return site is not None and site.block
+        return bool(self.of(name).block)
 
     def budget_min_by_site(self) -> dict[int, int]:
         """Site key -> least budget, for the budgets."""

@@ -125,6 +125,7 @@ class Promises:
 
 def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:
     """`[site."x"]` of the name itself or of the nearest one above it."""
+    name = name.rstrip(".")
     while gaps and name:
         if name in gaps:
             return gaps[name]

@@ -90,14 +90,22 @@ label = st.sampled_from(["a", "b", "www", "test", "co"])
 name = st.lists(label, min_size=1, max_size=4).map(".".join)
 
 
-@given(st.dictionaries(name, st.builds(Site, block=st.booleans()), max_size=4), st.lists(name, max_size=8))
-def test_the_nearest_name_above_holds(sites: dict[str, Site], names: list[str]) -> None:
+site = st.builds(Site, block=st.none() | st.booleans(), gap_host_seconds=st.none() | st.floats(0, 9))
+
+
+@given(st.dictionaries(name, site, max_size=4), st.lists(name, max_size=8), st.sampled_from(["", "."]))
+def test_of_each_key_the_nearest_name_above_that_sets_it_holds(
+    sites: dict[str, Site], names: list[str], dot: str
+) -> None:
+    """[site."www.a.test"] with a depth took the gap from it that [site."a.test"] gives: the audit called it broken. And
+    a name with a dot at its end was another name, which nobody had blocked."""
     overrides = Overrides(sites)
     for asked in [*names, *names]:  # the second time out of the cache
-        above = [site for site in sites if asked == site or asked.endswith("." + site)]
-        expected = sites[max(above, key=len)] if above else None
-        assert overrides.of(asked) is expected
-        assert overrides.blocked(asked) == bool(expected and expected.block)
+        above = [sites[site] for site in sorted(sites, key=len, reverse=True) if f".{asked}".endswith(f".{site}")]
+        gaps = [one.gap_host_seconds for one in above if one.gap_host_seconds is not None]
+        blocks = [one.block for one in above if one.block is not None]
+        assert overrides.gap_host(asked + dot) == next(iter(gaps), None)
+        assert overrides.blocked(asked + dot) == next(iter(blocks), False)
 
 
 def test_what_is_not_set_is_none() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from simweb_support import BIG, all_pages, good_pages, homes
 
 from irlcrawl.rows import Robots
 from tools.simweb.answers import Fault
-from tools.simweb.links import Links, degrees
+from tools.simweb.links import degrees
 from tools.simweb.params import NO_ENEMIES, Params
 from tools.simweb.robots import robots_text
 from tools.simweb.truth import (
@@ -283,18 +282,3 @@ def test_importance_ranks_sites_as_pagerank_does() -> None:
     order = np.argsort(np.argsort(rank)), np.argsort(np.argsort(SMALL.site_importance(sites)))
     assert np.corrcoef(*order)[0, 1] > 0.8
     assert np.corrcoef(np.log(rank), np.log(SMALL.site_importance(sites)))[0, 1] > 0.8
-
-
-def test_speed(record_property: pytest.RecordProperty, capsys: pytest.CaptureFixture[str]) -> None:
-    """Reported, not judged."""
-    pages = good_pages(20_000)
-    start = time.process_time()
-    links: Links = BIG.links(pages)
-    middle = time.process_time()
-    BIG.urls(links.targets[:100_000])
-    end = time.process_time()
-    speeds = {"links_per_cpu_s": len(links.targets) / (middle - start), "urls_per_cpu_s": 100_000 / (end - middle)}
-    for name, speed in speeds.items():
-        record_property(name, speed)
-    with capsys.disabled():
-        print("\nsimweb: " + ", ".join(f"{name} {speed / 1e6:.1f} M" for name, speed in speeds.items()))
