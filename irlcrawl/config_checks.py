@@ -37,13 +37,17 @@ def checked(key: Key, path: str, value: Any) -> Any:
 
 
 def site_name(name: str, where: str) -> str:
+    """The NAME of [site."NAME"] as URLs have it, IPv6 without brackets. ConfigError beginning with `where`."""
+    from irlcrawl.url import SeedError, named_host  # only who names a site pays for loading what reads URLs
+
     try:
-        host = name.strip().rstrip(".").lower().encode("idna").decode()
-    except UnicodeError:
-        host = ""
-    if not host or not re.fullmatch(r"[a-z0-9_.:\[\]-]+", host):
+        host, port = named_host(name)
+    except SeedError:
+        host, port = "", None
+    host = host.rstrip(".")
+    if port is not None or not re.fullmatch(r"[a-z0-9_.:-]+", host):
         raise ConfigError(
-            f'{where}site."{name}": takes a host name or a registrable domain, such as [site."example.com"]'
+            f'{where}site."{name}": takes a host name or a registrable domain, such as [site."example.com"]; no port'
         )
     return host
 

@@ -204,6 +204,17 @@ def seed_url(text: str) -> bytes:
     raise SeedError("no connection can be made to it: port 0, or a name that DNS cannot carry")
 
 
+def named_host(text: str) -> tuple[str, int | None]:
+    """(host as `split` gives it, the port if one is named) of what a person wrote for a host: a name, an address, IPv6
+    with brackets or without. Raises SeedError."""
+    text = text.strip()
+    bracketed = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
+    _, host, port, target = split(seed_url(bracketed))
+    if target != "/" or "/" in text or "@" in text:
+        raise SeedError("takes a host's name, and no URL")
+    return host, port if bracketed.endswith(f":{port}") else None
+
+
 def split(url: bytes) -> tuple[str, str, int, str]:
     """(scheme, host, port, target) of a stored URL: what a connection and a request line need.
 

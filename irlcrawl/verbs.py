@@ -270,19 +270,16 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
 
 def _host(asked: str | None) -> str | None:
     """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
-    from irlcrawl.url import SeedError, seed_url, split
+    from irlcrawl.url import SeedError, named_host
 
     if asked is None:
         return None
-    text = f"[{asked}]" if asked.count(":") > 1 and not asked.startswith("[") else asked
     try:
-        _, name, port, target = split(seed_url(text))
+        name, port = named_host(asked)
     except SeedError as error:
         raise ConfigError(f"--host {asked}: {error}") from error
-    if target != "/" or "/" in asked:
-        raise ConfigError(f"--host {asked}: takes a host's name, or name:port, and no URL")
     name = f"[{name}]" if ":" in name else name
-    return f"{name}:{port}" if text.endswith(f":{port}") else name
+    return name if port is None else f"{name}:{port}"
 
 
 def get(args: argparse.Namespace) -> int:

@@ -150,6 +150,9 @@ def test_overrides_mean_what_they_say(override: str, section: str, name: str, va
         ("network.dns_ttl_min_seconds=1e9", "network.dns_ttl_min_seconds"),
         ("archive.prefix=../x", "archive.prefix"),
         ('site."http://x/".block=true', "takes a host name"),
+        ('site."x.example:8080".block=true', "; no port"),
+        ('site."*.x.example".block=true', "takes a host name"),
+        ('site."".block=true', "takes a host name"),
         ('site."x.example"=1', "is a section of keys"),
         ('site."x.example".blok=true', 'site."x.example".blok: no such key; did you mean site."x.example".block?'),
     ],
@@ -182,6 +185,16 @@ def test_numbers_stay_in_their_bounds(value: object) -> None:
         else:
             with pytest.raises(c.ConfigError, match=key.name):
                 c.apply(config, {key.section: {key.name: value}})
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [("Example.COM.", "example.com"), ("fa\u00df.de", "xn--fa-hia.de"), ("[2001:DB8::0:1]", "2001:db8::1"),
+     ("2001:db8::1", "2001:db8::1"), ("10.1.2.3", "10.1.2.3"), ("com", "com")],
+)  # fmt: skip
+def test_a_site_was_named_otherwise_than_urls_name_it(name: str, host: str) -> None:
+    """Its keys held for nothing, or for the site of another name (IDNA of 2003 reads fa\u00df.de as fass.de)."""
+    assert list(c.load(None, [f'site."{name}".block=true']).site) == [host]
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
