@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 from typing import Any
 
 from irlcrawl.config_keys import Config, ConfigError, Key, keys, value_of
@@ -70,6 +71,10 @@ def validate(config: Config) -> None:
             _check_pattern(path, pattern)
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
+    try:
+        shlex.split(config.archive.on_warc_closed)
+    except ValueError as error:
+        raise ConfigError(f"archive.on_warc_closed = {config.archive.on_warc_closed!r}: no command: {error}") from error
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+]*", config.archive.prefix):
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"

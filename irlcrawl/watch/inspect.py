@@ -41,7 +41,7 @@ def _changed(config: Config) -> Iterator[str]:
         if key.section != "site" and (value := value_of(config, key)) != key.default:
             yield f"{key.path} = {', '.join(value) if isinstance(value, list) else value}"
     for site, overrides in config.site.items():
-        given = (f"{name} {value}" for name, value in vars(overrides).items() if value not in (None, False))
+        given = (f"{name} {value}" for name, value in vars(overrides).items() if value is not None)
         yield f"{site}: {', '.join(given)}"
 
 

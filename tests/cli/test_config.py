@@ -149,6 +149,7 @@ def test_overrides_mean_what_they_say(override: str, section: str, name: str, va
         (r"scope.exclude=(a)\1", "scope.exclude: "),
         ("network.dns_ttl_min_seconds=1e9", "network.dns_ttl_min_seconds"),
         ("archive.prefix=../x", "archive.prefix"),
+        ("archive.on_warc_closed=mv 'here", "archive.on_warc_closed"),
         ('site."http://x/".block=true', "takes a host name"),
         ('site."x.example:8080".block=true', "; no port"),
         ('site."*.x.example".block=true', "takes a host name"),

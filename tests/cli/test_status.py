@@ -203,12 +203,13 @@ def test_a_reader_that_leaves_ends_no_crawl(kind: type[Progress]) -> None:
 
 def test_inspect_says_what_is_in_job(job: JobDir) -> None:
     with job:
-        job.write_config('[scope]\nkind = "host"\nexclude = ["a", "b"]\n[site."x.example"]\nblock = true\n')
+        site = '[site."x.example"]\nblock = true\ndepth_max = 0\n'
+        job.write_config(f'[scope]\nkind = "host"\nexclude = ["a", "b"]\n{site}')
     commit(job, {**RECORD, "state": "done"})
     (job.warcs / "a.warc.gz").write_bytes(b"x" * 2000)
     (job.warcs / "b.warc.gz.open").write_bytes(b"x" * 3000)
     text = "\n".join(describe(job, "my-crawl"))
-    for told in (str(job.path), "scope.kind = host", "scope.exclude = a, b", "x.example: block True", "12,345 URLs",
-                 "1 archive file, 2.0 kB, and 1 not closed yet, 3.0 kB", "irlcrawl resume my-crawl"):  # fmt: skip
+    for told in (str(job.path), "scope.kind = host", "scope.exclude = a, b", "x.example: depth_max 0, block True",
+                 "12,345 URLs", "1 archive file, 2.0 kB, and 1 not closed yet, 3.0 kB", "irlcrawl resume my-crawl"):  # fmt: skip
         assert told in text, text
     assert "irlcrawl stop" not in text
