@@ -210,6 +210,7 @@ def test_inspect_says_what_is_in_job(job: JobDir) -> None:
     (job.warcs / "b.warc.gz.open").write_bytes(b"x" * 3000)
     text = "\n".join(describe(job, "my-crawl"))
     for told in (str(job.path), "scope.kind = host", "scope.exclude = a, b", "x.example: depth_max 0, block True",
-                 "12,345 URLs", "1 archive file, 2.0 kB, and 1 not closed yet, 3.0 kB", "irlcrawl resume my-crawl"):  # fmt: skip
+                 "12,345 URLs", "1 archive file, 2.0 kB, and 1 not closed yet, 3.0 kB",
+                 "irlcrawl resume my-crawl"):  # fmt: skip
         assert told in text, text
     assert "irlcrawl stop" not in text
