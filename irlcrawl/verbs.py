@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irlcrawl.config import Config, ConfigError, changes, check_resume, check_start, load, to_toml, validate
 from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
@@ -65,7 +65,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
             progress.close()
     if not args.quiet:
         with unheard(sys.stdout):
-            _tell_end(job, code, args.job)
+            _tell_end(job, code, args.job, config)
     return code
 
 
@@ -160,16 +160,26 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
     logging.raiseExceptions = False
 
 
-def _tell_end(job: JobDir, code: ExitCode, name: str) -> None:
+def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     """How the crawl ended, what it did, and what to look at next."""
     record = status_record.read_status(job)
     record["state"] = status_record.ENDED[code]
     print("\n".join(status_record.lines(record)))
     if code in (ExitCode.DISK_FULL, ExitCode.INTERRUPTED, ExitCode.FORCED, ExitCode.TIME_LIMIT):
         print(f"go on:     {command('resume', name)}")
+    elif code == ExitCode.SIZE_LIMIT:
+        print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
     print(f"archives:  {job.warcs}")
     commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
+
+
+def _bound(config: Config, record: dict[str, Any]) -> str:
+    """The option that says how large a crawl at its size limit may be."""
+    limits = config.limits
+    if limits.pages and (record["fetched"] or 0) >= limits.pages:
+        return "--limits-pages"
+    return "--limits-bytes" if limits.bytes and (record["bytes"] or 0) >= limits.bytes else "--frontier-bytes-max"
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------

@@ -124,7 +124,21 @@ def test_how_a_crawl_ends_is_the_exit_code(tmp_path: Path, run: Run, crawl: Fake
     got, out, _ = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
     assert got == code
     assert status_record.ENDED[ExitCode(code)] in out
-    assert ("irlcrawl resume" in out) == (code in (3, 11, 13, 15))
+    assert ("irlcrawl resume" in out) == (code in (3, 11, 13, 14, 15))
+
+
+@pytest.mark.parametrize(
+    ("limits", "option"),
+    [("pages=5", "--limits-pages"), ("bytes=900", "--limits-bytes"), ("pages=9", "--frontier-bytes-max")],
+)
+def test_a_crawl_at_its_size_limit_says_which(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch, limits: str, option: str
+) -> None:
+    crawl.code = ExitCode.SIZE_LIMIT
+    record = status_record.complete({"fetched": 5, "bytes": 1000})
+    monkeypatch.setattr(status_record, "read_status", lambda job: dict(record))
+    _, out, _ = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "-s", f"limits.{limits}")
+    assert f"irlcrawl resume {tmp_path / 'job'} {option} MORE\n" in out
 
 
 def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
