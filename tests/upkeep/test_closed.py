@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import threading
 from pathlib import Path
 
 import pytest
 
-from drum import Catalog
+from drum import Catalog, Edits
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
@@ -51,6 +53,23 @@ def test_every_archive_is_told_and_may_be_moved_while_the_crawl_goes_on(
     findings = list(Fsck(job, Silent(), now=lambda: START).run())
     assert not [found for found in findings if found.damage]
     assert any(f"{len(moved)} archives" in found.what for found in findings)
+
+
+def test_no_archive_is_told_before_the_commit_that_closed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moved away before, it would be missed by a recovery that has to read it again."""
+    crawl = started(tmp_path / "job", monkeypatch, "false")
+    commit = Catalog.commit
+
+    def fails(catalog: Catalog, edits: Edits) -> int:
+        if any(key.startswith("closed/") for key in edits.put):
+            raise OSError(errno.EIO, "Input/output error")
+        return commit(catalog, edits)
+
+    monkeypatch.setattr(Catalog, "commit", fails)
+    before = threading.enumerate()
+    with pytest.raises(OSError, match="Input/output error"):
+        crawl.run()
+    assert "on_warc_closed" not in [thread.name for thread in threading.enumerate() if thread not in before]
 
 
 def test_a_command_that_fails_is_run_again_at_the_next_start(

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from drum import Damaged, Files
+from drum import Catalog, Damaged, Files
 from irlcrawl import cli
+from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.ruleslog import rules_log_name
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
@@ -29,8 +31,9 @@ def tree(path: Path) -> dict[str, str]:
     return {str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def taking(path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int = 0) -> Crawl:
-    """A crawl that rolls logs and archives; snapshots are taken at some of its requests, from outside."""
+def taking(path: Path, monkeypatch: pytest.MonkeyPatch, shared: dict[int, list[str]], killed_at: int) -> Crawl:
+    """A crawl that rolls logs and archives; snapshots are taken at some of its requests, from outside. shared: what of
+    each `written_to_and_shared` says."""
     crawl = rolling(versions.crawl_of(path, monkeypatch), monkeypatch)
     count = 0
 
@@ -40,12 +43,22 @@ def taking(path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int = 0) -> C
         if count == 1:
             save_config(crawl)
         if count in TAKEN_AT:
-            shots.take(JobDir(path), f"at-{count}")
+            shared[count] = written_to_and_shared(JobDir(path), shots.take(JobDir(path), f"at-{count}"))
         if count == killed_at:
             crawl.kill()
 
     crawl.on_request = on_request
     return crawl
+
+
+def written_to_and_shared(job: JobDir, taken: shots.Snapshot) -> list[str]:
+    """What recovery would cut, append to or sync, here or there, and both have."""
+    streams = [int(key.split("/")[1]) for key, _ in Catalog.open(job.state, readonly=True).items("streams/")]
+    open_archives = [path for path in job.warcs.iterdir() if path.suffix == ".open"]
+    written = [job.state / rules_log_name(stream) for stream in streams] + open_archives
+    there = ((path, taken.path / path.parent.name / path.name.removesuffix(".open")) for path in written)
+    both = [path.name for path, copied in there if copied.exists() and copied.samefile(path)]
+    return both + [key for key, _ in Catalog.open(taken.path / "state", readonly=True).items("streams/")]
 
 
 def everything(crawl: Crawl) -> set[str]:
@@ -54,14 +67,15 @@ def everything(crawl: Crawl) -> set[str]:
 
 
 def test_snapshots_of_a_running_crawl_are_whole_and_crawls_of_their_own(tmp_path: Path) -> None:
-    job = JobDir(tmp_path / "job")
+    job, shared = JobDir(tmp_path / "job"), dict[int, list[str]]()
     with pytest.MonkeyPatch.context() as monkeypatch:
-        crawl = taking(job.path, monkeypatch, killed_at=150)
+        crawl = taking(job.path, monkeypatch, shared, killed_at=150)
         with pytest.raises(Killed):
             crawl.run()
         kept = {one.name: tree(one.path) for one in shots.snapshots(job)}
         assert crawl.run() == ExitCode.DONE  # recovery cuts and finishes what the kill left
         assert set(crawl.outcomes()) == everything(crawl)
+    assert shared == {count: [f"streams/{SEEDS_STREAM}"] for count in TAKEN_AT}
     taken = list(shots.snapshots(job))
     assert [one.name for one in taken] == [f"at-{n}" for n in TAKEN_AT]
     assert all(tree(one.path) == kept[one.name] for one in taken if one.name in kept) and len(kept) == 3
@@ -114,6 +128,39 @@ def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
     assert list(shots.snapshots(job)) == [] and not at.exists()
     assert all(path.stat().st_nlink == 2 for path in shared)
     assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
+
+
+def test_a_snapshot_is_on_the_disk_before_it_has_its_name(copy: Copy) -> None:
+    """What its name shows after a power loss is all there."""
+    job, calls = copy("stopped"), list[tuple[str, str]]()
+
+    class Watched(Files):
+        def fsync_dir(self, path: Any) -> None:
+            calls.append(("sync", str(path)))
+            super().fsync_dir(path)
+
+        def rename(self, old: Any, new: Any) -> None:
+            calls.append(("rename", str(new)))
+            super().rename(old, new)
+
+    shots.take(job, "first", Watched())
+    named = calls.index(("rename", str(job.snapshots / "first")))
+    building = job.snapshots / ".first"
+    for directory in (building / "state", building / "warcs", building / "logs", building):
+        assert ("sync", str(directory)) in calls[:named], directory.name
+    assert calls[named + 1 :] == [("sync", str(job.snapshots))]
+
+
+def test_a_log_that_was_rolled_after_the_commit_is_found_under_its_new_name(copy: Copy) -> None:
+    """By a turn that has not committed yet, or never did."""
+    job = copy("stopped")
+    committed = Catalog.open(job.state, readonly=True).get("log")
+    before = job.crawl_log.read_bytes()
+    job.crawl_log.rename(job.logs / f"crawl.log.{committed['part'] + 1}")
+    job.crawl_log.write_bytes(b"of the turn that rolled it\n" * 1000)
+    at = JobDir(shots.take(job, "first").path)
+    assert at.crawl_log.read_bytes() == before
+    assert not [found for found in Fsck(at, Silent(), now=lambda: START).run() if found.damage]
 
 
 def test_two_snapshots_at_once_do_not_clear_what_the_other_builds(
