@@ -9,9 +9,10 @@ from drum.hashing import keys_of
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
 from drum.merge import MergeStats
 from drum.pending import Bucket
+from drum.pool import SegmentPool
 from drum.ragged import BYTES, Batch, Ragged, Schema
 from drum.repository import Repository
-from drum.segment import Section, Segment, SegmentPool
+from drum.segment import Section, Segment
 from drum.vacuum import Holder, Place, vacuum
 from drum.writer import SectionWriter, SegmentWriter
 

@@ -9,7 +9,7 @@ import re
 from drum.catalog import Catalog, Edits
 from drum.errors import Closed, Incompatible, Locked
 from drum.files import Damaged, Files, Handle, Path
-from drum.segment import SegmentPool
+from drum.pool import SegmentPool
 from drum.writer import SegmentWriter
 
 _OPTIONS = "options"

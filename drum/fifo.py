@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from drum.catalog import Catalog, Edits
 from drum.kernels import sort_keys
+from drum.pool import SegmentPool
 from drum.ragged import Batch
-from drum.segment import SegmentPool
 from drum.store import TIER, to_rewrite
 from drum.vacuum import Place
 from drum.writer import SectionWriter, SegmentWriter
@@ -258,7 +258,7 @@ class Fifo:
         labels, counts = found.label_counts()
         low = int(found.blocks["label_lo"].min()) if found.rows else 0
         row_bytes = found.nbytes / max(found.rows, 1)
-        part = _Part(serial, file, section, labels, counts.astype(np.int64), low, found.coarse, row_bytes)
+        part = _Part(serial, file, section, labels.copy(), counts.astype(np.int64), low, found.coarse, row_bytes)
         self._take(part, taken)
         return part
 
@@ -271,7 +271,8 @@ class Fifo:
             return
         gone = int(np.searchsorted(part.labels, np.uint64(label), side="right"))
         whole = gone and part.labels[gone - 1] == label
-        part.labels, part.counts = part.labels[gone:], part.counts[gone:]
+        if gone:  # as copies: what is gone would stay in memory with what is left
+            part.labels, part.counts = part.labels[gone:].copy(), part.counts[gone:].copy()
         part.low = int(part.labels[0]) if len(part.labels) and not part.coarse else label + 1
         if part.coarse and len(part.labels) and not whole:
             left = self._rows_between(part, label + 1, int(part.labels[0]))

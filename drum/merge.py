@@ -19,8 +19,8 @@ from drum.errors import Incompatible
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
 from drum.keyset import absent, compact, united
 from drum.pending import EMIT_ROWS, Bucket, Outbox, Pending, middle_of, wanted_blocks
+from drum.pool import SegmentPool
 from drum.ragged import BYTES, Array, Batch, Column, Schema
-from drum.segment import SegmentPool
 from drum.store import (
     Slice,
     look_up,

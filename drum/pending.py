@@ -11,8 +11,9 @@ import numpy as np
 
 from drum.bucket import PART_SHIFT
 from drum.kernels import Keys, Mask
+from drum.pool import SegmentPool
 from drum.ragged import Batch, Schema
-from drum.segment import Section, SegmentPool
+from drum.segment import Section
 from drum.store import KEY_MAX, Slice
 
 EMIT_ROWS = 65_536

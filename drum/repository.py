@@ -21,8 +21,8 @@ from drum.kernels import Kernel, Keys, Mask, group_starts, sort_keys
 from drum.keyset import united_pieces
 from drum.merge import Emit, MergeStats, Merging, column_kinds
 from drum.pending import Bucket, Pending, joins
+from drum.pool import SegmentPool
 from drum.ragged import Batch, Schema
-from drum.segment import SegmentPool
 from drum.store import Slice, look_up, merged, pieces, range_of, write_slice
 from drum.vacuum import Place
 from drum.writer import SegmentWriter

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import xxhash
@@ -45,11 +44,22 @@ from drum.errors import UnknownVersion
 from drum.files import Damaged, Data, Files, OpenFile, Path
 from drum.ragged import Array, Batch, Column, Ragged
 
-if TYPE_CHECKING:
-    from drum.writer import SegmentWriter
-
 TOGETHER_BYTES = 1 << 20  # of neighbouring blocks read at once past the page cache: each such read costs 30 us
+_ENTRY_BYTES = 2 * np.dtype("<u8").itemsize  # of a label and its rows
 _TAIL_BYTES = 64 << 10  # read at once when a segment is opened: nearly always the whole directory
+
+
+Entries: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.uint64]]
+"""(labels ascending, rows of each)"""
+
+
+class LabelsAt(NamedTuple):
+    """Where a file has a section's labels and, behind them, the rows of each. They stay there: of what an open file
+    would keep in memory they are two thirds (measured), and who counts by labels asks for them once."""
+
+    offset: int
+    entries: int
+    checksum: int
 
 
 class Section:
@@ -60,29 +70,36 @@ class Section:
     """
 
     __slots__ = (
-        "blocks", "chunks", "coarse", "counts", "file", "labelled", "labels", "meta", "name", "path",
-        "rows", "schema", "sorted_by",
+        "blocks", "chunks", "coarse", "entries", "file", "labelled", "meta", "name", "path", "rows", "schema",
+        "sorted_by",
     )  # fmt: skip
 
     def __init__(
         self, *, file: OpenFile, path: str, name: str, schema: dict[str, str], meta: dict[str, Any],
-        sorted_by: str | None, rows: int, blocks: Array, chunks: Array, labels: Array, counts: Array, labelled: bool,
+        sorted_by: str | None, rows: int, blocks: Array, chunks: Array, entries: Entries | LabelsAt, labelled: bool,
         coarse: bool = False,
     ) -> None:  # fmt: skip
         self.file, self.path = file, path
         self.name, self.schema, self.meta, self.sorted_by = name, schema, meta, sorted_by
         self.rows, self.blocks, self.chunks = rows, blocks, chunks
-        self.labels, self.counts, self.labelled, self.coarse = labels, counts, labelled, coarse
+        self.entries, self.labelled, self.coarse = entries, labelled, coarse
 
     @property
     def nbytes(self) -> int:
         """Stored bytes of all blocks."""
         return int(self.chunks["stored"].sum())
 
-    def label_counts(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def label_counts(self) -> Entries:
         """(labels ascending, rows of each); empty for a section without labels. In a `coarse` section rows with a
-        label above the one before and up to this one."""
-        return self.labels, self.counts
+        label above the one before and up to this one. Of a finished file they are read each time. Damaged."""
+        if not isinstance(self.entries, LabelsAt):
+            return self.entries
+        offset, entries, checksum = self.entries
+        data = self.file.pread(entries * _ENTRY_BYTES, offset)
+        if xxhash.xxh3_64_intdigest(data) != checksum:
+            raise Damaged(self.path, offset, f"section {self.name!r}: its labels changed since the file was opened")
+        labels, counts = np.frombuffer(data, "<u8").reshape(2, -1)
+        return labels, counts
 
     def read(self, block: int, columns: Iterable[str] | None = None, once: bool = False) -> Batch:
         """Some or all columns of a block. once: nobody is expected to read it again soon (`OpenFile.pread_once`)."""
@@ -202,13 +219,14 @@ class Section:
 
     def encode(self) -> bytes:
         """This section's entry of the directory."""
+        labels, counts = self.label_counts()
         head = {
             "name": self.name, "schema": list(self.schema.items()), "meta": self.meta, "rows": self.rows,
-            "blocks": len(self.blocks), "labels": len(self.labels), "labelled": self.labelled,
+            "blocks": len(self.blocks), "labels": len(labels), "labelled": self.labelled,
             "sorted_by": self.sorted_by, **({"coarse": True} if self.coarse else {}),
         }  # fmt: skip
         text = json.dumps(head, separators=(",", ":")).encode()
-        parts = [part.tobytes() for part in (self.blocks, self.chunks, self.labels, self.counts)]
+        parts = [part.tobytes() for part in (self.blocks, self.chunks, labels, counts)]
         return b"".join([len(text).to_bytes(4, "little"), text, *parts])
 
     def __repr__(self) -> str:
@@ -265,7 +283,7 @@ class Segment:
             raise Damaged(self.path, len(MAGIC), f"segment version {written} at its beginning, {version} at its end")
         position = 0
         for _ in range(count):
-            position = self._read_entry(directory, position)
+            position = self._read_entry(directory, position, first)
 
     def _unknown(self, header: bytes, size: int) -> Exception:
         """What to say of a header that is none of ours: another version says so at the end of its file, too."""
@@ -280,102 +298,34 @@ class Segment:
             return Damaged(self.path, wrong, "not a segment (magic)")
         return Damaged(self.path, wrong, f"segment version {version} is none that this program reads (1 to {VERSION})")
 
-    def _read_entry(self, directory: bytes, position: int) -> int:
+    def _read_entry(self, directory: bytes, position: int, start: int) -> int:
+        """An entry of the directory, which begins at `start` of the file; where the next one is. Arrays are copies: the
+        directory itself would stay in memory with them."""
         length = int.from_bytes(directory[position : position + 4], "little")
         position += 4
-        head = json.loads(directory[position : position + length])
+        head: dict[str, Any] = json.loads(directory[position : position + length])
         position += length
-        parts = []
-        columns = len(head["schema"])
-        for dtype, count in (
-            (BLOCK, head["blocks"]), (CHUNK, head["blocks"] * columns), (np.dtype("<u8"), head["labels"]),
-            (np.dtype("<u8"), head["labels"]),
-        ):  # fmt: skip
-            parts.append(np.frombuffer(directory, dtype, count, position) if count else np.empty(0, dtype))
-            position += dtype.itemsize * count
+        schema = _schema(tuple(map(tuple, head["schema"])))
+        blocks = np.frombuffer(directory[position : position + BLOCK.itemsize * head["blocks"]], BLOCK)
+        position += blocks.nbytes
+        chunks = np.frombuffer(directory[position : position + CHUNK.itemsize * head["blocks"] * len(schema)], CHUNK)
+        position += chunks.nbytes
+        entries: int = head["labels"]
+        end = position + _ENTRY_BYTES * entries
+        labels = LabelsAt(start + position, entries, xxhash.xxh3_64_intdigest(directory[position:end]))
         self.sections[head["name"]] = Section(
-            file=self.file, path=self.path, name=head["name"], schema=dict(head["schema"]), meta=head["meta"],
-            sorted_by=head["sorted_by"], rows=head["rows"], blocks=parts[0],
-            chunks=parts[1].reshape(-1, max(columns, 1)), labels=parts[2], counts=parts[3], labelled=head["labelled"],
+            file=self.file, path=self.path, name=head["name"], schema=schema, meta=head["meta"],
+            sorted_by=head["sorted_by"], rows=head["rows"], blocks=blocks,
+            chunks=chunks.reshape(-1, max(len(schema), 1)), entries=labels, labelled=head["labelled"],
             coarse=head.get("coarse", False),
         )  # fmt: skip
-        return position
+        return end
 
 
-class Sizes(NamedTuple):
-    """In bytes: of a whole file, and of each of its sections."""
-
-    file: int
-    sections: dict[str, int]
-
-
-class SegmentPool:
-    """Opens the segments of one directory as they are needed and keeps the `open_max` last used open. Any thread."""
-
-    def __init__(self, files: Files, root: Path, open_max: int = 64) -> None:
-        self.files, self.root, self.open_max = files, os.fspath(root), open_max
-        self._open: OrderedDict[str, Segment] = OrderedDict()
-        self._writers: dict[str, SegmentWriter] = {}
-        self._sizes: dict[str, Sizes] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def files_open(self) -> int:
-        """At most open_max."""
-        return len(self._open)
-
-    def segment(self, file: str) -> Segment:
-        with self._lock:
-            segment = self._open.get(file)
-            if segment is None:
-                segment = self._open[file] = Segment.open(self.files, os.path.join(self.root, file))
-            self._open.move_to_end(file)
-            while len(self._open) > self.open_max:
-                self._open.popitem(last=False)  # closed when whoever still reads it lets go
-            return segment
-
-    def section(self, file: str, section: str) -> Section:
-        """A section by the names a catalogue entry gives. Damaged when the file, whole in itself, is not the one that
-        was named."""
-        with self._lock:
-            writer = self._writers.get(file)
-            if writer is not None and writer.state == "open":
-                return writer.sections[section].end()
-            self._writers.pop(file, None)
-        sections = self.segment(file).sections
-        if section not in sections:
-            path = os.path.join(self.root, file)
-            raise Damaged(path, 0, f"has no section {section!r}, which the catalogue names, only {', '.join(sections)}")
-        return sections[section]
-
-    def sizes(self, file: str) -> Sizes:
-        """Of a file that is finished. They are remembered until it is deleted: to ask it of all files at once, more
-        than may be open, would open every one of them each time."""
-        known = self._sizes.get(file)
-        if known is None:
-            segment = self.segment(file)
-            sections = {name: section.nbytes for name, section in segment.sections.items()}
-            known = self._sizes[file] = Sizes(segment.bytes, sections)
-        return known
-
-    def adopt(self, writer: SegmentWriter) -> None:
-        """Let sections that `writer` has ended be read under the file's coming name before it is finished."""
-        with self._lock:  # a writer that is done would keep its file open
-            self._writers = {name: one for name, one in self._writers.items() if one.state == "open"}
-            self._writers[writer.name] = writer
-
-    def forget(self, files: Iterable[str]) -> None:
-        """Let go of files that were deleted."""
-        with self._lock:
-            for file in files:
-                self._open.pop(file, None)
-                self._writers.pop(file, None)
-                self._sizes.pop(file, None)
-
-    def close(self) -> None:
-        with self._lock:
-            self._open.clear()
-            self._writers.clear()
+@lru_cache(256)
+def _schema(columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One for all sections with these columns: nobody changes it."""
+    return dict(columns)
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:

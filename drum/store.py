@@ -15,8 +15,9 @@ import numpy as np
 from drum import wide
 from drum.kernels import Keys, Mask, match
 from drum.keyset import absent, is_in, united
+from drum.pool import SegmentPool
 from drum.ragged import Batch, Schema
-from drum.segment import Section, SegmentPool
+from drum.segment import Section
 from drum.writer import SectionWriter
 
 TIER = 8  # slices of one size that become one

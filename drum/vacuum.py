@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from drum.catalog import Edits
-from drum.segment import SegmentPool
+from drum.pool import SegmentPool
 from drum.writer import SegmentWriter
 
 Place: TypeAlias = tuple[str, str]

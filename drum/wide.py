@@ -12,8 +12,8 @@ import numpy as np
 
 from drum import kernels
 from drum.kernels import Index, Keys, Mask
+from drum.pool import SegmentPool
 from drum.ragged import Array, Batch, Schema
-from drum.segment import SegmentPool
 
 LOW = "low"
 

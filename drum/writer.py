@@ -254,7 +254,7 @@ class SectionWriter:
                 file=self._tail.file, path=self._tail.path, name=self.name, schema=self.schema, meta=self.meta,
                 sorted_by=self.sorted_by, rows=self.rows, blocks=np.array(self._blocks, dtype=BLOCK),
                 chunks=np.array(self._chunks, dtype=CHUNK).reshape(-1, columns),
-                labels=labels.astype("<u8"), counts=counts.astype("<u8"), labelled=self._labelled,
+                entries=(labels.astype("<u8"), counts.astype("<u8")), labelled=self._labelled,
                 coarse=self._counts.coarse,
             )  # fmt: skip
         return self.ended

@@ -4,6 +4,7 @@ import errno
 import gc
 import os
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from drum import BYTES, Batch, Damaged, Files, Ragged, Segment, SegmentPool, SegmentWriter
 from drum.codec import BLOCK_BYTES, BLOCK_ROWS, HEADER
+from drum.segment import LabelsAt
 
 FILES = Files()
 LINK = {"key": "u8", "label": "u1", "url": BYTES}
@@ -104,6 +106,37 @@ def test_one_column_is_read_without_the_others(tmp_path: Path) -> None:
     assert counting.bytes_read <= 8000
     with pytest.raises(KeyError, match="no column 'host'"):
         section.read(0, ["host"])
+
+
+def test_open_segments_kept_all_their_labels_in_memory(tmp_path: Path) -> None:
+    """Two thirds of what a crawl's open files cost, as much again for each queue that lay in one."""
+    labels = np.arange(100_000, dtype="u8")
+    with SegmentWriter(FILES, tmp_path / "a.seg") as writer:
+        for name in ("queue", "gone"):
+            writer.section(name, {"key": "u8"}).append(Batch({"key": labels}), labels=labels)
+    directory = 2 * labels.nbytes
+    Segment.open(FILES, tmp_path / "a.seg")  # what is made once
+    tracemalloc.start()
+    segment = Segment.open(FILES, tmp_path / "a.seg")
+    kept, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most >= directory > 20 * kept
+    found, counts = segment.sections["queue"].label_counts()
+    assert found.tolist() == labels.tolist() and set(counts.tolist()) == {1}
+
+
+def test_labels_that_changed_since_the_file_was_opened_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.seg"
+    with SegmentWriter(FILES, path) as writer:
+        writer.section("s", {"key": "u8"}).append(Batch({"key": np.arange(9, dtype="u8")}), np.arange(9, dtype="u8"))
+    section = Segment.open(FILES, path).sections["s"]
+    assert isinstance(section.entries, LabelsAt)
+    with path.open("r+b") as file:
+        file.seek(section.entries.offset + 8)
+        file.write(b"\x07")
+    with pytest.raises(Damaged, match="'s': its labels changed") as caught:
+        section.label_counts()
+    assert caught.value.offset == section.entries.offset
 
 
 def test_many_small_appends_make_few_blocks(tmp_path: Path) -> None:
