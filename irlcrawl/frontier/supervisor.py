@@ -28,6 +28,7 @@ from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.steps import log_step
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import ExitCode, JobDir, JobFull
+from irlcrawl.watch import status
 from irlcrawl.watch.control import serve
 
 if TYPE_CHECKING:
@@ -200,13 +201,22 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal, number)
+        loop.add_signal_handler(signal.SIGUSR1, self._say_how_far)
 
     def _stop_listening(self) -> None:
         """All is said and committed: a signal that comes now must not turn that into a death by a signal."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
+
+    def _say_how_far(self) -> None:
+        """To whoever watches, and into the log."""
+        if self.frontier is not None:
+            record = status.complete(self.frontier.status())
+            text = f"{record['state']}: {status.line(record)}"
+            _log.info(text)
+            self.progress.note(text)
 
     def _on_signal(self, number: int) -> None:
         frontier = self.frontier

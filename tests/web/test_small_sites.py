@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import signal
 import socket
@@ -129,9 +130,12 @@ def test_a_signal_stops_cleanly_and_the_same_command_goes_on(serve: Serve, job: 
     crawl = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS)
     running = crawl.start()
     assert site.reached.wait(30)
+    running.signal(signal.SIGUSR1)  # how far is it?
     running.signal(number)
     site.open.set()  # what is in flight may finish
     assert running.wait(15).code == 11
+    said = (job / "logs" / "irlcrawl.log").read_text()
+    assert re.search("INFO irlcrawl.crawl: (running|stopping): fetched ", said), "signals come in any order"
     archived = responses(job)
     assert 0 < len(archived) < 51
     check_warcs(job)
