@@ -22,6 +22,9 @@ from irlcrawl.page.context import Context
 from irlcrawl.rows import FACT, Class, Reason, Robots, name_key, origin_of
 from irlcrawl.url import host_of
 
+UNANSWERED = frozenset(reason.name.lower() for reason in (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST))
+"""After which a host rests (fetch/verdict.py); and what broke off half-way, which the log does not tell apart."""
+
 
 @dataclass
 class Recovered:
@@ -71,8 +74,8 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
 
 def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | None:
     """What recovered harvests say about hosts, which the workers' own reports would have said: STATE rows for the hosts
-    drum (None when there are none), and for the clocks the end and duration of the last exchange, Crawl-delay and
-    Retry-After. A failure counts only if it came later than what the last commit had learnt of failures."""
+    drum (None when there are none), and for the clocks the end and duration of the last exchange, its back-off,
+    Crawl-delay and Retry-After. A failure counts only if it came later than what the last commit had learnt of them."""
     facts: dict[int, list[tuple[float, ...]]] = {}
     for name in harvests:
         for batch in state.pool.section(name, "facts").scan():
@@ -94,18 +97,19 @@ def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | 
             if robots != Robots.UNKNOWN and not (failed and robots == Robots.DENY):
                 pointer = (int(log), int(offset), int(length)) if length else None
                 record.learn_robots(int(robots), until, pointer, crawl_delay)
-    for host, (clock_host, ended, fetch_s) in asked.items():
+    for host, (clock_host, ended, fetch_s, reason) in asked.items():
         politeness.observe(
-            clock_host=clock_host, address=None, site=0, ended=ended, fetch_s=fetch_s, outcome="unreached",
+            clock_host=clock_host, address=None, site=0, ended=ended, fetch_s=fetch_s,
+            outcome="failed" if reason in UNANSWERED and ended > learnt else "unreached",
             crawl_delay=records[host].crawl_delay,
         )  # fmt: skip
     return state_batch((host, records[host]) for host in facts) if facts else None
 
 
-def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, float, float]]:
-    """Host -> key of its clock, end and duration of its last request. Those made elsewhere for its robots.txt do not
-    count: the clocks' log names them."""
-    found: dict[int, tuple[int, float, float]] = {}
+def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, float, float, str]]:
+    """Host -> key of its clock, end, duration and reason of its last request. Those made elsewhere for its robots.txt
+    do not count: the clocks' log names them."""
+    found: dict[int, tuple[int, float, float, str]] = {}
     for name in harvests:
         for batch in state.pool.section(name, "outcomes").scan(["host", "line"]):
             # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
@@ -114,8 +118,9 @@ def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, f
                 if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
                     continue
                 ended = (entry.start_ms + entry.duration_ms) / 1000
-                if ended > found.get(host, (0, 0.0, 0.0))[1]:
-                    found[host] = (name_key(host_of(entry.url).encode("ascii")), ended, entry.duration_ms / 1000)
+                if ended > found.get(host, (0, 0.0))[1]:
+                    clock_host = name_key(host_of(entry.url).encode("ascii"))
+                    found[host] = (clock_host, ended, entry.duration_ms / 1000, entry.reason)
     return found
 
 

@@ -1,0 +1,105 @@
+"""What hosts and addresses were promised outlives a kill, in whole crawls under virtual time: where only one of the
+clocks' log, the commit and the archive's tail knows of it, that one is read (I3)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.archive.unit import Unit
+from irlcrawl.clock import Clock
+from irlcrawl.frontier.gates import Promise
+from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.job import ExitCode
+from irlcrawl.rows import Reason
+from tests.frontier.virtual_crawl import Answer, Crawl, Killed, Web, star
+
+GAP_S, TURN_S, RETRY_AFTER_S, DOWN_S = 4.0, 1.5, 30, 0.05
+
+
+@pytest.mark.parametrize("nth", range(2, 6))
+def test_a_clock_that_moved_while_a_turn_ran_outlives_a_kill_after_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """The commit has the clocks as they were when the turn began, the clocks' log starts anew behind it, and what is
+    read again of the archive knows hosts but no addresses."""
+    web = Web(star("a.test", 4) | star("b.test", 4))
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/", "http://b.test/"], monkeypatch, latency_s=TURN_S)
+    crawl.names.answers = dict.fromkeys(("a.test", "b.test"), "10.0.0.1")
+    politeness = crawl.config.politeness
+    politeness.gap_host_seconds, politeness.gap_address_seconds, politeness.visit_seconds = 0.1, GAP_S, 0.5
+    crawl.config.frontier.harvest_seconds = 1.0
+    roll, commits = LeaseLog.roll, 0
+
+    def rolled(log: LeaseLog, promises: list[Promise], clock: Clock) -> None:
+        nonlocal commits
+        commits += 1
+        roll(log, promises, clock)
+        if commits == nth:
+            crawl.kill()
+
+    monkeypatch.setattr(LeaseLog, "roll", rolled)
+    with pytest.raises(Killed):
+        crawl.run()
+    crawl.clock.advance(DOWN_S)
+    assert crawl.run() == ExitCode.DONE
+    early = [url for (asked, _), (at, url) in pairwise(web.log) if at < asked + web.fetch_s + GAP_S - 1e-3]
+    assert len(web.log) >= 12 and early == []
+
+
+def test_a_retry_after_outlives_a_kill_before_its_harvest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the archive's tail knows of it, and it closes the host for its other URLs, too."""
+    pages = [f"http://b.test/{n}" for n in range(4)]
+    web = Web({"http://a.test/": pages, **{page: [] for page in pages}})
+    throttled: list[float] = []
+
+    def mood(url: str, now: float) -> Answer | None:
+        if url.endswith("robots.txt") or throttled:
+            return None
+        return Answer(429, {"retry-after": str(RETRY_AFTER_S)})
+
+    def kept(unit: Unit) -> None:
+        if unit.reason == Reason.THROTTLED:
+            throttled.append(crawl.clock.now())
+            crawl.kill()
+
+    web.moods["b.test"] = mood
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch, on_kept=kept)
+    crawl.config.politeness.gap_host_seconds = 1.0
+    with pytest.raises(Killed):
+        crawl.run()
+    asked = len(web.log)
+    crawl.clock.advance(DOWN_S)
+    assert crawl.run() == ExitCode.DONE
+    again = [at for at, url in web.log[asked:] if url.startswith("http://b.test/")]
+    assert len(again) == len(pages) and min(again) >= throttled[0] + RETRY_AFTER_S - 1e-3
+
+
+@pytest.mark.parametrize("reason", [Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST])
+def test_a_back_off_outlives_a_kill_before_its_harvest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: Reason
+) -> None:
+    """Recovery counted the failure, and set the host's clock as if there had been none: its other URLs were asked for
+    after a gap."""
+    pages = [f"http://b.test/{n}" for n in range(4)]
+    web = Web({"http://a.test/": pages, **{page: [] for page in pages}})
+    failed: list[float] = []
+    web.moods["b.test"] = lambda url, now: None if url.endswith("robots.txt") or failed else Answer(reason=reason)
+
+    def kept(unit: Unit) -> None:
+        if unit.reason == reason:
+            failed.append(crawl.clock.now())
+            crawl.kill()
+
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch, on_kept=kept)
+    politeness = crawl.config.politeness
+    politeness.gap_host_seconds, politeness.backoff_seconds, politeness.retry_delay_seconds = 1.0, 20.0, 1.0
+    with pytest.raises(Killed):
+        crawl.run()
+    asked = len(web.log)
+    crawl.clock.advance(DOWN_S)
+    assert crawl.run() == ExitCode.DONE
+    again = [at for at, url in web.log[asked:] if url.startswith("http://b.test/")]
+    assert again and min(again) >= failed[0] + 20.0 - 1e-3
