@@ -20,6 +20,7 @@ PIECE_BYTES = 16 << 10
 INFLATED_BYTES = 256 << 10
 HEAD_BYTES_MAX = 1 << 20  # of a WARC header; ours hold a URL and a unit, a few KB at most
 _GZIP = 31  # zlib's wbits for a gzip wrapper, checksum and length verified
+OLDER_VERSION = b"WARC/1.0"  # of archives that others made: to check and to read they are the same
 FLAGS_AT, RESERVED_FLAGS = 3, 0xE0  # of a gzip member (RFC 1952 2.3.1.2): isal reads on where all others refuse
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub says instance, not class
 
@@ -160,7 +161,7 @@ def _block(rest: bytes, pieces: Iterator[bytes], length: int, keep: bool) -> tup
 
 def _parse_head(head: bytes) -> dict[str, str] | None:
     version, *lines = head.split(b"\r\n")
-    if version != WARC_VERSION:
+    if version not in (WARC_VERSION, OLDER_VERSION):
         return None
     fields: dict[str, str] = {}
     for line in lines:

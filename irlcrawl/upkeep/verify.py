@@ -116,11 +116,12 @@ class _Units:
 
     def take(self, record: Record) -> Findings:
         yield from self._digests(record)
-        if self._first:
-            self._first = False
-            self._ours = record.kind == "warcinfo" and b"irlcrawl/" in record.block
+        if self._first or record.kind == "warcinfo":  # archives may be put together to one
             if record.kind != "warcinfo":
                 yield self._wrong(record, "an archive begins with a warcinfo record")
+            yield from self.end()
+            self._first, self._request = False, None
+            self._ours = record.kind == "warcinfo" and b"irlcrawl/" in record.block
             return
         if not self._ours:
             return

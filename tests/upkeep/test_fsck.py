@@ -18,6 +18,7 @@ import pytest
 from drum import Catalog, Damaged, Edits, Files
 from irlcrawl import cli
 from irlcrawl.archive import logfiles, redo
+from irlcrawl.archive.reader import records
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.state import State
 from irlcrawl.job import ExitCode, JobDir
@@ -235,6 +236,20 @@ def test_verify_takes_foreign_archives_and_says_what_is_wrong(tmp_path: Path, co
     other.write_bytes(gzip.compress(record) + gzip.compress(record)[:-3])
     assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DAMAGED
     assert cli.main(["verify", str(tmp_path / "none.warc.gz")]) == ExitCode.FAILED
+
+
+def test_verify_called_archives_damaged_that_were_put_together_or_of_warc_1_0(tmp_path: Path, copy: Copy) -> None:
+    first, second = sorted(copy("done").warcs.iterdir())[:2]
+    both = tmp_path / "both.warc.gz"
+    both.write_bytes(first.read_bytes() + second.read_bytes())
+    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DONE
+    request = next(record for record in records(Files(), str(first)) if record.kind == "request")
+    both.write_bytes(first.read_bytes()[: request.end] + second.read_bytes())
+    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DAMAGED, "a request without its response"
+    members = [first.read_bytes()[record.offset : record.end] for record in records(Files(), str(first))]
+    older = tmp_path / "older.warc.gz"
+    older.write_bytes(b"".join(gzip.compress(b"WARC/1.0" + gzip.decompress(one)[8:]) for one in members))
+    assert cli.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
 
 
 def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
