@@ -237,8 +237,19 @@ class Fsck:
                 for log, offset, length in pointers:  # one a host whose rules are in use
                     name = rules_log_name(log)
                     path = os.path.join(reading.job.state, name)
-                    if path not in self.damaged and RulesLog.end_of(offset, length) > self._texts_end.get(name, 0):
+                    if path not in self.damaged and not self._is_text(name, (log, offset, length)):
                         yield Finding(True, path, offset, "a host's robots.txt should be here, and is not")
+
+    def _is_text(self, name: str, pointer: tuple[int, int, int]) -> bool:
+        """Whether a text of that length begins there: in a log that is whole, but another's, none does."""
+        _, offset, length = pointer
+        if RulesLog.end_of(offset, length) > self._texts_end.get(name, 0):
+            return False
+        try:
+            RulesLog.read(self.files, str(self.job.state), pointer)
+        except Damaged:
+            return False
+        return True
 
     def _ledger(self, reading: Reading) -> Findings:
         saved = reading.catalog.get("ledger")

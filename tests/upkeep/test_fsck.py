@@ -297,6 +297,22 @@ def test_robots_texts_that_power_went_before_are_no_damage_and_do_not_keep_a_cra
         assert texts[-1] == path.stat().st_size >= sizes[path]
 
 
+def test_a_robots_log_in_anothers_place_is_damage(copy: Copy) -> None:
+    """Whole, and long enough, it was well to fsck, though the texts of the hosts did not begin where they should."""
+    job = copy("done")
+    path = next(job.state.glob("robots-*.log"))
+    size = path.stat().st_size
+    texts = [text for text, _ in RulesLog.texts(Files(), str(path))]
+    path.unlink()
+    other = RulesLog(Files(), str(job.state), int(path.stem.partition("-")[2]))
+    for text in (texts[0] + b"#", *texts[1:-1], texts[-1][:-1]):
+        other.append(text)
+    other.close()
+    assert path.stat().st_size == size and len(texts) > 1
+    found = damage(job)
+    assert found and {one.file for one in found} == {str(path)} and "should be here" in found[0].what
+
+
 def test_fsck_writes_nothing_so_a_copy_that_cannot_be_written_is_checked(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
