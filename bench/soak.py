@@ -4,8 +4,11 @@ One crawl with every gap at zero, for as long as asked, of docsweb with enough m
 sample web (an endless calendar, a slow drip, refusals, broken answers, names that lead nowhere). While it runs every
 process is looked at every few seconds; after it, `--json` prints
 
-`memory_slope_mib_per_h`   least-squares slope of anonymous memory after warm-up, per process, frontier first, and its
-                           standard error: a short run cannot tell a small slope from noise
+`memory_slope_mib_per_h`   of anonymous memory after warm-up, per process, frontier first: the median slope between any
+                           two minutes, each taken as its median (Theil and Sen). A merge takes up to
+                           frontier.ram_bytes for a moment, and how many are seen is a matter of the crawl's speed
+`memory_least_squares`     the least-squares slope of all samples, and its standard error as if each stood for itself: a
+                           short run cannot tell a small slope from noise
 `memory_mib_by_sixth`      the median in each sixth of the run: whether warm-up was over when it was said to be
 `held`                     what the frontier held when warm-up was over, and at the end (status, `held`): a slope says
                            nothing while these grow
@@ -47,7 +50,8 @@ from tools.sampleweb.tls import authority
 SAMPLE_SECONDS = 5.0
 END_SECONDS = 120.0
 """A crawl whose time is over has to end within this."""
-MIB, HOUR = 1 << 20, 3600.0
+MIB, HOUR, MINUTE = 1 << 20, 3600.0, 60.0
+TREND_MINUTES_MAX = 1_000
 SETTINGS: dict[str, object] = {
     "politeness.retry_delay_seconds": 1.0, "politeness.retries_max": 2, "politeness.host_dead_hours": 0,
     "politeness.backoff_seconds": 1.0, "fetch.read_seconds": 3.0, "fetch.total_seconds": 4.0,
@@ -74,6 +78,18 @@ class Process:
         sixth = (np.array(self.seconds) * SIXTHS / seconds).astype(np.int64).clip(0, SIXTHS - 1)
         mib = np.array(self.bytes) / MIB
         return [round(float(np.median(mib[sixth == n])), 1) for n in range(SIXTHS) if (sixth == n).any()]
+
+    def trend(self, since: float) -> float:
+        """The median slope between any two minutes after `since` seconds, each as its median: MiB per hour; 0 with
+        fewer than two. Of a run of days TREND_MINUTES_MAX minutes, evenly: pairs are their square."""
+        minute = (np.array(self.seconds) // MINUTE).astype(np.int64)
+        minutes = np.unique(minute[minute * MINUTE >= since])
+        minutes = minutes[np.linspace(0, len(minutes) - 1, min(len(minutes), TREND_MINUTES_MAX)).astype(np.int64)]
+        mib = np.array([np.median(np.array(self.bytes)[minute == one]) / MIB for one in minutes])
+        first, second = np.triu_indices(len(minutes), 1)
+        if not len(first):
+            return 0.0
+        return float(np.median((mib[second] - mib[first]) / (minutes[second] - minutes[first]))) * HOUR / MINUTE
 
     def slope(self, since: float) -> tuple[float, float]:
         """Least squares after `since` seconds: (MiB per hour, its standard error); (0, 0) with too few samples."""
@@ -118,6 +134,7 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     ledger, counters = catalog.get("ledger"), catalog.get("counters")
     warmup = seconds / 3 if options.warmup is None else options.warmup * HOUR
     warc_bytes = Files().total(JobDir(job).warcs) + sum(map(int, taken.read_text().split() if taken.exists() else ()))
+    processes = [process for process in processes if len(process.seconds) > 1]  # others are commands it ran
     slopes = [process.slope(warmup) for process in processes]
     urls, pages = max(ledger["discovered"], 1), max(counters["pages"], 1)
     return {
@@ -130,8 +147,8 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         "urls": ledger["discovered"],
         "failed": ledger["failed"],
         "excluded": sum(ledger["excluded"].values()),
-        "memory_slope_mib_per_h": [round(slope, 2) for slope, _ in slopes],
-        "memory_slope_error": [round(error, 2) for _, error in slopes],
+        "memory_slope_mib_per_h": [round(process.trend(warmup), 2) for process in processes],
+        "memory_least_squares": [[round(slope, 2), round(error, 2)] for slope, error in slopes],
         "memory_mib": [[round(min(p.bytes) / MIB), round(max(p.bytes) / MIB)] for p in processes],
         "memory_mib_by_sixth": [p.sixths(seconds) for p in processes],
         "held": [next((one for when, one in held if when >= warmup), {}), held[-1][1] if held else {}],
