@@ -64,7 +64,8 @@ class Deaths:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)
             frontier.stop(ExitCode.FAILED)
         # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
-        left = await frontier.turns.on_thread(recovery.recover_stream, frontier.state, frontier.config, link.stream)
+        left = await frontier.turns.on_thread(recovery.recover_worker, frontier.state, frontier.config, link.stream)
+        link.endings = left.endings
         frontier.turns.take_remains(link, left.harvests)
         if frontier.ending is None:
             await frontier.replace(link)

@@ -24,7 +24,7 @@ from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.frontier.politeness import HostEntry, Politeness
 from irlcrawl.frontier.runs import ReadyHost, ReadyRuns, Run, Runs, ready_hosts
 from irlcrawl.frontier.slots import Slots
-from irlcrawl.frontier.visits import Host, Visit, Withdrawal, visit_message
+from irlcrawl.frontier.visits import Ending, Host, Visit, Withdrawal, visit_message
 from irlcrawl.rows import Reason, Robots
 from irlcrawl.url import split
 from irlcrawl.wire import Message
@@ -333,8 +333,9 @@ class Dispatcher:
         )  # fmt: skip
 
     def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:
-        """A worker died and what it archived is folded: free its hosts. `left`: a run without the rows now done.
-        Returns how many URLs its visits had reached."""
+        """A worker died and what it archived is folded: free its hosts, after what its archive says of each visit's end
+        and as if a request had been under way since. `left`: a run without the rows now done. Returns how many
+        URLs its visits had reached."""
         now = self._clock.now()
         self.slots.worker_died(link)
         visits, link.visits = list(link.visits.values()), {}
@@ -346,7 +347,13 @@ class Dispatcher:
             self._account(link, visit, 0)
             host.runs = [part for run in host.runs for part in left(run)]
             self.loads.count(host, sum(run.rows for run in host.runs) - host.rows)
-            due = self.politeness.release(host, ended=now, outcome="ok", again=bool(host.runs))
+            ending = link.endings.get(host.key, Ending())
+            if ending.ended < visit.leased:  # another visit's, which was told
+                ending = Ending()
+            due = self.politeness.release(
+                host, ended=now, fetch_s=ending.fetch_s, outcome=ending.outcome, again=bool(host.runs),
+                retry_after=None if ending.due is None else max(0.0, ending.due - now), crawl_delay=ending.crawl_delay,
+            )  # fmt: skip
             self._settle(host, due, now, Reason.LOST, silent=False)
         return reached
 

@@ -49,6 +49,7 @@ class Link:
     asked: bool = False  # a harvest was asked for and has not come
     said_bye: bool = False
     lost: bool = False
+    endings: dict[int, Any] = field(default_factory=dict)  # by host, of a dead one: what its archive says (visits.py)
     heard: bool = False  # it is ready
     silent_s: float = 0.0  # since it last said anything or was asked to, as far as this process was awake
     pinged: bool = False  # it was asked to, and has not

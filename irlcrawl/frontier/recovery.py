@@ -7,7 +7,8 @@ The worker must be gone. Running it again gives the same files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from drum import Batch
 from irlcrawl.archive.crawllog import parse
 from irlcrawl.config import Config
 from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, state_batch
-from irlcrawl.frontier.politeness import Politeness
+from irlcrawl.frontier.politeness import Outcome, Politeness
 from irlcrawl.frontier.state import SEEDS_STREAM, State
+from irlcrawl.frontier.visits import Ending
 from irlcrawl.harvest import HarvestBuilder, harvest_name
 from irlcrawl.page.context import Context
 from irlcrawl.rows import FACT, Class, Reason, Robots, name_key, origin_of
@@ -33,6 +35,7 @@ class Recovered:
     harvests: list[str]  # files in order, complete and without a name
     units: int = 0  # of them, read again from the archive
     bytes_cut: int = 0
+    endings: dict[int, Ending] = field(default_factory=dict)  # of a worker that died alone
 
 
 def recover_stream(state: State, config: Config, stream: int) -> Recovered:
@@ -69,6 +72,29 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
     last = builder.write(position)
     builder.rules_log.close()
     found.harvests = [name for name in [*found.harvests, last] if name]
+    return found
+
+
+def recover_worker(state: State, config: Config, stream: int) -> Recovered:
+    """`recover_stream` of a worker that died alone, and how the visits ended of which it could not tell. In one step: a
+    turn in between might fold, and delete, what is read here."""
+    found = recover_stream(state, config, stream)
+    found.endings = _endings(state, found.harvests)
+    return found
+
+
+def _endings(state: State, harvests: list[str]) -> dict[int, Ending]:
+    """By host, how the last visit in recovered harvests ended: told or not, only who leased it knows."""
+    due = {name_key(origin_of(url)): due for name in harvests for url, _, due in _throttled(state, name)}
+    delays: dict[int, float] = {}
+    for name in harvests:
+        for batch in state.pool.section(name, "facts").scan(["host", "robots", "crawl_delay"]):
+            read = batch.filter(batch["robots"] == Robots.RULES)
+            delays.update(zip(read["host"].tolist(), read["crawl_delay"].tolist(), strict=True))
+    found: dict[int, Ending] = {}
+    for host, (_, ended, fetch_s, reason) in _last_exchanges(state, harvests).items():
+        outcome: Outcome = "throttled" if host in due else "failed" if reason in UNANSWERED else "ok"
+        found[host] = Ending(ended, fetch_s, outcome, due.get(host), delays.get(host))
     return found
 
 
@@ -124,8 +150,9 @@ def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, f
     return found
 
 
-def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
-    """429 and 503 with their Retry-After: the row put off says until when its host is closed."""
+def _throttled(state: State, harvest: str) -> Iterator[tuple[bytes, int, float]]:
+    """(URL, site, when it is due) of 429 and 503 with their Retry-After: the row put off says until when its host is
+    closed."""
     throttled = [
         batch["key"][(batch["reason"] == Reason.THROTTLED) & (batch["cls"] == Class.RETRY)]
         for batch in state.pool.section(harvest, "outcomes").scan(["key", "reason", "cls"])
@@ -133,15 +160,18 @@ def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
     keys = np.concatenate(throttled) if throttled else np.empty(0, np.uint64)
     if not len(keys):
         return
-    now = state.clock.now()
     for batch in state.pool.section(harvest, "retries").scan():
         rows = batch.filter(np.isin(batch["key"], keys))
-        for url, site, due in zip(rows["url"].tolist(), rows["site"].tolist(), rows["due"].tolist(), strict=True):
-            name = host_of(url).encode("ascii")
-            politeness.observe(
-                clock_host=name_key(name), address=None, site=site, ended=now, outcome="throttled",
-                retry_after=max(0.0, due - now),
-            )  # fmt: skip
+        yield from zip(rows["url"].tolist(), rows["site"].tolist(), rows["due"].tolist(), strict=True)
+
+
+def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
+    now = state.clock.now()
+    for url, site, due in _throttled(state, harvest):
+        politeness.observe(
+            clock_host=name_key(host_of(url).encode("ascii")), address=None, site=site, ended=now, outcome="throttled",
+            retry_after=max(0.0, due - now),
+        )  # fmt: skip
 
 
 def known_records(state: State, hosts: list[int]) -> dict[int, HostRecord]:

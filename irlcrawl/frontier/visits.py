@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from drum import Batch
 from irlcrawl.frontier.hosts import HostRecord
-from irlcrawl.frontier.politeness import HostEntry
+from irlcrawl.frontier.politeness import HostEntry, Outcome
 from irlcrawl.frontier.runs import Run
 from irlcrawl.rows import Reason
 from irlcrawl.wire import Message
@@ -49,6 +49,16 @@ class Withdrawal:
     reason: Reason
     due: float = 0.0
     gap: float = 0.0
+
+
+class Ending(NamedTuple):
+    """What is known of the end of a visit whose worker died before it told."""
+
+    ended: float = 0.0  # of its last exchange, unix seconds
+    fetch_s: float = 0.0
+    outcome: Outcome = "ok"
+    due: float | None = None  # until when the server closed the host, unix seconds
+    crawl_delay: float | None = None  # as learnt in it
 
 
 def visit_message(

@@ -103,3 +103,48 @@ def test_a_back_off_outlives_a_kill_before_its_harvest(
     assert crawl.run() == ExitCode.DONE
     again = [at for at, url in web.log[asked:] if url.startswith("http://b.test/")]
     assert again and min(again) >= failed[0] + 20.0 - 1e-3
+
+
+@pytest.mark.parametrize("reason", [Reason.THROTTLED, Reason.CONNECT])
+def test_what_a_worker_that_died_alone_could_not_tell_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: Reason
+) -> None:
+    """Its last exchange is in its archive, and the end of its visit was never told: the host was asked again after a
+    gap, by the worker in its place."""
+    pages = [f"http://b.test/{n}" for n in range(4)]
+    web = Web({"http://a.test/": pages, **{page: [] for page in pages}})
+    refused: list[float] = []
+    answer = Answer(429, {"retry-after": str(RETRY_AFTER_S)}) if reason == Reason.THROTTLED else Answer(reason=reason)
+    web.moods["b.test"] = lambda url, now: None if url.endswith("robots.txt") or refused else answer
+
+    def kept(unit: Unit) -> None:
+        if unit.reason == reason:
+            refused.append(crawl.clock.now())
+            crawl.kill_worker(min(crawl.running))
+
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch, on_kept=kept)
+    politeness = crawl.config.politeness
+    politeness.gap_host_seconds, politeness.backoff_seconds = 1.0, float(RETRY_AFTER_S)
+    assert crawl.run() == ExitCode.DONE
+    again = [at for at, url in web.log if url.startswith("http://b.test/") and refused and at > refused[0]]
+    assert len(again) >= len(pages) - 1 and min(again) >= refused[0] + RETRY_AFTER_S - 1e-3
+
+
+def test_a_crawl_delay_is_kept_of_which_a_worker_that_died_alone_could_not_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = Web({"http://a.test/": ["http://b.test/"], "http://b.test/": []})
+    rules = b"User-agent: *\nCrawl-delay: 20"
+    web.answers["http://b.test/robots.txt"] = Answer(200, {"content-type": "text/plain"}, rules)
+    read: list[float] = []
+
+    def kept(unit: Unit) -> None:
+        if unit.url == b"http://b.test/robots.txt" and not read:
+            read.append(crawl.clock.now())
+            crawl.kill_worker(min(crawl.running))
+
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch, on_kept=kept)
+    crawl.config.politeness.gap_host_seconds = 1.0
+    assert crawl.run() == ExitCode.DONE
+    again = [at for at, url in web.log if url.startswith("http://b.test/") and at > read[0]]
+    assert again and min(again) >= read[0] + 20 - 1e-3
