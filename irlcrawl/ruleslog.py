@@ -132,11 +132,6 @@ class RulesLog:
             files.close(handle)
 
     @staticmethod
-    def end_of(offset: int, length: int) -> int:
-        """Where the record of a pointer ends in its log."""
-        return offset + _RECORD.size + length
-
-    @staticmethod
     def drop_old(files: Files, state_dir: str, before: float) -> list[str]:
         """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired."""
         old = [

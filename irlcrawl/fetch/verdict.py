@@ -6,13 +6,12 @@ each time, while it has repeats left; anything else is final. Failures of the ho
 
 from __future__ import annotations
 
-import email.utils
 from dataclasses import dataclass
-from datetime import UTC
 
 from irlcrawl.config import Config
 from irlcrawl.fetch.http import Fetched
 from irlcrawl.page.process import REDIRECTS
+from irlcrawl.retryafter import seconds_asked
 from irlcrawl.rows import CRAWL_LOG_STATUS, Class, Reason
 
 RETRY_SECONDS_MAX = 7 * 86_400.0
@@ -66,15 +65,6 @@ def _reason(fetched: Fetched) -> Reason:
 
 
 def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
-    """Retry-After in seconds (RFC 9110 10.2.3: a number or a date), at most `seconds_max`; None without a valid one."""
-    value = (fetched.value(b"retry-after") or b"").decode("latin-1")
-    if value.isascii() and value.isdigit():
-        return min(float(value[:12]), seconds_max)
-    try:
-        at = email.utils.parsedate_to_datetime(value) if value else None
-    except (ValueError, OverflowError):
-        return None
-    if at is None:
-        return None
-    at = at.replace(tzinfo=at.tzinfo or UTC)  # asctime's has no zone: all dates of HTTP are in UTC (RFC 9110 5.6.7)
-    return min(max(at.timestamp() - fetched.ended, 0.0), seconds_max)
+    """Retry-After in seconds, at most `seconds_max`; None without a valid one."""
+    seconds = seconds_asked((fetched.value(b"retry-after") or b"").decode("latin-1"), fetched.ended)
+    return None if seconds is None else min(seconds, seconds_max)

@@ -27,6 +27,8 @@ from irlcrawl.url import host_of
 UNANSWERED = frozenset(reason.name.lower() for reason in (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST))
 """After which a host rests (fetch/verdict.py); and what broke off half-way, which the log does not tell apart."""
 
+THROTTLED = Reason.THROTTLED.name.lower()
+
 
 @dataclass
 class Recovered:
@@ -93,8 +95,9 @@ def _endings(state: State, harvests: list[str]) -> dict[int, Ending]:
             delays.update(zip(read["host"].tolist(), read["crawl_delay"].tolist(), strict=True))
     found: dict[int, Ending] = {}
     for host, (_, ended, fetch_s, reason) in _last_exchanges(state, harvests).items():
-        outcome: Outcome = "throttled" if host in due else "failed" if reason in UNANSWERED else "ok"
-        found[host] = Ending(ended, fetch_s, outcome, due.get(host), delays.get(host))
+        throttled = reason == THROTTLED
+        outcome: Outcome = "throttled" if throttled else "failed" if reason in UNANSWERED else "ok"
+        found[host] = Ending(ended, fetch_s, outcome, due.get(host) if throttled else None, delays.get(host))
     return found
 
 

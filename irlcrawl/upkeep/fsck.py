@@ -53,7 +53,6 @@ class Fsck:
     closed_to_starts: set[str] = field(default_factory=set)
     """Archives that the next start has to read on from where it cannot."""
 
-    _texts_end: dict[str, int] = field(default_factory=dict)  # robots log -> end of its last whole text
 
     def run(self) -> Findings:
         for finding in self._run():
@@ -179,11 +178,9 @@ class Fsck:
         self.bar.stage("robots texts", sum(self._size(state, name) for name in names))
         for name in names:
             path = os.path.join(state, name)
-            self._texts_end[name] = 0
             try:
-                for text, end in RulesLog.texts(self.files, path):
+                for text, _ in RulesLog.texts(self.files, path):
                     self.bar.read(len(text))
-                    self._texts_end[name] = end
             except Damaged as error:
                 if isinstance(error, TornText) and name in recovered:  # `_rules` knows whether a host's text is gone
                     yield note(path, f"torn at offset {error.offset} by a power loss, and cut when the crawl opens")
@@ -234,20 +231,16 @@ class Fsck:
             for batch in reading.hosts.scan(bucket):
                 used = batch.filter((batch["rules_length"] > 0) & (batch["robots_until"] > now))
                 pointers = zip(*(used[name].tolist() for name in ("rules_log", "rules_offset", "rules_length")))
-                for log, offset, length in pointers:  # one a host whose rules are in use
-                    name = rules_log_name(log)
-                    path = os.path.join(reading.job.state, name)
-                    if path not in self.damaged and not self._is_text(name, (log, offset, length)):
-                        yield Finding(True, path, offset, "a host's robots.txt should be here, and is not")
+                for pointer in pointers:  # one a host whose rules are in use
+                    path = os.path.join(reading.job.state, rules_log_name(pointer[0]))
+                    if path not in self.damaged and not self._is_text(pointer):
+                        yield Finding(True, path, pointer[1], "a host's robots.txt should be here, and is not")
 
-    def _is_text(self, name: str, pointer: tuple[int, int, int]) -> bool:
-        """Whether a text of that length begins there: in a log that is whole, but another's, none does."""
-        _, offset, length = pointer
-        if RulesLog.end_of(offset, length) > self._texts_end.get(name, 0):
-            return False
+    def _is_text(self, pointer: tuple[int, int, int]) -> bool:
+        """Whether a text of that length is there: in a log that ends before, is gone or is another's, none is."""
         try:
             RulesLog.read(self.files, str(self.job.state), pointer)
-        except Damaged:
+        except (Damaged, FileNotFoundError):
             return False
         return True
 

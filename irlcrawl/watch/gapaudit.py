@@ -12,11 +12,9 @@ directory, constant memory.
 
 from __future__ import annotations
 
-import email.utils
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from typing import Any
@@ -29,6 +27,7 @@ from irlcrawl.archive import crawllog
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.config import load
 from irlcrawl.job import JobDir
+from irlcrawl.retryafter import seconds_asked
 from irlcrawl.rows import name_key, origin_of
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.url import SiteOf, host_of
@@ -134,16 +133,8 @@ def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:
 
 
 def _retry_after(entry: LogEntry) -> float:
-    value = entry.notes["retry_after"].strip()
-    if value.isascii() and value.isdigit():
-        return float(value)
-    try:
-        at = email.utils.parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return 0.0
     assert entry.start_ms is not None
-    at = at.replace(tzinfo=at.tzinfo or UTC)  # RFC 9110 5.6.7: a date without a zone is in UTC, too
-    return max(0.0, at.timestamp() - (entry.start_ms + entry.duration_ms) / 1000)
+    return seconds_asked(entry.notes["retry_after"], (entry.start_ms + entry.duration_ms) / 1000) or 0.0
 
 
 def audit(job: JobDir) -> dict[str, Any]:

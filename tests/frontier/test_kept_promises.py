@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from irlcrawl.archive.unit import Unit
 from irlcrawl.clock import Clock
+from irlcrawl.config import Config
+from irlcrawl.frontier import recovery
 from irlcrawl.frontier.gates import Promise
 from irlcrawl.frontier.leases import LeaseLog
+from irlcrawl.frontier.politeness import Outcome
+from irlcrawl.frontier.visits import Ending
 from irlcrawl.job import ExitCode
-from irlcrawl.rows import Reason
+from irlcrawl.rows import Reason, name_key
 from tests.frontier.virtual_crawl import Answer, Crawl, Killed, Web, star
 
 GAP_S, TURN_S, RETRY_AFTER_S, DOWN_S = 4.0, 1.5, 30, 0.05
@@ -49,6 +54,16 @@ def test_a_clock_that_moved_while_a_turn_ran_outlives_a_kill_after_its_commit(
     assert len(web.log) >= 12 and early == []
 
 
+def asked_after_the_kill(crawl: Crawl) -> list[float]:
+    """When b.test is asked by the run after the one that is killed."""
+    with pytest.raises(Killed):
+        crawl.run()
+    asked = len(crawl.web.log)
+    crawl.clock.advance(DOWN_S)
+    assert crawl.run() == ExitCode.DONE
+    return [at for at, url in crawl.web.log[asked:] if url.startswith("http://b.test/")]
+
+
 def test_a_retry_after_outlives_a_kill_before_its_harvest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the archive's tail knows of it, and it closes the host for its other URLs, too."""
     pages = [f"http://b.test/{n}" for n in range(4)]
@@ -68,12 +83,7 @@ def test_a_retry_after_outlives_a_kill_before_its_harvest(tmp_path: Path, monkey
     web.moods["b.test"] = mood
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch, on_kept=kept)
     crawl.config.politeness.gap_host_seconds = 1.0
-    with pytest.raises(Killed):
-        crawl.run()
-    asked = len(web.log)
-    crawl.clock.advance(DOWN_S)
-    assert crawl.run() == ExitCode.DONE
-    again = [at for at, url in web.log[asked:] if url.startswith("http://b.test/")]
+    again = asked_after_the_kill(crawl)
     assert len(again) == len(pages) and min(again) >= throttled[0] + RETRY_AFTER_S - 1e-3
 
 
@@ -96,12 +106,7 @@ def test_a_back_off_outlives_a_kill_before_its_harvest(
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch, on_kept=kept)
     politeness = crawl.config.politeness
     politeness.gap_host_seconds, politeness.backoff_seconds, politeness.retry_delay_seconds = 1.0, 20.0, 1.0
-    with pytest.raises(Killed):
-        crawl.run()
-    asked = len(web.log)
-    crawl.clock.advance(DOWN_S)
-    assert crawl.run() == ExitCode.DONE
-    again = [at for at, url in web.log[asked:] if url.startswith("http://b.test/")]
+    again = asked_after_the_kill(crawl)
     assert again and min(again) >= failed[0] + 20.0 - 1e-3
 
 
@@ -148,3 +153,18 @@ def test_a_crawl_delay_is_kept_of_which_a_worker_that_died_alone_could_not_tell(
     assert crawl.run() == ExitCode.DONE
     again = [at for at, url in web.log if url.startswith("http://b.test/") and at > read[0]]
     assert again and min(again) >= read[0] + 20 - 1e-3
+
+
+@pytest.mark.parametrize(("reason", "outcome", "due"), [("ok", "ok", None), ("throttled", "throttled", 105.0)])
+def test_a_throttle_that_was_told_counted_again_when_its_worker_died(
+    monkeypatch: pytest.MonkeyPatch, reason: str, outcome: Outcome, due: float | None
+) -> None:
+    """Of an earlier visit the same harvest may know, too: the last exchange says how the last one ended."""
+    host = name_key(b"http://b.test")
+    monkeypatch.setattr(recovery, "_throttled", lambda state, name: iter([(b"http://b.test/0", 0, 105.0)]))
+    monkeypatch.setattr(recovery, "_last_exchanges", lambda state, names: {host: (1, 110.0, 0.5, reason)})
+    monkeypatch.setattr(recovery, "recover_stream", lambda *known: recovery.Recovered(["a"]))
+    state = Mock()
+    state.pool.section.return_value.scan.return_value = []
+    found = recovery.recover_worker(state, Config(), 1).endings
+    assert found == {host: Ending(110.0, 0.5, outcome, due, None)}
