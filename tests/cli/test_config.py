@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import string
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
     low, high = key.low, key.high
     text = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(' "\\'), max_size=20)
     special = {
+        "archive.on_warc_closed": st.lists(text, max_size=3).map(shlex.join),
         "archive.prefix": st.text(string.ascii_letters, min_size=1, max_size=8),
         "network.allow": st.lists(st.sampled_from(["127.0.0.0/8", "10.0.0.0/8", "fc00::/7"])),
         "politeness.shared_addresses": st.lists(st.sampled_from(["192.0.2.0/24", "2001:db8::/32"])),
