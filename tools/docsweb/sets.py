@@ -119,11 +119,8 @@ def unpacked(sets: Sequence[DocSet], cache: Path) -> tuple[dict[str, Path], dict
 
 def _unpack(package: str, packages: Path, tree: Path) -> str | None:
     """Unpacks the package as `tree`, downloading it when it is not there. The reason when that cannot be done."""
-    if not list(packages.glob(f"{package}_*.deb")):
-        done = subprocess.run(["apt-get", "download", package], cwd=packages, capture_output=True, text=True)
-        if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines()[-1:]
-            return f"apt-get download failed ({' '.join(said).strip()}); `apt-get update` may help"
+    if not list(packages.glob(f"{package}_*.deb")) and (reason := _download(package, packages)):
+        return reason
     deb = max(packages.glob(f"{package}_*.deb"), key=lambda p: p.stat().st_mtime)
     # Unpacked beside and renamed, so that a tree is whole or absent whoever else does the same meanwhile.
     temporary = Path(tempfile.mkdtemp(prefix=f"{package}.", dir=tree.parent))
@@ -137,6 +134,18 @@ def _unpack(package: str, packages: Path, tree: Path) -> str | None:
         shutil.rmtree(temporary)
         if not tree.is_dir():
             raise
+    return None
+
+
+def _download(package: str, packages: Path) -> str | None:
+    """In a folder of its own: apt-get takes away what another one, begun at the same time, has just brought."""
+    with tempfile.TemporaryDirectory(prefix=f"{package}.", dir=packages) as alone:
+        done = subprocess.run(["apt-get", "download", package], cwd=alone, capture_output=True, text=True)
+        if done.returncode:
+            said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines()[-1:]
+            return f"apt-get download failed ({' '.join(said).strip()}); `apt-get update` may help"
+        for deb in Path(alone).glob("*.deb"):
+            deb.replace(packages / deb.name)
     return None
 
 
