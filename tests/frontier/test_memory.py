@@ -103,6 +103,33 @@ def test_i4_what_a_thread_freed_is_given_back() -> None:
     assert one < 1000 < many
 
 
+APART = """
+import sys
+from irlcrawl.clock import VirtualClock
+from irlcrawl.memory import Trim
+
+def resident():
+    with open("/proc/self/statm") as stream:
+        return int(stream.read().split()[1])
+
+trim = Trim(VirtualClock()) if sys.argv[1] == "apart" else None
+bytearray(8 << 20)  # from now on glibc, left alone, takes as large a piece from the heap
+before = resident()
+for _ in range(50):
+    pieces = [(bytearray(1_000_000), bytearray(2_000)) for _ in range(20)]
+    kept = [small for _, small in pieces]
+    del pieces
+print(resident() - before)
+"""
+
+
+def test_i4_a_large_piece_leaves_no_hole_among_small_ones() -> None:
+    """Workers grew for an hour, to half as much again: small pieces settled where large ones had been."""
+    runs = [[sys.executable, "-c", APART, word] for word in ("apart", "left alone")]
+    apart, alone = (int(subprocess.run(run, capture_output=True, check=True, text=True).stdout) for run in runs)
+    assert apart < 500 < alone
+
+
 LOADED = """
 import sys
 import irlcrawl.cli
