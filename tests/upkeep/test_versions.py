@@ -24,8 +24,6 @@ from irlcrawl.upkeep.fsck import Fsck
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
 
-RELEASED = sorted(path.name.removesuffix(".tar.gz") for path in versions.HERE.glob("*.tar.gz"))
-
 
 def unpack(version: str, to: Path) -> Path:
     """JOB as that version left it."""
@@ -35,7 +33,7 @@ def unpack(version: str, to: Path) -> Path:
     return to / "job"
 
 
-@pytest.mark.parametrize("version", RELEASED)
+@pytest.mark.parametrize("version", versions.RELEASED)
 def test_a_crawl_of_every_released_version_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
@@ -93,7 +91,7 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
     assert before == {path: path.read_bytes() for path in before}, "and is left as it was"
 
 
-@pytest.mark.parametrize("version", RELEASED)
+@pytest.mark.parametrize("version", versions.RELEASED)
 def test_an_old_crawl_becomes_the_present_version(tmp_path: Path, version: str) -> None:
     job = JobDir(unpack(version, tmp_path))
     assert Catalog.open(job.state, readonly=True).get("crawl")["format"] == int(version)

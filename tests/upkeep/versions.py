@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from irlcrawl.config import Config
 from irlcrawl.frontier import schedule, state
 from tests.frontier.virtual_crawl import Answer, Crawl, Killed, Web, star
 
 HERE = Path(__file__).parent / "versions"
+RELEASED = sorted(path.name.removesuffix(".tar.gz") for path in HERE.glob("*.tar.gz"))
 SEED = "http://a.one.test/"
 KILLED_AT = 90
 
@@ -44,12 +46,16 @@ def web() -> Web:
     return made
 
 
+def configure(config: Config) -> None:
+    config.budgets.base = config.budgets.seed_floor = 2
+    config.politeness.gap_host_seconds = 0.5
+    config.politeness.gap_address_seconds = 0.2
+    config.frontier.harvest_seconds = 3.0
+
+
 def crawl_of(job: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
     crawl = Crawl(job, web(), [SEED], monkeypatch, workers=2)
-    crawl.config.budgets.base = crawl.config.budgets.seed_floor = 2
-    crawl.config.politeness.gap_host_seconds = 0.5
-    crawl.config.politeness.gap_address_seconds = 0.2
-    crawl.config.frontier.harvest_seconds = 3.0
+    configure(crawl.config)
     monkeypatch.setattr(state.secrets, "randbits", lambda bits: 4711)  # the same crawl each time
     monkeypatch.setattr(schedule, "ROWS_WANTED_MIN", 4)  # so that some URLs stay in every kind of queue
     return crawl
