@@ -25,6 +25,7 @@ test: venv
 
 check: venv
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
 format: venv

@@ -170,7 +170,8 @@ class Budgets:
     top_sites: int = key(10_000_000, "Sites with the highest in-degree, which get more than the base.", low=1)
     top_budget: int = key(200_000, "The budget of the first of them.", low=1)
     curve: str = key(
-        "linear", "How budgets between fall with in-degree; none: no budgets, breadth first.",
+        "linear",
+        "How budgets between fall with in-degree; none: no budgets, breadth first.",
         choices=("log", "linear", "rank", "none"),
     )
 
@@ -180,9 +181,7 @@ class Archive:
     prefix: str = key("irlcrawl", "First part of WARC file names.")
     roll_bytes: int = key(1_000_000_000, "A WARC file is closed at this size.", low=1 << 20)
     gzip_level: int = key(1, "Compression level (isal: 0 fastest, 3 smallest).", low=0, high=3)
-    log_roll_bytes: int = key(
-        100_000_000, "logs/crawl.log is put aside at this size, and compressed.", low=1 << 10
-    )
+    log_roll_bytes: int = key(100_000_000, "logs/crawl.log is put aside at this size, and compressed.", low=1 << 10)
     on_warc_closed: str = key(
         "", "A command run with the path of each WARC file that is closed and committed; it may move or delete it."
     )

@@ -19,7 +19,9 @@ PIECES = [
 ]  # fmt: skip
 SHREDS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 TEXTS = st.one_of(SHREDS, SHREDS.map("http://".__add__), SHREDS.map("http://h/".__add__), st.text(max_size=30))
-BASES = st.sampled_from(["http://h/", "https://h.example/a/b/c.html?q=1", "http://[::1]:81/x/y/", "http://10.0.0.1/é?é"])
+BASES = st.sampled_from(
+    ["http://h/", "https://h.example/a/b/c.html?q=1", "http://[::1]:81/x/y/", "http://10.0.0.1/é?é"]
+)
 
 
 @given(TEXTS)
@@ -124,7 +126,7 @@ def test_a_base_must_be_crawlable() -> None:
         ("cp1252", "?€&я", b"http://h/?%80&%26%231103%3B"),
         ("cp932", "?x=ソ", b"http://h/?x=%83\\"),
         ("utf-16-le", "?é", b"http://h/?%C3%A9"),
-        ("iso2022_jp", "?あa", b'http://h/?%1B$B$%22%1B(Ba'),
+        ("iso2022_jp", "?あa", b"http://h/?%1B$B$%22%1B(Ba"),
         ("koi8-r", "http://я.рф/я?я", b"http://xn--41a.xn--p1ai/%D1%8F?%D1"),
     ],
 )

@@ -41,9 +41,7 @@ async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHa
     except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError):
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        left = isinstance(
-            error, aiohttp.ServerDisconnectedError
-        )  # its text is a half read response
+        left = isinstance(error, aiohttp.ServerDisconnectedError)  # its text is a half read response
         raise _Dropped("the server left" if left else str(error)) from error
 
 

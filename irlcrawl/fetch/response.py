@@ -167,4 +167,3 @@ class ResponseReader:
         self.done = True
         if self._chunked and self.header is not None and _LENGTH.search(self.header):
             self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
-

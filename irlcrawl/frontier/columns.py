@@ -127,7 +127,6 @@ class KeyIndex:
         places[hole] = NONE
         self._rows -= 1
 
-
     def remove_all(self, rows: NDArray[np.int64]) -> None:
         """Rows that are there and differ. Where they are many, all others find their places again: by numpy."""
         if len(rows) * REBUILD_SHARE < self._rows:

@@ -180,9 +180,7 @@ class ScopeLog:
     def entries(self) -> list[bytes]:
         return [entry for batch in self.list.batches() for entry in batch["entry"].tolist()]
 
-    def add(
-        self, scope: Scope, writer: Callable[[], SegmentWriter], edits: Edits, entries: list[bytes]
-    ) -> list[bytes]:
+    def add(self, scope: Scope, writer: Callable[[], SegmentWriter], edits: Edits, entries: list[bytes]) -> list[bytes]:
         """Take entries into `scope`; those that were new are written and returned."""
         new = [entry for entry in dict.fromkeys(entries) if scope.add([entry])]
         if new:

@@ -53,7 +53,6 @@ class Fsck:
     closed_to_starts: set[str] = field(default_factory=set)
     """Archives that the next start has to read on from where it cannot."""
 
-
     def run(self) -> Findings:
         for finding in self._run():
             if finding.damage:

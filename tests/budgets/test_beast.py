@@ -58,7 +58,12 @@ def merges(draw: st.DrawFn) -> tuple[dict[int, Record], dict[int, tuple[int, int
 
 
 def run(
-    stored: dict[int, Record], items: dict[int, tuple[int, int, int]], current: int, j: int, base: int, quotas: Quotas,
+    stored: dict[int, Record],
+    items: dict[int, tuple[int, int, int]],
+    current: int,
+    j: int,
+    base: int,
+    quotas: Quotas,
     slot: int = SLOTS - 1,
 ) -> tuple[Placement, dict[int, Record], dict[tuple[int, int, int], int]]:
     """One kernel call. Returns the records after it, and where each row (site, op, position in that op) went."""
@@ -127,7 +132,11 @@ def test_kernel_places_as_the_model_does(
 
 
 @given(
-    st.lists(records, max_size=8), st.integers(0, 10), st.integers(1, 6), st.integers(1, 4), st.integers(1, 4),
+    st.lists(records, max_size=8),
+    st.integers(0, 10),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(1, 4),
     st.sampled_from([0, 1, 300, 512, 1000, SLOTS - 1]),
 )
 def test_widening_is_the_least_doubling_that_places_half(

@@ -83,9 +83,7 @@ def in_order(drained: list[tuple[int, int]], model: Model) -> None:
 
 @given(steps, params, rams, st.sampled_from([0, 0, 15]))
 @settings(max_examples=150, deadline=None)
-def test_agrees_with_the_model(
-    plan: list[tuple[str, object]], p: BudgetParams, ram_bytes: int, quota: int
-) -> None:
+def test_agrees_with_the_model(plan: list[tuple[str, object]], p: BudgetParams, ram_bytes: int, quota: int) -> None:
     with tempfile.TemporaryDirectory() as root:
         crawl = Crawl(Path(root), p, ram_bytes, quota)
         model = model_of(crawl)

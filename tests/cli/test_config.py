@@ -202,7 +202,7 @@ def test_a_site_was_named_otherwise_than_urls_name_it(name: str, host: str) -> N
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "windows.toml"
-    file.write_bytes(b'\xef\xbb\xbf[limits]\r\npages = 7\r\n')
+    file.write_bytes(b"\xef\xbb\xbf[limits]\r\npages = 7\r\n")
     assert c.load(file).limits.pages == 7
 
 

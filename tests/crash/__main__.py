@@ -77,9 +77,7 @@ def _part(work: tuple[list[int], int]) -> list[str]:
     return found
 
 
-def _one(
-    told: crawl.Reference, at: int, disk: Disk, outcome: Outcome, seed: int, crashes: int
-) -> str:
+def _one(told: crawl.Reference, at: int, disk: Disk, outcome: Outcome, seed: int, crashes: int) -> str:
     """How it failed, with what repeats it, or nothing."""
     name = f"--only {at} {outcome} {crashes} --seed {seed}"
     try:

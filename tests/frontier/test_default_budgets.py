@@ -32,9 +32,7 @@ def span(crawl: Crawl) -> float:
     return max(times) - min(times)
 
 
-def test_sites_that_only_a_list_names_are_crawled_to_their_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sites_that_only_a_list_names_are_crawled_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve sites without support have a budget of one URL a queue; with nothing else waiting, hosts' gaps are all
     that the crawl waits for."""
     names = [f"s{n}.test" for n in range(12)]

@@ -72,8 +72,9 @@ class Player:
         self.state.seen.ram_bytes = self.seen_bytes or self.state.seen.ram_bytes
         self.context = Context(self.config, self.state.seed, self.state.scope)
         self.inbox = [
-            name for n in sorted(self.state.streams) for name in recovery.recover_stream(self.state, self.config,
-            n).harvests
+            name
+            for n in sorted(self.state.streams)
+            for name in recovery.recover_stream(self.state, self.config, n).harvests
         ]
         self.turn(ready=False)
         self.ready = [host.run for host in self.state.runs.hosts()]

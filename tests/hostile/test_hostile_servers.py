@@ -269,9 +269,10 @@ def test_nonsense_in_a_response_is_a_response(crawled: Crawled, name: str) -> No
 
 def test_a_hundred_slow_servers_do_not_hold_up_a_fast_one(tmp_path: Path, client: str) -> None:
     pages = {"/slow": silent, "/fast": response(b"x")}
-    with Loopback(pages) as server, Driver(
-        tmp_path, impatient(client=client, read_seconds=20.0, total_seconds=20.0)
-    ) as worker:
+    with (
+        Loopback(pages) as server,
+        Driver(tmp_path, impatient(client=client, read_seconds=20.0, total_seconds=20.0)) as worker,
+    ):
         slow = {worker.visit(f"http://h{n}.test:{server.port}", ["/slow"]) for n in range(100)}
         fast = worker.visit(f"http://fast.test:{server.port}", ["/fast"] * 20)
         end = worker.end()

@@ -37,7 +37,9 @@ def test_a_directory_is_a_path_without_its_last_segment_or_all_of_it_before_a_qu
     same = [b"http://a.com/c/1.html", b"http://a.com/c/2.html"], [b"http://a.com/cal?d=1", b"http://a.com/cal?d=2/3"]
     for one, other in same:
         assert directory_key(one) == directory_key(other)
-    assert directory_key(b"http://a.com/c/1") != directory_key(b"http://a.com/cal?d=1") != directory_key(b"http://a.com/")
+    assert (
+        directory_key(b"http://a.com/c/1") != directory_key(b"http://a.com/cal?d=1") != directory_key(b"http://a.com/")
+    )
 
 
 class Calendar(Web):
