@@ -132,6 +132,13 @@ def check_start(config: Config) -> None:
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
+    if ca_file:
+        import ssl  # only a configuration that names one pays for loading it
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(ca_file)
+        except ssl.SSLError as error:  # else each worker would end with it
+            raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no certificates in PEM format: {error}") from error
 
 
 def _check_budgets_of_sites(config: Config) -> None:

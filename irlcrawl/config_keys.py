@@ -17,6 +17,12 @@ class ConfigError(ValueError):
     """A wrong configuration; the message names the key and what it allows. Exit code 4."""
 
 
+BUDGET_MAX = 1_000_000_000
+"""Less than what stands for no limit (budgets/star.py), and sums and multiples of it stay within 64 bits."""
+PAGES_MAX = 10**15
+"""The same of what is counted per site."""
+
+
 def key(
     default: Any,
     doc: str,
@@ -65,7 +71,7 @@ class Limits:
     bytes: int = key(0, "Stop after this many bytes received; 0 is no limit. Exit code 14.", low=0)
     seconds: float = key(0.0, "Stop after this long since the crawl was (re)started; 0: no limit. Exit code 15.", low=0)
     pages_per_host: int = key(0, "Request at most this many URLs of a host; 0 is no limit.", low=0)
-    pages_per_site: int = key(0, "Queue at most this many URLs of a site; 0 is no limit.", low=0)
+    pages_per_site: int = key(0, "Queue at most this many URLs of a site; 0 is no limit.", low=0, high=PAGES_MAX)
 
 
 @dataclass
@@ -126,7 +132,7 @@ class Fetch:
 class Network:
     allow: list[str] = key([], "Private, loopback or reserved networks (CIDR) that may be contacted all the same.")
     resolvers: list[str] = key([], "DNS servers, address or address:port; empty: the system's.")
-    dns_seconds: float = key(5.0, "Deadline for a name.", low=0.1)
+    dns_seconds: float = key(5.0, "Deadline for a name.", low=0.1, high=3600)
     dns_in_flight_max: int = key(64, "Names resolved at once.", low=1, high=4096)
     dns_ttl_min_seconds: float = key(60.0, "An address is used at least this long.", low=0)
     dns_ttl_max_seconds: float = key(86_400.0, "... and at most this long.", low=0)
@@ -146,10 +152,13 @@ class Page:
 
 @dataclass
 class Budgets:
-    base: int = key(20, "URLs of a site per queue to which one other site links (B0).", low=1, fixed=True)
-    unsupported: int = key(
-        1, "... of a site to which none does whose links count: it goes last, but it goes; 0: the base.", low=0
+    base: int = key(
+        20, "URLs of a site per queue to which one other site links (B0).", low=1, high=BUDGET_MAX, fixed=True
     )
+    unsupported: int = key(
+        1, "... of a site to which none does whose links count: it goes last, but it goes; 0: the base.", low=0,
+        high=BUDGET_MAX,
+    )  # fmt: skip
     yield_weight: float = key(
         1.0, "Fetches of a site after which what they brought halves its budget if it was nothing; 0: never.", low=0
     )
@@ -166,9 +175,11 @@ class Budgets:
         "seeds are; an eighth of it where one does; 1: no nearer.", low=1, high=1_000_000
     )  # fmt: skip
     hops: int = key(1, "2: only sites with reputation, and of seeds, raise that of others; 1: all do.", low=1, high=2)
-    seed_floor: int = key(2_000, "Least URLs per queue of a site that has a seed.", low=1)
-    top_sites: int = key(10_000_000, "Sites with the highest in-degree, which get more than the base.", low=1)
-    top_budget: int = key(200_000, "The budget of the first of them.", low=1)
+    seed_floor: int = key(2_000, "Least URLs per queue of a site that has a seed.", low=1, high=BUDGET_MAX)
+    top_sites: int = key(
+        10_000_000, "Sites with the highest in-degree, which get more than the base.", low=1, high=BUDGET_MAX
+    )
+    top_budget: int = key(200_000, "The budget of the first of them.", low=1, high=BUDGET_MAX)
     curve: str = key(
         "linear",
         "How budgets between fall with in-degree; none: no budgets, breadth first.",
@@ -193,7 +204,7 @@ class Frontier:
     harvest_bytes: int = key(64 << 20, "A worker hands over its harvest at this size ...", low=1 << 16)
     harvest_seconds: float = key(30.0, "... or age, or when the frontier asks.", low=0.01)
     urls_per_host_max: int = key(1000, "URLs of a host ready in runs.", low=4, high=1_000_000)
-    hosts_active_max: int = key(100_000, "Hosts in memory.", low=16)
+    hosts_active_max: int = key(100_000, "Hosts in memory.", low=16, high=100_000_000)
     bytes_max: int = key(
         0, "What URLs that wait (queues, QF, calendar, runs) may take on the disk; 0 is no limit.", low=0
     )
@@ -216,9 +227,13 @@ class Site:
     `[site."example.com"]`."""
 
     gap_host_seconds: float | None = key(None, "Instead of politeness.gap_host_seconds.", low=0)
-    pages_max: int | None = key(None, "Instead of limits.pages_per_site, of this registrable domain.", low=0)
+    pages_max: int | None = key(
+        None, "Instead of limits.pages_per_site, of this registrable domain.", low=0, high=PAGES_MAX
+    )
     depth_max: int | None = key(None, "Instead of scope.depth_max.", low=0)
-    budget_min: int | None = key(None, "Least URLs per queue of this registrable domain: you vouch for it.", low=1)
+    budget_min: int | None = key(
+        None, "Least URLs per queue of this registrable domain: you vouch for it.", low=1, high=BUDGET_MAX
+    )
     block: bool | None = key(None, "true: request nothing more from it.")
 
 

@@ -46,7 +46,7 @@ def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[by
     problems: list[str] = []
     for number, text in enumerate(urls, 1):
         _parse(text, f"URL {number} of the command line", seeds, problems)
-    for name in files:
+    for name in dict.fromkeys(files):  # named twice, standard input is at its end the second time
         where = "standard input" if name == "-" else name
         number = 0
         try:

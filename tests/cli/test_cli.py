@@ -27,6 +27,7 @@ from irlcrawl.config_checks import USER_AGENT_EXAMPLE
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch import status as status_record
 from tests.cli.conftest import REPOSITORY, Run, tree
+from tools.sampleweb.tls import authority
 
 AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
 
@@ -85,12 +86,15 @@ def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, craw
 def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
     options = []
     expected = config.load(None, [f"crawl.user_agent={AGENT}"])
+    authority(tmp_path / "ca.pem", set())
     for key in keys():
         if key.section == "site" or key.path == "crawl.user_agent":
             continue
         name = "--" + key.path.replace(".", "-").replace("_", "-")
         special = {"list": ["127.0.0.0/8"], "str": "x1"}
-        value: Any = {"network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": __file__}.get(key.path) or (
+        value: Any = {"network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem"}.get(
+            key.path
+        ) or (
             key.choices[-1]
             if key.choices
             else special.get(key.type) or (not key.default if key.type == "bool" else None)

@@ -130,6 +130,13 @@ def test_overrides_mean_what_they_say(override: str, section: str, name: str, va
         ("limit.pages=1", "limit: no such section; did you mean limits?"),
         ("limits.page=1", "limits.page: no such key; did you mean limits.pages?"),
         ("limits.qqqq=1", "limits.qqqq: no such key"),
+        # Larger ones were taken, and ended the first turn or the first name with a traceback.
+        ("budgets.base=10_000_000_000", "budgets.base = 10000000000: takes a whole number from 1 to 1000000000"),
+        ("budgets.seed_floor=10_000_000_000", "takes a whole number from 1 to 1000000000"),
+        ('site."x.example".budget_min=10_000_000_000', "takes a whole number from 1 to 1000000000"),
+        ("limits.pages_per_site=10_000_000_000_000_000_000", "takes a whole number from 0 to 1000000000000000"),
+        ("frontier.hosts_active_max=10_000_000_000_000_000_000", "takes a whole number from 16 to 100000000"),
+        ("network.dns_seconds=1e300", "takes a number from 0.1 to 3600"),
         ("limits.pages.x=1", "limits.pages = "),
         ("limits=1", "limits is a section"),
         ("limits.pages=-1", "limits.pages = -1: takes a whole number, at least 0"),
@@ -244,6 +251,13 @@ def test_a_user_agent_without_one_is_refused_with_an_example(agent: str) -> None
 def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
     config = c.load(None, [f"crawl.user_agent={AGENT}", f"fetch.tls_ca_file={tmp_path}/none.pem"])
     with pytest.raises(c.ConfigError, match=r"fetch\.tls_ca_file"):
+        c.check_start(config)
+
+
+def test_a_ca_file_without_certificates_was_told_by_workers_that_died(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate\n")
+    config = c.load(None, [f"crawl.user_agent={AGENT}", f"fetch.tls_ca_file={tmp_path}/ca.pem"])
+    with pytest.raises(c.ConfigError, match=r"fetch\.tls_ca_file = .*: no certificates in PEM format"):
         c.check_start(config)
 
 

@@ -64,6 +64,9 @@ def test_standard_input_files_and_the_command_line_add_up(tmp_path: Path) -> Non
     packed = read_seeds(["-"], stdin=io.BytesIO(gzip.compress(b"s.example\n")))
     assert packed == [Seed(b"http://s.example/", {})]
     assert read_seeds([write(tmp_path / "none", b"")]) == []
+    # A second `-` was a traceback: the first had closed it.
+    twice = read_seeds([file, "-", file, "-"], stdin=io.BytesIO(b"s.example\n"))
+    assert [seed.url for seed in twice] == [b"http://f.example/", b"http://s.example/"]
 
 
 def test_every_malformed_line_is_named(tmp_path: Path) -> None:
