@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -52,9 +52,12 @@ def start_worker(job: str | os.PathLike[str], lock_fd: int) -> Started:
     return Started(process, ours)
 
 
-def fork_workers(job: str | os.PathLike[str], lock_fd: int, count: int) -> list[Started]:
+def fork_workers(
+    job: str | os.PathLike[str], lock_fd: int, count: int, forget: Callable[[], None] = lambda: None
+) -> list[Started]:
     """So many workers, each as start_worker makes it, out of this process, which has one thread and no event loop. Only
-    the first loads the rest at once; the others sleep until they are wanted, or their pipe closes. OSError."""
+    the first loads the rest at once; the others sleep until they are wanted, or their pipe closes. `forget` is called
+    in each, and drops what only this process has use for. OSError."""
     assert threading.active_count() == 1, "a fork takes along one thread, and the locks of all"
     started: list[Started] = []
     for number in range(count):
@@ -64,13 +67,15 @@ def fork_workers(job: str | os.PathLike[str], lock_fd: int, count: int) -> list[
         if pid == 0:
             for other in (ours, *(earlier.sock for earlier in started)):
                 other.close()
-            _be_worker(theirs, Path(job), lock_fd, parent, eager=number == 0)
+            _be_worker(theirs, Path(job), lock_fd, parent, forget, eager=number == 0)
         theirs.close()
         started.append(Started(Forked(pid), ours))
     return started
 
 
-def _be_worker(sock: socket.socket, job: Path, lock_fd: int, parent: int, *, eager: bool) -> NoReturn:
+def _be_worker(
+    sock: socket.socket, job: Path, lock_fd: int, parent: int, forget: Callable[[], None], *, eager: bool
+) -> NoReturn:
     """The rest of a forked process's life. What it has of its parent's it neither uses nor finishes."""
     from irlcrawl.fetch import worker
 
@@ -80,6 +85,7 @@ def _be_worker(sock: socket.socket, job: Path, lock_fd: int, parent: int, *, eag
         for handler in list(logging.root.handlers):
             logging.root.removeHandler(handler)
             handler.close()
+        forget()
         _keep_open({sock.fileno(), lock_fd})
         status = worker.work(sock, job, parent, eager=eager)
     except BaseException:  # whatever it is must not unwind into what the parent was doing

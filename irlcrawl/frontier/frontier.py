@@ -48,7 +48,7 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 async def _nobody(link: Link) -> None:
-    """Workers are replaced by whoever made them (crawl.py)."""
+    """Workers are replaced by whoever made them (supervisor.py)."""
 
 
 class Frontier:

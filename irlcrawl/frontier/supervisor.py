@@ -79,9 +79,9 @@ class Supervisor:
         self._idle: list[Started] = []  # of them, without a stream yet
         self._over = False  # the crawl ended as it should, and every worker was told
 
-    def run(self, seeds: Sequence[Seed], workers: Sequence[Started]) -> ExitCode:
-        """Crawl with these, and more where the configuration says so. OSError (the disk), Damaged, ConfigError (it has
-        no seeds), JobError (its configuration cannot be written), JobFull (not begun)."""
+    def run(self, seeds: list[Seed], workers: Sequence[Started]) -> ExitCode:
+        """Crawl with these, and more where the configuration says so; `seeds` is emptied. OSError (the disk), Damaged,
+        ConfigError (it has no seeds), JobError (its configuration cannot be written), JobFull (not begun)."""
         self._started, self._idle = list(workers), list(workers)
         try:
             return uvloop.run(self._run(seeds))
@@ -95,7 +95,7 @@ class Supervisor:
         finally:
             self._end_processes()
 
-    async def _run(self, seeds: Sequence[Seed]) -> ExitCode:
+    async def _run(self, seeds: list[Seed]) -> ExitCode:
         self._listen_to_signals()
         log_step("loaded")
         self.job.write_config(CONFIG_HEADER + to_toml(self.config))
@@ -120,7 +120,7 @@ class Supervisor:
             state.close()
             self._stop_listening()
 
-    async def _crawl(self, frontier: Frontier, state: State, seeds: Sequence[Seed]) -> ExitCode:
+    async def _crawl(self, frontier: Frontier, state: State, seeds: list[Seed]) -> ExitCode:
         old = list(state.streams)
         streams = self._new_streams(state, self.config.crawl.workers or os.cpu_count() or 1)
         await frontier.open(self._seed(state, seeds), old)
@@ -167,13 +167,15 @@ class Supervisor:
         state.catalog.commit(edits)
         return streams
 
-    def _seed(self, state: State, seeds: Sequence[Seed]) -> str | None:
+    def _seed(self, state: State, seeds: list[Seed]) -> str | None:
         if not seeds:
             return None
         number = state.streams[SEEDS_STREAM]["next"]
         while state.files.exists(os.path.join(state.dir, _seed_name(number))):
             number += 1
-        return write_seeds(state, self.config, seeds, number)
+        name = write_seeds(state, self.config, seeds, number)
+        seeds.clear()
+        return name
 
     async def _replace(self, dead: Link) -> None:
         """Another worker for one that died."""

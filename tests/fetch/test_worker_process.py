@@ -126,7 +126,12 @@ import json, os, sys
 from irlcrawl.fetch.process import fork_workers
 lock = os.open(sys.argv[1] + "/LOCK", os.O_CREAT | os.O_RDWR)
 secret = os.open(sys.argv[1] + "/SECRET", os.O_CREAT | os.O_RDWR)
-workers = fork_workers(sys.argv[1], lock, 3)
+told, tell = os.pipe()
+workers = fork_workers(sys.argv[1], lock, 3, lambda: os.write(tell, b"."))
+forgot = b""
+while len(forgot) < 3:
+    forgot += os.read(told, 3)
+os.close(told), os.close(tell)
 pids = [worker.process.pid for worker in workers]
 workers[0].sock.sendall(sys.stdin.buffer.read())
 assert workers[0].sock.recv(1 << 16)

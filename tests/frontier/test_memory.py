@@ -130,6 +130,34 @@ def test_i4_a_large_piece_leaves_no_hole_among_small_ones() -> None:
     assert apart < 500 < alone
 
 
+SEEDED = """
+import sys
+from irlcrawl import crawl
+from irlcrawl.config import Config
+from irlcrawl.job import JobDir
+from irlcrawl.seeds import read_seeds
+from irlcrawl.watch.progress import Progress
+
+config = Config()
+config.crawl.user_agent, config.crawl.workers = "Test/1 (+https://example.org/)", 1
+forked, fork = [], crawl.fork_workers
+def watched(job, lock, count, forget):
+    forked.append(forget == seeds.clear)
+    return fork(job, lock, count, forget)
+crawl.fork_workers = watched
+seeds = read_seeds(urls=["http://127.0.0.1:9/"])  # an address that is refused: nothing is asked
+with JobDir(sys.argv[1]) as job:
+    code = crawl.run_crawl(job, config, seeds, progress=Progress())
+print(int(code), len(seeds), forked)
+"""
+
+
+def test_i4_seeds_stayed_in_memory_to_the_end_of_the_crawl(tmp_path: Path) -> None:
+    """Those of the command that started it, in the frontier and, forked off it, in every worker."""
+    command = [sys.executable, "-c", SEEDED, str(tmp_path / "job")]
+    assert subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip() == "0 0 [True]"
+
+
 LOADED = """
 import sys
 import irlcrawl.cli
