@@ -127,6 +127,17 @@ def check_last_commit(catalog: Catalog) -> None:
         raise Damaged(path, catalog.bytes, f"ends with commit {catalog.number}, and {newest} is of a later one")
 
 
+def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
+    """Damaged when an archive that a worker had not closed is missing, say because its disk is not mounted: what nobody
+    harvested of it would be fetched again, and when it came back nobody would finish it."""
+    there = {(file.stream, file.serial) for file in warc_files(files, str(job.warcs))}
+    for key, value in catalog.items("streams/"):
+        stream, (serial, offset) = int(key.split("/")[1]), value["warc"]
+        if offset and (stream, serial) not in there:
+            what = f"archive {serial} of stream {stream} is missing, and it was not closed yet (is its disk mounted?)"
+            raise Damaged(str(job.warcs), 0, what)
+
+
 def turn_name(commit: int) -> str:
     """The file of a turn, named after the commit it is written for: each name is used once."""
     return f"turn-{commit:09d}.seg"
@@ -168,6 +179,7 @@ class State:
         edits = Edits()
         formats.check(catalog)
         check_last_commit(catalog)
+        check_open_archives(job, files, catalog)
         if catalog.get("crawl") is None:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})

@@ -371,7 +371,8 @@ class Fsck:
             position = streams.get(parsed.stream, {"warc": [0, 0]})["warc"] if parsed is not None else [0, 0]
             if parsed is not None and parsed.stream in streams and parsed.serial >= position[0] and position[1]:
                 away.remove(name)
-                yield Finding(True, os.path.join(warcs, name + OPEN), None, "missing, and it was not closed yet")
+                self.closed_to_starts.add(path := os.path.join(warcs, name + OPEN))
+                yield Finding(True, path, None, "missing, and it was not closed yet")
         if away:
             gone = sum(census.archives[name] for name in away)
             yield note(warcs, f"{len(away)} archives with {gone} units are away: {examples(iter(away))}")

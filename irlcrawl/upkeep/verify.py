@@ -36,12 +36,23 @@ class Found:
 def verify(files: Files, paths: list[str], bar: Bar) -> Findings:
     """Check each file, with our reader and with warcio."""
     for path in paths:
-        size = files.size(path)
-        bar.stage(os.path.basename(path), 2 * size)
-        found = list(check_file(files, path, bar, lambda unit: None))
-        yield from found
-        if not any(one.damage for one in found):
-            yield from _with_warcio(path, size, bar, torn=any("torn" in one.what for one in found))
+        closed = path.removesuffix(OPEN)
+        try:
+            yield from _verify(files, path, bar)
+        except FileNotFoundError:  # beside a crawl that runs: since it was listed it was closed, or moved by its owner
+            if closed != path and files.exists(closed):
+                yield from _verify(files, closed, bar)
+            else:
+                yield note(path, "away since it was listed")
+
+
+def _verify(files: Files, path: str, bar: Bar) -> Findings:
+    size = files.size(path)
+    bar.stage(os.path.basename(path), 2 * size)
+    found = list(check_file(files, path, bar, lambda unit: None))
+    yield from found
+    if not any(one.damage for one in found):
+        yield from _with_warcio(path, size, bar, torn=any("torn" in one.what for one in found))
 
 
 def check_file(

@@ -9,7 +9,11 @@ import pytest
 
 from drum import Damaged
 from irlcrawl import cli
+from irlcrawl.archive.warc import OPEN
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep.findings import Silent
+from irlcrawl.upkeep.sectors import Sectors
+from irlcrawl.upkeep.verify import verify
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings, flip
@@ -43,6 +47,35 @@ def test_a_missing_segment_is_said_and_nothing_is_touched(copy: Copy, which: int
     assert error.file == str(gone) and "missing" in error.what
     assert state_of(job) == before
     mended(job)
+
+
+def test_an_open_archive_that_is_missing_is_said_and_nothing_is_fetched_again(copy: Copy) -> None:
+    """Gone on with while the disk of JOB/warcs was not mounted, a killed crawl fetched again what nobody had harvested,
+    and of the archive that came back, open for ever, no unit had a line in the log. `--repair` left it closed."""
+    job = copy("killed")
+    whole = job.warcs.rename(job.path / "unmounted")
+    job.warcs.mkdir()
+    before = state_of(job)
+    error = opened(job)
+    assert error.file == str(job.warcs) and "not closed yet" in error.what
+    assert state_of(job) == before and not list(job.warcs.iterdir())
+    job.warcs.rmdir()
+    whole.rename(job.warcs)
+    goes_on(job)
+    job = copy("killed")
+    for path in job.warcs.glob("*.open"):
+        path.unlink()
+    assert "not closed yet" in opened(job).what
+    mended(job)
+
+
+def test_archives_that_are_closed_or_moved_while_others_are_verified_are_no_error(copy: Copy) -> None:
+    """Beside a crawl that ran, `verify` ended with `No such file or directory`, and checked no more."""
+    job = copy("stopped")
+    first, second, *_ = paths = sorted(map(str, job.warcs.iterdir()))
+    os.unlink(second)
+    found = list(verify(Sectors(), [first + OPEN, *paths], Silent()))
+    assert [(one.damage, one.file) for one in found] == [(False, second)]
 
 
 def test_a_catalogue_that_lost_its_end_deletes_nothing(copy: Copy) -> None:
