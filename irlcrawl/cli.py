@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import signal
 import sys
@@ -75,6 +76,8 @@ def _hold_standard_streams() -> None:
         if getattr(sys, name) is None:
             os.set_inheritable(nowhere := os.open(os.devnull, os.O_RDWR), True)
             setattr(sys, name, os.fdopen(nowhere, "w" if number else "r"))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":  # JOB may be called anything
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _guarded(run: Callable[[Any], int], args: Any) -> int:

@@ -148,7 +148,9 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
             shutil.copyfileobj(text, packed)
         os.unlink(source)
 
-    to_file = RotatingFileHandler(file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True)
+    to_file = RotatingFileHandler(
+        file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True, errors="backslashreplace"
+    )
     to_file.namer, to_file.rotator = (lambda name: name + ".gz"), pack
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     to_person = ToPerson(logging.WARNING)

@@ -80,6 +80,7 @@ class Frontier:
         self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
         self.turns = Turns(self)
         self._stop_code: ExitCode | None = None
+        self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
         self._ended = False
         self._aborting = False
         self._leased = False
@@ -274,6 +275,9 @@ class Frontier:
         if self._stop_code is None:
             self._stop_code = code
             self.fleet.end({"t": "stop"})
+        elif self._stop_code is ExitCode.DONE:  # only archives are still to be told: the next start tells the rest
+            self._left = code
+            self.turns.leave()
         self._wakeup.set()
 
     def abort(self, code: ExitCode | None) -> None:
@@ -303,7 +307,9 @@ class Frontier:
                     raise self.failure
         self._ended = True
         # A crawl that is done is not opened again: its last archives are told now. Others end within their time.
-        await self.turns.last(None if self._stop_code is ExitCode.DONE else TELL_SECONDS)
+        all_told = await self.turns.last(None if self._stop_code is ExitCode.DONE else TELL_SECONDS)
+        if self._left is not None and not all_told:
+            self._stop_code = self._left
         self.hosts.close()
         self.outage.close()
         await self.resolver.close()

@@ -145,13 +145,19 @@ class Turns:
         self._close_streams(result, streams)
         self._commit(result)
 
-    async def last(self, seconds: float | None) -> None:
-        """Nothing is out: commit the last word, and give those who are told of closed archives so long."""
+    async def last(self, seconds: float | None) -> bool:
+        """Nothing is out: commit the last word, and give those who are told of closed archives so long. Whether they
+        were told of all."""
         result = Turn(self._frontier.state).run(self._task(self._inbox, urgent=False, merge=False))
         self._close_streams(result, list(self._frontier.state.streams))
         self._commit(result)
-        await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
+        all_told = await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
         self._thread.shutdown()
+        return all_told
+
+    def leave(self) -> None:
+        """Who is told of closed archives is not waited for any longer."""
+        self._closed.leave()
 
     async def on_thread(self, work: Callable[..., Any], *args: Any) -> Any:
         """What turns must not be beside: `work(*args)` on their thread."""

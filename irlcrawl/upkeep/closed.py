@@ -43,6 +43,8 @@ class ClosedWarcs:
         self._stuck: set[int] = set()  # streams one of whose archives could not be told: again at the next start
         self._asked: dict[int, int] = {}  # stream -> first serial not handed to the thread
         self._thread: threading.Thread | None = None
+        self._all_told = True
+        self._over = threading.Event()  # all were told, or nobody waits for it any longer
 
     def before(self, edits: Edits) -> None:
         """Put into a commit what it closes, and what the command was told since the last one."""
@@ -84,28 +86,37 @@ class ClosedWarcs:
     def after(self) -> None:
         """The commit is done: its archives may be told."""
         if self._due and self._thread is None:
+            self._all_told = False
             self._thread = threading.Thread(target=self._run, name="on_warc_closed", daemon=True)
             self._thread.start()
         for one in self._due:
             self._queue.put(one)
         self._due.clear()
 
-    def finish(self, seconds: float | None) -> None:
-        """Wait for the commands, at most `seconds`, and commit what they were told; the rest is told at the next
-        start."""
+    def finish(self, seconds: float | None) -> bool:
+        """Wait for the commands, at most `seconds` and until `leave`, and commit what they were told; the rest is told
+        at the next start. Whether there is no rest."""
         if self._thread is None:
-            return
+            return True
         self._queue.put(None)
-        self._thread.join(seconds)
+        self._over.wait(seconds)
+        all_told = self._all_told
         edits = Edits()
         self.before(edits)
         if edits:
             self._state.catalog.commit(edits)
+        return all_told
+
+    def leave(self) -> None:
+        """`finish` is to wait no longer. Any thread."""
+        self._over.set()
 
     def _run(self) -> None:
         while (one := self._queue.get()) is not None:
             stream, serial, path = one
             self._done.put((stream, serial, self._tell(path)))
+        self._all_told = True
+        self._over.set()
 
     def _tell(self, path: str) -> bool:
         """Run the command; whether it took note. What fails is told again when the crawl is opened again."""

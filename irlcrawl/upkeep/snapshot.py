@@ -36,6 +36,7 @@ from irlcrawl.ruleslog import rules_log_name
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 COPY_BYTES = 1 << 30
+TAKING = "another snapshot is being taken or deleted"
 FACTS = {"commit", "fetched", "taken", "name"}
 
 
@@ -99,7 +100,7 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
     if not any(job.state.glob("catalog-*.log")):
         check_state_there(job, files)
         raise JobError(f"{job.path}: the crawl has committed nothing yet, so there is nothing to keep")
-    with _alone(job):
+    with _alone(job.snapshots, TAKING):
         if target.exists():
             raise JobError(f"{target}: is there already; {command('snapshots', job.path, '--delete', name)}")
         for left in job.snapshots.glob(".*"):  # of one that was interrupted
@@ -109,15 +110,15 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
 
 
 @contextmanager
-def _alone(job: JobDir) -> Iterator[None]:
-    """Nobody else takes or deletes a snapshot of this crawl meanwhile: each clears what others left. JobLocked."""
-    job.snapshots.mkdir(exist_ok=True)
-    directory = os.open(job.snapshots, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _alone(path: Path, doing: str) -> Iterator[None]:
+    """Nobody else makes or deletes anything in this directory meanwhile: each clears what others left. JobLocked."""
+    path.mkdir(parents=True, exist_ok=True)
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise JobLocked(f"{job.snapshots}: in use: another snapshot is being taken or deleted") from None
+        raise JobLocked(f"{path}: in use: {doing}") from None
     finally:
         os.close(directory)
 
@@ -145,7 +146,7 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
 def delete(job: JobDir, name: str) -> None:
     """Forget a snapshot; what it shares stays with the others. JobError when there is none, JobLocked."""
     path = _existing(job, name)
-    with _alone(job):
+    with _alone(job.snapshots, TAKING):
         gone = job.snapshots / f".{name}.deleted"
         path.rename(gone)
         shutil.rmtree(gone)
@@ -159,9 +160,16 @@ def open_as(job: JobDir, name: str, target: Path) -> None:
     if job.path.resolve() in target.resolve().parents:
         raise JobError(f"{target}: lies in {job.path}, which is another crawl; name a directory elsewhere")
     files = Files()
+    with _alone(target, "a snapshot is being opened there"):
+        if any(target.iterdir()):  # another was, just before
+            raise JobError(f"{target}: is there already; name a new directory")
+        _open_as(source, target, files)
+
+
+def _open_as(source: Path, target: Path, files: Files) -> None:
     try:
         for directory in ("state", "warcs", "logs"):
-            (target / directory).mkdir(parents=True, exist_ok=True)
+            (target / directory).mkdir()
             for path in sorted((source / directory).iterdir()):
                 changes = path.name == "crawl.log" or path.name.startswith("catalog-")
                 _copy(path, target / directory / path.name) if changes else files.link(

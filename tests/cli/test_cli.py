@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import shlex
@@ -60,6 +61,20 @@ def crawl(monkeypatch: pytest.MonkeyPatch) -> FakeCrawl:
 
 
 # -- crawl ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_cannot_be_written_to_standard_output_is_no_traceback(
+    crawl: FakeCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl that had ended as it should ended with code 1 as it said so."""
+    where = tmp_path / "\udcff\xe9"
+    seeds = ["http://a.test/", "--user-agent", AGENT]
+    for encoding in ("ascii", "utf-8"):
+        said = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(said, encoding=encoding))
+        for verb, *more in (["crawl", *seeds], ["status"], ["inspect"]):
+            assert cli.main([verb, str(where), *more]) == ExitCode.DONE
+            assert b"udcff" in said.getvalue()
 
 
 def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:

@@ -14,7 +14,7 @@ import pytest
 from drum import Catalog, Damaged, Files
 from irlcrawl import cli
 from irlcrawl.frontier.state import SEEDS_STREAM
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.job import ExitCode, JobDir, JobError
 from irlcrawl.ruleslog import rules_log_name
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.findings import Silent
@@ -290,3 +290,21 @@ def test_a_crawl_that_is_not_all_made_of_a_snapshot_is_none(
     if not killed:
         shots.open_as(job, "first", target.path)
         assert target.config_file.read_bytes() == job.config_file.read_bytes()
+
+
+def test_a_snapshot_opened_twice_at_once_in_one_place_is_opened_once(
+    copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that came second took away files of the first, which said that the crawl could go on."""
+    job, target = copy("stopped"), tmp_path / "opened"
+    shots.take(job, "kept")
+
+    def between() -> Files:
+        monkeypatch.setattr(shots, "Files", Files)
+        shots.open_as(job, "kept", target)
+        return Files()
+
+    monkeypatch.setattr(shots, "Files", between)
+    with pytest.raises(JobError, match="is there already"):
+        shots.open_as(job, "kept", target)
+    assert not [found for found in Fsck(JobDir(target), Silent()).run() if found.damage]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, page, responses
+from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, page, responses, warcs
 
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.supervisor import SAME_SIGNAL_SECONDS, Stops
@@ -143,6 +143,35 @@ def test_a_signal_stops_cleanly_and_the_same_command_goes_on(serve: Serve, job: 
     expected = {web.url("one.test", target) for target in site.targets()}
     assert responses(job) == dict.fromkeys(expected, 1)
     assert audit.report(audit.read(web.log), expected, set())["repeated"] == []
+
+
+def test_a_crawl_that_is_done_and_still_tells_of_its_archives_can_be_stopped(
+    serve: Serve, job: Path, tmp_path: Path
+) -> None:
+    """It waited for the command, up to ten minutes for each archive, whatever signal came but SIGKILL."""
+    begun, fed, told, script = (tmp_path / name for name in ("begun", "fed", "told", "tell"))
+    os.mkfifo(begun)
+    os.mkfifo(fed)
+    script.write_text(
+        '#!/bin/sh\ncd "$(dirname "$0")"\n'
+        '[ -e told ] && { echo "$1" >>told; exit; }\ntouch told; echo >begun; exec cat fed\n'
+    )
+    script.chmod(0o755)
+    web = serve(Tree(3), ONE)
+    crawl = Crawl(job, web.resolver, [web.url("one.test")], NO_GAPS | {"archive.on_warc_closed": script})
+    poll = select.poll()
+    poll.register(heard := os.open(begun, os.O_RDONLY | os.O_NONBLOCK), select.POLLIN)
+    try:
+        running = crawl.start()
+        assert poll.poll(60_000), running.output.read_text()
+        running.signal(signal.SIGTERM)
+        ended = running.wait(15)
+        assert ended.code == 11 and "irlcrawl resume" in ended.output
+    finally:
+        os.close(heard)
+        os.close(os.open(fed, os.O_RDWR))  # the command may end
+    assert crawl.run().code == 0
+    assert told.read_text().splitlines() == [str(path) for path in warcs(job)]
 
 
 def test_a_second_signal_drops_what_is_in_flight(serve: Serve, job: Path) -> None:
