@@ -18,7 +18,7 @@ from irlcrawl.job import ExitCode
 from irlcrawl.upkeep import formats
 from tests.crash.crawl import FINAL, JOB, DiskCrawl, crawl_on, empty_disk
 from tests.crash.disk import Disk, Outcome
-from tests.frontier.virtual_crawl import START, Killed, Web
+from tests.frontier.virtual_crawl import START, Killed
 from tests.upkeep import versions
 
 LATER = START + 86_400.0
@@ -46,8 +46,8 @@ def disk_of(version: str) -> Disk:
 
 
 @contextmanager
-def opened(disk: Disk, web: Web, now: float, boot: str) -> Iterator[DiskCrawl]:
-    with crawl_on(disk, web, now, boot) as crawl:
+def opened(disk: Disk, boot: str) -> Iterator[DiskCrawl]:
+    with crawl_on(disk, versions.web(), LATER, boot) as crawl:
         crawl.seeds = [versions.SEED]
         versions.configure(crawl.config)
         yield crawl
@@ -55,7 +55,7 @@ def opened(disk: Disk, web: Web, now: float, boot: str) -> Iterator[DiskCrawl]:
 
 def until_asked(disk: Disk, boot: str, crash_at: int | None = None) -> tuple[DiskCrawl, int]:
     """Start on `disk` until the first request, or a crash at that change to it: the crawl, and its changes so far."""
-    with opened(disk, versions.web(), LATER, boot) as crawl:
+    with opened(disk, boot) as crawl:
         crawl.files.crash_at = crash_at
         crawl.on_request = lambda _: crawl.kill()
         with pytest.raises(Killed):
@@ -97,7 +97,7 @@ def test_i1_becoming_the_present_version_cut_off_at_any_change(version: str) -> 
 def test_i2_an_upgrade_cut_off_ends_as_one_that_was_not(version: str) -> None:
     disk = disk_of(version)
     until_asked(disk, "boot 0", random.Random(version).randrange(20))
-    with opened(disk.after_crash("torn", random.Random(version)), versions.web(), LATER, "boot 1") as crawl:
+    with opened(disk.after_crash("torn", random.Random(version)), "boot 1") as crawl:
         archived = archived_on(crawl)
         assert len(archived) > 50
         assert crawl.run() == ExitCode.DONE

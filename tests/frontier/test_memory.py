@@ -124,7 +124,7 @@ print(resident() - before)
 
 
 def test_i4_a_large_piece_leaves_no_hole_among_small_ones() -> None:
-    """Workers grew for an hour, to half as much again: small pieces settled where large ones had been."""
+    """Workers were a sixth larger after half an hour: small pieces settled where large ones had been."""
     runs = [[sys.executable, "-c", APART, word] for word in ("apart", "left alone")]
     apart, alone = (int(subprocess.run(run, capture_output=True, check=True, text=True).stdout) for run in runs)
     assert apart < 500 < alone

@@ -1,4 +1,4 @@
-"""fsck and verify: a sound crawl is sound whatever state it was left in, and no damage escapes (I5)."""
+"""fsck: a sound crawl is sound whatever state it was left in, and no damage escapes (I5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import pytest
 from drum import Catalog, Damaged, Edits, Files
 from irlcrawl import cli
 from irlcrawl.archive import logfiles, redo
-from irlcrawl.archive.reader import records
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.state import State
 from irlcrawl.job import ExitCode, JobDir
@@ -225,33 +224,6 @@ def test_findings_for_programs(copy: Copy, capsys: pytest.CaptureFixture[str]) -
     assert any(one["damage"] and one["file"] == str(path) and one["offset"] <= 100 for one in told) and not err
 
 
-def test_verify_takes_foreign_archives_and_says_what_is_wrong(tmp_path: Path, copy: Copy) -> None:
-    record = (
-        b"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: <urn:uuid:9d6f0d5c-0d3c-4bd1-9a3f-000000000000>\r\n"
-        b"WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n"
-    )
-    other = tmp_path / "other.warc.gz"
-    other.write_bytes(gzip.compress(record) * 2)
-    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DONE
-    other.write_bytes(gzip.compress(record) + gzip.compress(record)[:-3])
-    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DAMAGED
-    assert cli.main(["verify", str(tmp_path / "none.warc.gz")]) == ExitCode.FAILED
-
-
-def test_verify_called_archives_damaged_that_were_put_together_or_of_warc_1_0(tmp_path: Path, copy: Copy) -> None:
-    first, second = sorted(copy("done").warcs.iterdir())[:2]
-    both = tmp_path / "both.warc.gz"
-    both.write_bytes(first.read_bytes() + second.read_bytes())
-    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DONE
-    request = next(record for record in records(Files(), str(first)) if record.kind == "request")
-    both.write_bytes(first.read_bytes()[: request.end] + second.read_bytes())
-    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DAMAGED, "a request without its response"
-    members = [first.read_bytes()[record.offset : record.end] for record in records(Files(), str(first))]
-    older = tmp_path / "older.warc.gz"
-    older.write_bytes(b"".join(gzip.compress(b"WARC/1.0" + gzip.decompress(one)[8:]) for one in members))
-    assert cli.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
-
-
 def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     bar = Lines(clock=lambda: now)
@@ -332,14 +304,6 @@ def everything_of(job: JobDir) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(job.path)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
-def test_an_empty_archive_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`verify` found nothing wrong with one that had been cut to nothing."""
-    path = tmp_path / "empty.warc.gz"
-    path.touch()
-    assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
-    assert f"{path}: at offset 0: an empty archive" in capsys.readouterr().out
-
-
 def test_fsck_reads_on_when_nobody_reads_what_it_says(copy: Copy) -> None:
     """`fsck JOB --repair | head -1` repaired what was damaged by the time head had left; without --repair, what it had
     not looked at yet was well (exit code 0)."""
@@ -415,12 +379,6 @@ def test_an_end_of_an_archive_that_the_disk_cannot_read_is_not_cut(
     with pytest.raises(Damaged, match="the disk cannot read"):
         redo.cut_tail(Sectors(), str(path))
     assert path.stat().st_size == size
-
-
-def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`all is as it was written`, it said of a mistyped directory."""
-    assert cli.main(["verify", str(tmp_path)]) == ExitCode.FAILED
-    assert "no archives here" in capsys.readouterr().err
 
 
 def test_a_damaged_configuration_is_named_and_not_the_catalogue(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,7 @@ import pytest
 
 from drum import Damaged
 from irlcrawl import cli
-from irlcrawl.archive.warc import OPEN
 from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.upkeep.findings import Silent
-from irlcrawl.upkeep.sectors import Sectors
-from irlcrawl.upkeep.verify import verify
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings, flip
@@ -67,15 +63,6 @@ def test_an_open_archive_that_is_missing_is_said_and_nothing_is_fetched_again(co
         path.unlink()
     assert "not closed yet" in opened(job).what
     mended(job)
-
-
-def test_archives_that_are_closed_or_moved_while_others_are_verified_are_no_error(copy: Copy) -> None:
-    """Beside a crawl that ran, `verify` ended with `No such file or directory`, and checked no more."""
-    job = copy("stopped")
-    first, second, *_ = paths = sorted(map(str, job.warcs.iterdir()))
-    os.unlink(second)
-    found = list(verify(Sectors(), [first + OPEN, *paths], Silent()))
-    assert [(one.damage, one.file) for one in found] == [(False, second)]
 
 
 def test_a_catalogue_that_lost_its_end_deletes_nothing(copy: Copy) -> None:

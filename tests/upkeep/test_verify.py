@@ -1,0 +1,69 @@
+"""verify: archives alone, whoever wrote them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from drum import Files
+from irlcrawl import cli
+from irlcrawl.archive.reader import records
+from irlcrawl.archive.warc import OPEN
+from irlcrawl.job import ExitCode
+from irlcrawl.upkeep.findings import Silent
+from irlcrawl.upkeep.sectors import Sectors
+from irlcrawl.upkeep.verify import verify
+from tests.upkeep.conftest import Copy
+
+
+def test_verify_takes_foreign_archives_and_says_what_is_wrong(tmp_path: Path, copy: Copy) -> None:
+    record = (
+        b"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: <urn:uuid:9d6f0d5c-0d3c-4bd1-9a3f-000000000000>\r\n"
+        b"WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n"
+    )
+    other = tmp_path / "other.warc.gz"
+    other.write_bytes(gzip.compress(record) * 2)
+    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DONE
+    other.write_bytes(gzip.compress(record) + gzip.compress(record)[:-3])
+    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DAMAGED
+    assert cli.main(["verify", str(tmp_path / "none.warc.gz")]) == ExitCode.FAILED
+
+
+def test_verify_called_archives_damaged_that_were_put_together_or_of_warc_1_0(tmp_path: Path, copy: Copy) -> None:
+    first, second = sorted(copy("done").warcs.iterdir())[:2]
+    both = tmp_path / "both.warc.gz"
+    both.write_bytes(first.read_bytes() + second.read_bytes())
+    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DONE
+    request = next(record for record in records(Files(), str(first)) if record.kind == "request")
+    both.write_bytes(first.read_bytes()[: request.end] + second.read_bytes())
+    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DAMAGED, "a request without its response"
+    members = [first.read_bytes()[record.offset : record.end] for record in records(Files(), str(first))]
+    older = tmp_path / "older.warc.gz"
+    older.write_bytes(b"".join(gzip.compress(b"WARC/1.0" + gzip.decompress(one)[8:]) for one in members))
+    assert cli.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
+
+
+def test_an_empty_archive_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`verify` found nothing wrong with one that had been cut to nothing."""
+    path = tmp_path / "empty.warc.gz"
+    path.touch()
+    assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+    assert f"{path}: at offset 0: an empty archive" in capsys.readouterr().out
+
+
+def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`all is as it was written`, it said of a mistyped directory."""
+    assert cli.main(["verify", str(tmp_path)]) == ExitCode.FAILED
+    assert "no archives here" in capsys.readouterr().err
+
+
+def test_archives_that_are_closed_or_moved_while_others_are_verified_are_no_error(copy: Copy) -> None:
+    """Beside a crawl that ran, `verify` ended with `No such file or directory`, and checked no more."""
+    job = copy("stopped")
+    first, second, *_ = paths = sorted(map(str, job.warcs.iterdir()))
+    os.unlink(second)
+    found = list(verify(Sectors(), [first + OPEN, *paths], Silent()))
+    assert [(one.damage, one.file) for one in found] == [(False, second)]
