@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,8 +46,6 @@ CACHE_BITS = 18
 PAIR_BITS = 14
 PRIORITY_LAST = 255
 PRIORITY_AT = list(LINK).index("priority")
-CONTENTS_MAX = 100_000
-"""Pages whose content a worker remembers, some 15 MB."""
 
 
 @dataclass(slots=True)
@@ -94,6 +91,7 @@ class RecentKeys:
 
     def __init__(self, bits: int = CACHE_BITS) -> None:
         self._slots = np.zeros(1 << bits, np.uint64)
+        self._slot = self._slots.data  # one at a time, in a tenth of the time
         self._mask = np.uint64((1 << bits) - 1)
 
     def fresh(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -106,6 +104,13 @@ class RecentKeys:
         if len(left):
             fresh[left] = _first(keys.take(left))
         return fresh
+
+    def one_fresh(self, key: int) -> bool:
+        """fresh() of a single key."""
+        place = key % len(self._slot)
+        known = key != 0 and self._slot[place] == key
+        self._slot[place] = key
+        return not known
 
 
 def _first(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -211,7 +216,7 @@ class HarvestBuilder:
         self._stream = stream
         self._number = first_number
         self._recent_links = RecentKeys()
-        self._contents: OrderedDict[int, None] = OrderedDict()  # fingerprints of pages, the oldest first
+        self._recent_contents = RecentKeys()  # fingerprints of pages
         self.rules_log = RulesLog(files, state_dir, stream)
         self._clear()
 
@@ -251,7 +256,7 @@ class HarvestBuilder:
         self._outcomes.fresh.append(found.outcome)
         self._line_bytes += len(line)
         if found.site:
-            novel = self._novel(found.content)
+            novel = found.content != 0 and self._recent_contents.one_fresh(found.content)
             self._yields.fresh.append((found.site, novel and not found.bare))
             if found.content and self._repetition.trapped(found.directory, novel):
                 self.counters.trapped += len(found.links)
@@ -268,15 +273,6 @@ class HarvestBuilder:
         if len(self._links.fresh) >= CHUNK_ROWS or len(self._outcomes.fresh) >= CHUNK_ROWS:
             self._pack()
         return pointer
-
-    def _novel(self, content: int) -> bool:
-        """Whether a page's content is none of the last CONTENTS_MAX others'."""
-        known = content in self._contents
-        self._contents[content] = None
-        self._contents.move_to_end(content)
-        if len(self._contents) > CONTENTS_MAX:
-            self._contents.popitem(last=False)
-        return content != 0 and not known
 
     def _add_fact(self, fact: Fact) -> Pointer | None:
         pointer = self.rules_log.append(fact.rules) if fact.rules else None

@@ -18,7 +18,7 @@ import re2
 
 from irlcrawl import config
 from irlcrawl.rows import name_key
-from irlcrawl.url import SiteOf, host_of
+from irlcrawl.url import HOSTS_CACHED, SiteOf, host_of
 
 _ENTRY = re.compile(rb"any|(?:host|site) [^\s/]+|prefix [^\s/]+/(?:\S*/)?").fullmatch
 
@@ -82,8 +82,8 @@ class Scope:
         self._any = params.kind == "any"
         self._guarded_from = min(params.path_segments_max, params.path_repeats_max)
         self._slashes = 0  # in the longest prefix entry
-        self._opened = lru_cache(maxsize=65_536)(self._host_opened)
-        self._depth_of = lru_cache(maxsize=65_536)(self._host_depth)
+        self._opened = lru_cache(maxsize=HOSTS_CACHED)(self._host_opened)
+        self._depth_of = lru_cache(maxsize=HOSTS_CACHED)(self._host_depth)
         self.add(entries)
 
     @property

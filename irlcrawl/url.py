@@ -21,6 +21,10 @@ from url import URL, URLError
 HREF_CHARS_MAX = 65_536
 """Longer references are not parsed: no scope admits what they become, and parsing costs time."""
 
+HOSTS_CACHED = 4096
+"""Hosts that each cache by host remembers: the links being read mostly lead to few. To ask anew takes a few
+microseconds, and what could hold all hosts of a crawl would still be growing after hours."""
+
 PORTS = {"http": 80, "https": 443}
 
 
@@ -112,7 +116,7 @@ def _stored(text: str, origin: str = "") -> bytes | None:
     return (text[:-1] if text.endswith("#") else text).encode("ascii")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=HOSTS_CACHED)
 def _clean_origin(origin: str) -> str | None:
     """`origin` without userinfo, or None when no connection could be made to it."""
     scheme, _, authority = origin.partition("://")
@@ -249,7 +253,7 @@ class SiteOf:
     for the last `names_max` hosts.
     """
 
-    def __init__(self, private_suffixes: bool = False, names_max: int = 131_072) -> None:
+    def __init__(self, private_suffixes: bool = False, names_max: int = HOSTS_CACHED) -> None:
         self._private = private_suffixes
         self._cached = lru_cache(maxsize=names_max)(self._compute)
 

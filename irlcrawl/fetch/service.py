@@ -33,8 +33,8 @@ from irlcrawl.ruleslog import Pointer, RulesLog
 from irlcrawl.scope import Scope
 from irlcrawl.wire import AnchoredClock, Message, Wire, WireError, open_wire
 
-RULES_CACHE_BYTES = 8 << 20
-"""Rules of the last thousands of hosts. Those of others are read again from their log, tens of microseconds a visit; a
+RULES_CACHE_BYTES = 2 << 20
+"""Rules of the last hundreds of hosts. Those of others are read again from their log, tens of microseconds a visit; a
 larger cache would be full, and a worker's memory at rest, only after hours."""
 REDIRECTED_MAX = 4096
 TICK_SECONDS = 0.25

@@ -7,8 +7,7 @@ from dataclasses import fields
 
 from irlcrawl.config import Site
 from irlcrawl.rows import name_key
-
-CACHE_NAMES_MAX = 65_536
+from irlcrawl.url import HOSTS_CACHED
 
 
 class Overrides:
@@ -22,7 +21,7 @@ class Overrides:
         if not self._sites:
             return self._none
         if name not in self._cache:
-            if len(self._cache) >= CACHE_NAMES_MAX:
+            if len(self._cache) >= HOSTS_CACHED:
                 self._cache.clear()
             self._cache[name] = self._find(name.rstrip("."))
         return self._cache[name]

@@ -3,13 +3,13 @@ name URLs need not load what reads pages."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from irlcrawl.config import Config
 from irlcrawl.fetch.robots import product_token
 from irlcrawl.rows import name_key, origin_of
 from irlcrawl.scope import Scope
-from irlcrawl.url import SiteOf, host_of
-
-NAMES_MAX = 65_536
+from irlcrawl.url import HOSTS_CACHED, SiteOf, host_of
 
 
 class Context:
@@ -25,15 +25,11 @@ class Context:
         """What limits and patterns let through, wherever it is."""
         self.product_token = product_token(config.crawl.user_agent)
         self.site_of = SiteOf(config.scope.private_suffixes)
-        self._names: dict[bytes, tuple[int, int]] = {}
+        self._names = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)
 
     def names(self, url: bytes) -> tuple[int, int]:
         """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
-        origin = origin_of(url)
-        found = self._names.get(origin)
-        if found is None:
-            if len(self._names) >= NAMES_MAX:
-                self._names.clear()
-            site = self.site_of(host_of(origin + b"/"))
-            found = self._names[origin] = (name_key(site.encode("ascii")), name_key(origin))
-        return found
+        return self._names(origin_of(url))
+
+    def _names_of(self, origin: bytes) -> tuple[int, int]:
+        return name_key(self.site_of(host_of(origin + b"/")).encode("ascii")), name_key(origin)

@@ -36,14 +36,18 @@ def builder(place: Path, number: int = 0) -> HarvestBuilder:
     return HarvestBuilder(Files(), str(place), 7, VirtualClock(), number)
 
 
-@given(st.lists(st.lists(st.integers(0, 30) | st.integers(0, 2**64 - 1))))
-def test_recent_keys_never_invent_and_find_repeats_at_once(calls: list[list[int]]) -> None:
+KEYS = st.integers(0, 30) | st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(st.lists(KEYS) | KEYS))
+def test_recent_keys_never_invent_and_find_repeats_at_once(calls: list[list[int] | int]) -> None:
     """Against a table of eight places: each has the last key of the calls before; what is the first of its call, and
-    not there, is fresh."""
+    not there, is fresh. A call is of many keys or of one."""
     recent = RecentKeys(bits=3)
     table: dict[int, int] = {}
-    for keys in calls:
-        fresh = recent.fresh(np.array(keys, np.uint64)).tolist()
+    for call in calls:
+        keys = [call] if isinstance(call, int) else call
+        fresh = [recent.one_fresh(call)] if isinstance(call, int) else recent.fresh(np.array(keys, np.uint64)).tolist()
         known = [key != 0 and table.get(key % 8) == key for key in keys]
         assert fresh == [not known[at] and key not in keys[:at] for at, key in enumerate(keys)]
         table.update((key % 8, key) for key in keys)

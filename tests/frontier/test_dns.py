@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from ipaddress import ip_address
+from typing import Any
 
+import aiodns
 import pytest
 
 from irlcrawl import config
 from irlcrawl.clock import VirtualClock
+from irlcrawl.frontier import dns
 from irlcrawl.frontier.dns import GONE_SECONDS, Reach, Resolved, Resolver
 from irlcrawl.rows import Reason
 from tests.frontier.nameserver import (
@@ -238,6 +241,61 @@ def test_the_cache_is_bounded_and_keeps_what_is_used() -> None:
         assert resolver.names == 5 and resolver.lookups == 20
 
     play(scenario, dns_cache_names=5)
+
+
+def test_c_ares_kept_every_answer_for_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dns, "CHANNEL_NAMES", 8)
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        for i in range(20):
+            server.table[f"n{i}.test"] = [(A, 3600, "93.184.216.34")]
+        for _ in range(3):
+            for i in range(20):
+                await resolver.resolve(f"n{i}.test")
+        assert all(server.asked[f"n{i}.test", A] == 3 for i in range(20)), "only the server and our cache answer"
+
+    play(scenario, dns_cache_names=5)
+
+
+def test_each_channel_ends_with_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dns, "CHANNEL_NAMES", 2)
+    opened: list[aiodns.DNSResolver] = []
+    open_ones: set[aiodns.DNSResolver] = set()
+
+    class Counted(aiodns.DNSResolver):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            opened.append(self)
+            open_ones.add(self)
+
+        async def close(self) -> None:
+            open_ones.remove(self)
+            await super().close()
+
+    monkeypatch.setattr(aiodns, "DNSResolver", Counted)
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        for i in range(12):
+            server.table[f"n{i}.test"] = [(A, 300, "93.184.216.34")]
+        server.held = []
+        many = [asyncio.ensure_future(resolver.resolve(f"n{i}.test")) for i in range(12)]
+        while len(server.held) < 12:
+            await asyncio.sleep(0)
+        assert len(open_ones) == 6
+        many[3].cancel()
+        for answer in reversed(server.held):
+            answer()
+        server.held = None
+        answers = await asyncio.gather(*many, return_exceptions=True)
+        assert sum(isinstance(answer, Resolved) for answer in answers) == 11
+        server.table["more.test"] = [(A, 300, "93.184.216.34")]
+        await resolver.resolve("more.test")  # after all the others: only its channel is left
+        while len(open_ones) > 1:
+            await asyncio.sleep(0)
+        await resolver.close()
+        assert not open_ones and len(opened) == 7 + 1, "one more for the sign of life"
+
+    play(scenario)
 
 
 def test_a_name_keeps_its_address_whatever_the_order_of_the_answer_and_another_on_demand() -> None:
