@@ -7,32 +7,24 @@ from dataclasses import fields
 
 from irlcrawl.config import Site
 from irlcrawl.rows import name_key
-from irlcrawl.url import HOSTS_CACHED
 
 
 class Overrides:
     def __init__(self, sites: dict[str, Site]) -> None:
         self._sites = sites
-        self._cache: dict[str, Site] = {}
         self._none = Site()
 
     def of(self, name: str) -> Site:
         """What is set for a host name; None in every key that is not."""
         if not self._sites:
             return self._none
-        if name not in self._cache:
-            if len(self._cache) >= HOSTS_CACHED:
-                self._cache.clear()
-            self._cache[name] = self._find(name.rstrip("."))
-        return self._cache[name]
-
-    def _find(self, name: str) -> Site:
-        found = Site()
+        found, name = Site(), name.rstrip(".")
         while name:
-            site = self._sites.get(name, self._none)
-            for key in fields(Site):
-                if getattr(found, key.name) is None:
-                    setattr(found, key.name, getattr(site, key.name))
+            site = self._sites.get(name)
+            if site is not None:
+                for key in fields(Site):
+                    if getattr(found, key.name) is None:
+                        setattr(found, key.name, getattr(site, key.name))
             name = name.partition(".")[2]
         return found
 
