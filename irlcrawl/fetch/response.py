@@ -2,7 +2,8 @@
 
 llhttp (through httptools) decides what is HTTP and where a body ends; this module finds where the header ends, which
 llhttp does not tell, and keeps its bytes. As lax as browsers are: bare LF, spaces after a chunk's size, odd characters
-in header values, a Content-Length beside chunks.
+in header values, a Content-Length beside chunks, and one that is said again (RFC 9112 6.3), which llhttp refuses: such
+a header is parsed anew with one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import httptools
 
 _HEADER_END = re.compile(rb"\n\r?\n")
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
+_LENGTHS = re.compile(_LENGTH.pattern + rb"([^\r\n]*)\r?(?=\n)", re.IGNORECASE)
 _CODED = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]*\r?\n", re.IGNORECASE)
 _FOLD = re.compile(rb"\r?\n[ \t]")
@@ -43,17 +45,22 @@ class ResponseReader:
 
     def __init__(self, header_bytes_max: int) -> None:
         self._header_bytes_max = header_bytes_max
-        self._parser = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(
+        self._parser = self._new_parser()
+        self.begin(0)
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        parser.set_dangerous_leniencies(
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True,
             lenient_chunked_length=True,
         )  # fmt: skip
-        self.begin(0)
+        return parser
 
     def begin(self, body_bytes_max: int) -> None:
         """The next response is expected."""
         self._body_bytes_max = body_bytes_max
         self._head = bytearray()
+        self._refused: str | None = None  # why llhttp refuses this header, whose end is waited for
         self._passing = False  # inside a 1xx response
         self._passed = 0  # bytes of 1xx responses
         self._wire = 0  # bytes behind the header, framing included
@@ -75,7 +82,7 @@ class ResponseReader:
             self._head += piece
             if self._passed + len(self._head) > self._header_bytes_max:
                 raise NotHttp(f"a header of more than {self._header_bytes_max} bytes")
-            self._parse(piece)
+            self._parse_header(piece)
         if view:
             if self.done:
                 self.reusable = False  # more than it promised
@@ -108,6 +115,24 @@ class ResponseReader:
                 return found.end() - len(tail)
         found = _HEADER_END.search(view)
         return len(view) if found is None else found.end()
+
+    def _parse_header(self, piece: memoryview) -> None:
+        """A piece of the header, in `_head` already. One whose length llhttp refuses is tried again when whole."""
+        if self._refused is None:
+            try:
+                self._parse(piece)
+                return
+            except NotHttp as error:
+                self._refused = str(error)
+                if "Content-Length" not in self._refused:
+                    raise
+        if self._head.endswith((b"\n\n", b"\n\r\n")):
+            repaired = _with_one_length(bytes(self._head))
+            if repaired is None:
+                raise NotHttp(self._refused)
+            self._refused = None
+            self._parser = self._new_parser()
+            self._parse(memoryview(repaired))
 
     def _parse(self, piece: memoryview) -> None:
         try:
@@ -167,3 +192,13 @@ class ResponseReader:
         self.done = True
         if self._chunked and self.header is not None and _LENGTH.search(self.header):
             self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
+
+
+def _with_one_length(header: bytes) -> bytes | None:
+    """The header with one Content-Length instead of several that say the same; None where there are none such."""
+    first, rest = _FOLD.sub(b" ", header.lstrip(b"\r\n")).split(b"\n", 1)
+    rest = b"\n" + rest
+    said = [value.strip(b" \t") for values in _LENGTHS.findall(rest) for value in values.split(b",")]
+    if len(said) < 2 or len(set(said)) > 1:
+        return None
+    return first + b"\nContent-Length: " + said[0] + _LENGTHS.sub(b"", rest)

@@ -62,7 +62,8 @@ def test_a_connection_carries_no_second_exchange_after_a_doubtful_first() -> Non
 
 def test_one_reader_reads_one_response_after_another() -> None:
     reader = ResponseReader(1 << 16)
-    for name in ("length", "chunked", "204", "100-continue", "304", "chunk-trailers", "length-zero"):
+    names = ("length", "chunked", "204", "100-continue", "length-twice-first", "304", "chunk-trailers", "length-zero")
+    for name in names:
         vector = VECTORS[name]
         reader.begin(1000)
         reader.feed(vector.wire)

@@ -97,6 +97,27 @@ VECTORS: dict[str, Vector] = {
     "cr-in-value": Vector(OK + b"X: a\rb\r\nContent-Length: 3\r\n\r\nabc", *NOT_HTTP),
     "header-cut": Vector(OK + b"Content-Length: 3\r\n", Reason.LOST, 0, b""),
     "nothing": Vector(b"", Reason.LOST, 0, b""),
+    # One length, said again, and once refused: a robots.txt so sent closed its host.
+    "length-twice": Vector(OK + b"Content-Length: 3\r\nX: y\r\ncontent-length:3\r\n\r\nabcdef"),
+    "length-twice-first": Vector(b"\r\n\r\n" + OK + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"),
+    "length-twice-bare-lf": Vector(b"HTTP/1.1 200 OK\nContent-Length: 3\nContent-Length: 3\n\nabc"),
+    "length-twice-in-a-line": Vector(OK + b"Content-Length: 3, 3,3\r\n\r\nabc"),
+    "length-twice-folded": Vector(OK + b"Content-Length:\r\n 3\r\nContent-Length: 3\r\n\r\nabc"),
+    "length-twice-after-100": Vector(
+        b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"
+    ),
+    "length-twice-cut": Vector(
+        OK + b"Content-Length: 9\r\nContent-Length: 9\r\n\r\nabc", Reason.LOST, body=b"abc", truncated="disconnect"
+    ),
+    "length-twice-beside-chunks": Vector(
+        OK + b"Content-Length: 9, 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    ),
+    "lengths-differ-in-a-line": Vector(OK + b"Content-Length: 3, 4\r\n\r\nabc", *NOT_HTTP),
+    "lengths-differ-when-unfolded": Vector(
+        OK + b"X: y\r\nContent-Length: 3\r\n 4\r\nContent-Length: 3\r\n\r\nabc", *NOT_HTTP
+    ),
+    "lengths-differ-of-three": Vector(OK + b"Content-Length: 3, 3\r\nContent-Length: 4\r\n\r\nabc", *NOT_HTTP),
+    "length-twice-no-number": Vector(OK + b"Content-Length: +3\r\nContent-Length: +3\r\n\r\nabc", *NOT_HTTP),
     "length-in-trailer": Vector(OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n"),
     "length-beside-chunks": Vector(
         OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
@@ -105,6 +126,8 @@ VECTORS: dict[str, Vector] = {
 BETTER_THAN_AIOHTTP = {
     "length-beside-chunks", "length-in-trailer", "chunk-size-no-number", "chunk-size-too-large", "more-than-promised",
     "more-after-close", "length-beside-other-coding",
+    "length-twice", "length-twice-first", "length-twice-bare-lf", "length-twice-in-a-line", "length-twice-folded",
+    "length-twice-after-100", "length-twice-cut", "length-twice-beside-chunks",
 }  # fmt: skip
 """aiohttp refuses the whole response, or gives up half of it."""
 
