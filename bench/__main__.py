@@ -7,6 +7,7 @@ import pkgutil
 import sys
 
 import bench
+from tools.ending import exit_when_told
 
 
 def main(argv: list[str]) -> int:
@@ -17,6 +18,7 @@ def main(argv: list[str]) -> int:
     if argv[0] not in names:
         print(f"no benchmark {argv[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
         return 4
+    exit_when_told()
     code: int = importlib.import_module(f"bench.{argv[0]}").main(argv[1:])
     return code
 

@@ -137,10 +137,15 @@ def _compare(params: Params, options: argparse.Namespace) -> list[Run]:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=spawn, max_tasks_per_child=1) as processes:
         names = sorted(options.policies, key=lambda name: name != "oracle")
-        for ended in [processes.submit(measure, name, *task) for name in names]:
-            runs.append(ended.result())
-            found = line(runs[-1], runs[0] if runs[0].policy == "oracle" else None)
-            print(json.dumps(found) if options.json else _words(found), flush=True)
+        try:
+            for ended in [processes.submit(measure, name, *task) for name in names]:
+                runs.append(ended.result())
+                found = line(runs[-1], runs[0] if runs[0].policy == "oracle" else None)
+                print(json.dumps(found) if options.json else _words(found), flush=True)
+        except BaseException:
+            for process in multiprocessing.active_children():  # else every policy is waited for
+                process.terminate()
+            raise
     return runs
 
 

@@ -26,9 +26,10 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +100,15 @@ def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kil
     deadline = time.monotonic() + SECONDS_MAX
     moments = [draw.uniform(0.2, 2.0) * options.every for _ in range(options.kills)]
     kinds = draw.choices(KINDS, WEIGHTS, k=options.kills)
-    with output.open("a+", errors="replace") as said:
+    with output.open("a+", errors="replace") as said, ExitStack() as ends:
         process = _start(command, said.fileno())
+        ends.callback(lambda: _end(process))  # the one that runs then
         while True:
             wait = moments[len(kills.done)] if len(kills.done) < options.kills else SECONDS_MAX
             try:
                 code = process.wait(max(0.0, min(wait, deadline - time.monotonic())))
             except subprocess.TimeoutExpired:
                 if time.monotonic() >= deadline:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
                     raise tree.CrawlFailed(f"no end within {SECONDS_MAX:.0f} s") from None
                 kind = kinds[len(kills.done)]
                 kills.done.append((kind, time.time()))
@@ -129,6 +129,12 @@ def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kil
 
 def _start(command: list[str], output: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0)
+
+
+def _end(crawl: subprocess.Popen[bytes]) -> None:
+    if crawl.poll() is None:
+        os.killpg(crawl.pid, signal.SIGKILL)
+        crawl.wait()
 
 
 def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> bool:
@@ -190,7 +196,7 @@ def _judge(
         for example in examples[: audit.NAMED_MAX]:
             print(f"bench crash: {name}: {example}", file=sys.stderr)
     starts = sorted(r.start for r in requests)
-    lives = zip(kills.starts, [*kills.starts[1:], float("inf")], strict=True)
+    lives = pairwise([*kills.starts, float("inf")])
     resumes = [min((s for s in starts if start < s < end), default=end) - start for start, end in lives]
     return {
         "bench": "crash",

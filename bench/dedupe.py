@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.seen.stream import stream
-from tools.options import share, whole
+from tools.options import directory, share, whole
 
 
 def make_text(path: Path, lines: int, duplicates: float, line_bytes: int) -> int:
@@ -70,7 +70,12 @@ def run(command: list[str], out: Path, tmp: Path, distinct: int) -> dict[str, An
     began = time.perf_counter()
     with Disk(tmp) as disk:
         process = subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"})
-        _, status, usage = os.wait4(process.pid, 0)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
     wall_s = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -110,10 +115,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--duplicates", type=share(), default=0.5, help="share of repeats (default %(default)s)")
     parser.add_argument("--line-bytes", type=whole(20), default=70, help="with the newline (default %(default)s)")
     parser.add_argument("--ram-mib", type=whole(1), default=256, help="of either (default %(default)s)")
-    parser.add_argument("--dir", help="for the text and temporary files (default: the system's)")
+    parser.add_argument("--dir", type=directory, help="for the text and temporary files (default: the system's)")
     parser.add_argument("--json", action="store_true", help="a JSON line for each program")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="bench-dedupe-", dir=options.dir) as directory:
-        rows = measure(Path(directory), options)
+    with tempfile.TemporaryDirectory(prefix="bench-dedupe-", dir=options.dir) as scratch:
+        rows = measure(Path(scratch), options)
     print("\n".join(json.dumps(row) if options.json else "  ".join(f"{k}={v}" for k, v in row.items()) for row in rows))
     return 0

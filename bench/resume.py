@@ -18,6 +18,7 @@ start but the first also replays the archive's tail. `--json` prints
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -218,7 +219,8 @@ def _start(job: JobDir, directory: Path, crawl_s: float) -> Start:
         cpu = sum(tree.cpu_seconds(pid) or 0.0 for pid in tree.descendants(process.pid))
         time.sleep(crawl_s)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it was done
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     job.wait_unlocked(10.0)
     text = _log_text(job)[told:]

@@ -46,6 +46,19 @@ def test_nginx_answers_what_the_oracle_says(web: serve.Web) -> None:
         connection.close()
 
 
+def test_bringing_a_web_up_leaves_nothing_behind_when_it_is_interrupted(
+    web: serve.Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        assert {path.stem for path in tmp_path.glob("*.pid")} == {"nginx", "dnsmasq"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve, "asdict", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        serve.up(tmp_path, "gtk")
+    assert not list(tmp_path.glob("*.pid"))
+
+
 def test_robots_txt_is_the_sets_own(web: serve.Web) -> None:
     for served in web.sets:
         connection = http.client.HTTPConnection(served.hosts[0].address, web.port, timeout=10)

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from tools.docsweb import audit, oracle, serve
 from tools.docsweb.sets import DocswebError
+from tools.ending import exit_when_told
 from tools.options import amount, directory, whole
 
 
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 1 docsweb could not do it (stderr says why), 2 wrong usage, 9 the audit found a fault."""
     options = _parser().parse_args(argv)
+    exit_when_told()
     try:
         return int(options.run(options))
     except DocswebError as error:

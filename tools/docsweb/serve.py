@@ -67,8 +67,12 @@ def up(
     bound = _free_port(pool, port, PORTS[scheme])
     web = Web(directory, bound, _free_dns_port(), _network(pool), served, missing, scheme)
     write_files(web, gzip)
-    start(directory)
-    (directory / STATE).write_text(json.dumps(asdict(web) | {"directory": str(directory)}, indent=1))
+    try:
+        start(directory)
+        (directory / STATE).write_text(json.dumps(asdict(web) | {"directory": str(directory)}, indent=1))
+    except BaseException:  # interrupted: `down` would not know it
+        stop(directory)
+        raise
     return web
 
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tools.ending import exit_when_told
 from tools.options import directory
 from tools.sampleweb.demo import demo, served
 from tools.sampleweb.server import ServerError, until_told
@@ -20,6 +21,7 @@ def main(argv: list[str] | None = None) -> int:
     serve = verbs.add_parser("serve", help="serve it until SIGINT, for crawls of your own")
     serve.add_argument("dir", type=directory, help="directory for the configuration, seeds and access log")
     options = parser.parse_args(argv)
+    exit_when_told()
     try:
         if options.verb == "demo":
             return demo(_fresh(options.dir, parser))

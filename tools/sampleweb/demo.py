@@ -145,6 +145,10 @@ def _crawl(command: list[str]) -> int:
             process.kill()
             process.wait()
         return 1
+    except BaseException:  # interrupted: what it crawls is about to go
+        process.kill()
+        process.wait()
+        raise
 
 
 def _report(job: Path, sample: DemoWeb) -> None:
