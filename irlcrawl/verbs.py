@@ -16,7 +16,7 @@ from irlcrawl.config import Config, ConfigError, changes, check_resume, check_st
 from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
-from irlcrawl.watch.control import ControlError, ask
+from irlcrawl.watch.control import ControlError, NotOurs, ask
 from irlcrawl.watch.progress import progress_for, reader_may_leave, unheard
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def check_alone(job: JobDir) -> None:
     """JobLocked when a crawl answers although its lock could be had: somebody took LOCK for a stale one."""
     try:
         alone = ask(job.socket, "status") is None
+    except NotOurs:
+        alone = True
     except ControlError:
         alone = False
     if not alone:

@@ -63,10 +63,13 @@ class Room:
         return None if self.free >= needed else self.words(needed)
 
     def words(self, needed: int | None = None) -> str:
-        """How much is free and how much it takes; with nothing given, what is advised."""
+        """How much is free and how much it takes; with nothing given, for a write found no room, what is advised."""
         free, where = self._tightest()
+        told = f"{free / 1e6:,.0f} MB are free on the disk of {where}"
+        advised = self.advised * HYSTERESIS
+        if needed is None and free >= advised:
+            return f"{told}, and it takes no more: no inodes (df -i), or a quota; with more, the same command goes on"
         return (
-            f"{free / 1e6:,.0f} MB are free on the disk of {where}, the crawl needs "
-            f"{(needed or self.advised * HYSTERESIS) / 1e6:,.0f} MB (the largest pending merge and a WARC file, or "
-            "frontier.disk_reserve_bytes); with that much room the same command goes on"
+            f"{told}, the crawl needs {(needed or advised) / 1e6:,.0f} MB (the largest pending merge and a WARC file, "
+            "or frontier.disk_reserve_bytes); with that much room the same command goes on"
         )

@@ -29,6 +29,10 @@ class ControlError(Exception):
     """The crawl answered with an error, or not in time; the message is for a person."""
 
 
+class NotOurs(ControlError):
+    """The socket is another user's, of a crawl that runs or of one that was killed: only JOB's lock tells."""
+
+
 @contextmanager
 def short_address(path: Path) -> Iterator[str]:
     """An address for `path` that is short enough, valid inside the block."""
@@ -64,7 +68,8 @@ def ask(path: Path, cmd: str, *, seconds: float = 5.0, **more: Any) -> Any | Non
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return None
         except OSError as error:
-            raise ControlError(f"{path}: {error.strerror or error}") from error
+            kind = NotOurs if isinstance(error, PermissionError) else ControlError
+            raise kind(f"{path}: {error.strerror or error}") from error
         try:
             connection.sendall(json.dumps({"cmd": cmd, **more}).encode() + b"\n")
             with connection.makefile("rb") as stream:

@@ -11,7 +11,7 @@ from typing import Any
 
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch import words
-from irlcrawl.watch.control import ask
+from irlcrawl.watch.control import NotOurs, ask
 
 FIELDS: dict[str, str] = {
     "state": "running, paused (no network), stopping, busy (does not answer), killed, or how the last run ended",
@@ -78,7 +78,10 @@ def complete(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_status(job: JobDir) -> dict[str, Any]:
     """The record of `job`, live or committed. Raises ControlError, drum's Damaged, OSError."""
-    live = ask(job.socket, "status")
+    try:
+        live = ask(job.socket, "status")
+    except NotOurs:  # who may read its files may know what they say
+        live = None
     if live is not None:
         return complete({**live, "source": "live"})
     locked = job.is_locked()

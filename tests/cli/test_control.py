@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import stat
 import threading
@@ -170,3 +172,24 @@ def test_a_crawl_whose_lock_was_deleted_is_in_use_all_the_same(
                 assert cli.main([verb, str(job.path)]) == ExitCode.LOCKED
                 assert "still runs, though its LOCK was deleted" in capsys.readouterr().err
     assert not list(job.state.iterdir()) and not list(job.logs.iterdir())
+
+
+def test_a_killed_crawl_of_another_user_is_not_said_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket, which only that user may connect to, was taken for a crawl whose LOCK was deleted; and its status
+    was refused, though its files could be read."""
+    job = JobDir(tmp_path / "job")
+
+    def denied(self: socket.socket, address: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket.socket, "connect", denied)
+    with job:
+        job.write_config('[crawl]\nuser_agent = "test/1.0 (+https://crawl.test/; me@crawl.test)"\n')
+        assert cli.main(["status", str(job.path)]) == ExitCode.DONE
+        assert "busy" in capsys.readouterr().out
+    for verb in ("fsck", "status", "inspect"):
+        assert cli.main([verb, str(job.path)]) == ExitCode.DONE, capsys.readouterr().err
+    assert cli.main(["stop", str(job.path)]) == ExitCode.FAILED
+    assert "control.sock: Permission denied" in capsys.readouterr().err
