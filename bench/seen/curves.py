@@ -6,12 +6,13 @@ written for a link. Systems are drawn where there are rows of the skewed stream.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from bench.seen.systems import library
+from bench.seen.systems import Missing, library
 
 SIZE_INCHES = (9.0, 4.2)
 
@@ -47,8 +48,18 @@ def draw(rows: list[dict[str, Any]], target: Path) -> None:
 
 
 def main(argv: list[str]) -> int:
-    source, target = map(Path, argv)
-    draw([json.loads(line) for line in source.read_text().splitlines()], target)
+    """Exit codes: 0 drawn, 1 a file or matplotlib is missing (stderr says which), 2 wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.seen.curves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", metavar="ROWS.jsonl", type=Path)
+    parser.add_argument("target", metavar="CURVES.svg", type=Path)
+    options = parser.parse_args(argv)
+    try:
+        draw([json.loads(line) for line in options.rows.read_text().splitlines()], options.target)
+    except (OSError, Missing) as error:
+        print(f"bench.seen.curves: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

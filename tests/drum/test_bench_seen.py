@@ -225,6 +225,15 @@ def test_curves_are_drawn_from_the_printed_lines(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes(), "the same rows, the same file"
 
 
+def test_curves_of_nothing_are_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without arguments, or with a file that is not there, it was a traceback."""
+    with pytest.raises(SystemExit, match="2"):
+        curves.main([])
+    assert "ROWS.jsonl" in capsys.readouterr().err
+    assert curves.main([str(tmp_path / "none"), str(tmp_path / "a.svg")]) == 1
+    assert "No such file" in capsys.readouterr().err
+
+
 def test_what_takes_too_long_is_left_out_and_what_is_never_tried_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
