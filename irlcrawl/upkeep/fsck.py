@@ -138,7 +138,7 @@ class Fsck:
             sound = yield from self._segment(os.path.join(state, name))
             whole = whole and sound
         if handed_in:
-            yield note(state, f"{len(handed_in)} harvests wait for the next start to take them in")
+            yield note(state, f"harvests that the next start takes in: {len(handed_in)}")
         return whole
 
     def _handed_in(self, catalog: Catalog) -> set[str]:

@@ -392,3 +392,8 @@ def test_a_damaged_configuration_is_named_and_not_the_catalogue(copy: Copy, caps
     job.config_file.unlink()
     assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
     assert "put the configuration back" in capsys.readouterr().err
+
+
+def test_one_harvest_that_waits_is_told_as_one(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fsck, "_handed_in", lambda *_: {"harvest-0000-000001.seg"})
+    assert "harvests that the next start takes in: 1" in [one.what for one in Fsck(copy("done"), Silent()).run()]
