@@ -48,7 +48,7 @@ def verify(files: Files, paths: list[str], bar: Bar) -> Findings:
 
 def _verify(files: Files, path: str, bar: Bar) -> Findings:
     size = files.size(path)
-    bar.stage(os.path.basename(path), 2 * size)
+    bar.stage(os.path.basename(path), size)
     found = list(check_file(files, path, bar, lambda unit: None))
     yield from found
     if not any(one.damage for one in found):
@@ -195,6 +195,7 @@ def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
     from warcio.exceptions import ArchiveLoadFailed
 
     at = 0
+    bar.stage(f"{os.path.basename(path)}, by warcio", size)
     with open(path, "rb") as stream:
         reader = ArchiveIterator(stream, check_digests=True)
         try:

@@ -16,6 +16,7 @@ from irlcrawl.job import ExitCode
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.sectors import Sectors
 from irlcrawl.upkeep.verify import verify
+from irlcrawl.watch import words
 from tests.upkeep.conftest import Copy
 
 
@@ -44,6 +45,13 @@ def test_verify_called_archives_damaged_that_were_put_together_or_of_warc_1_0(tm
     older = tmp_path / "older.warc.gz"
     older.write_bytes(b"".join(gzip.compress(b"WARC/1.0" + gzip.decompress(one)[8:]) for one in members))
     assert cli.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
+
+
+def test_verify_said_an_archive_was_twice_its_size(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sorted(copy("done").warcs.iterdir())[0]
+    assert cli.main(["verify", str(path)]) == ExitCode.DONE
+    size = words.size(path.stat().st_size)
+    assert capsys.readouterr().err == f"{path.name}: {size}\n{path.name}, by warcio: {size}\n"
 
 
 def test_an_empty_archive_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
