@@ -29,6 +29,7 @@ from drum import Catalog, Damaged, Edits, Files
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
+from irlcrawl.config import ConfigError
 from irlcrawl.frontier.state import SEEDS_STREAM, check_state_there
 from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
 from irlcrawl.ruleslog import rules_log_name
@@ -90,10 +91,10 @@ def _marker(facts: dict[str, Any]) -> bytes:
 
 
 def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
-    """Take one. JobError, JobLocked, JobFull, Damaged."""
+    """Take one. ConfigError for a name that is none, JobError, JobLocked, JobFull, Damaged."""
     files = files or Files()
     if not _NAME.fullmatch(name):
-        raise JobError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
+        raise ConfigError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
     if (job.path / SNAPSHOT).exists():
         raise JobError(f"{job.path}: a snapshot already, which stays as it is")
     target = job.snapshots / name

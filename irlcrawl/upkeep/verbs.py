@@ -129,7 +129,7 @@ def snapshots(args: argparse.Namespace) -> int:
     from irlcrawl.upkeep import snapshot as shots
 
     job = JobDir(args.job).require()
-    if args.delete:
+    if args.delete is not None:
         shots.delete(job, args.delete)
     elif args.open:
         name, target = args.open

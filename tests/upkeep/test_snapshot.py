@@ -104,8 +104,9 @@ def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
     assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.DONE
     assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
     assert "--delete first" in capsys.readouterr().err
-    for name in ("../up", ".hidden", ""):
-        assert cli.main(["snapshot", str(job.path), name]) == ExitCode.FAILED
+    for name in ("../up", ".hidden", "", "a/b"):  # what the command line says is no name, as README's table has it
+        assert cli.main(["snapshot", str(job.path), name]) == ExitCode.CONFIG
+        assert cli.main(["snapshots", str(job.path), "--delete", name]) == ExitCode.FAILED
     at = job.snapshots / "first"
     for words in (["status"], ["inspect"], ["urls"], ["report"], ["verify"], ["fsck", "--quiet"]):
         assert cli.main([words[0], str(at), *words[1:]]) == ExitCode.DONE, words
