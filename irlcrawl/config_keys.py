@@ -194,7 +194,9 @@ class Archive:
     gzip_level: int = key(1, "Compression level (isal: 0 fastest, 3 smallest).", low=0, high=3)
     log_roll_bytes: int = key(100_000_000, "logs/crawl.log is put aside at this size, and compressed.", low=1 << 10)
     on_warc_closed: str = key(
-        "", "A command run with the path of each WARC file that is closed and committed; it may move or delete it."
+        "",
+        "A command run with the path of each WARC file that is closed and committed, from when it is set on; "
+        "it may move or delete it.",
     )
     archive_sync_seconds: float = key(10.0, "WARC files are flushed to the disk this often.", low=0.1)
 
