@@ -33,8 +33,8 @@ from irlcrawl.upkeep.spill import Spill
 from irlcrawl.url import SiteOf, host_of
 from irlcrawl.watch.outcomes import outcomes
 
-TOLERANCE_MS = 2
-"""Start and duration are logged to the millisecond."""
+TOLERANCE_MS, ROUNDED_MS = 2, 0.5
+"""Start and duration are logged to the nearest millisecond."""
 PART_BITS = 6
 SHOWN_MAX = 20
 
@@ -105,7 +105,8 @@ class Promises:
         rules = promised["politeness"]
         floor = _nearest(promised["sites"], name, rules["gap_host_seconds"])
         longest = rules["gap_host_max_seconds"]
-        wait = max(floor, min(rules["gap_host_factor"] * entry.duration_ms / 1000, longest))
+        took_ms = max(entry.duration_ms - ROUNDED_MS, 0)  # at least: what rounding added is not to be multiplied
+        wait = max(floor, min(rules["gap_host_factor"] * took_ms / 1000, longest))
         if entry.status in crawllog.THROTTLES or entry.reason in _ENDS_BADLY:
             wait = max(wait, min(rules["backoff_seconds"], longest))
         if "retry_after" in entry.notes:
