@@ -131,6 +131,9 @@ class JobDir:
         if not at.is_dir():
             raise JobError(f"{self.path}: cannot be created: {at} is not a directory")
         for directory in (at, self.state, self.warcs, self.logs):
+            if directory.is_symlink() and not directory.exists():
+                to = os.readlink(directory)
+                raise JobError(f"{directory}: leads to {to}, which is not there (is its disk mounted?)")
             if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
                 raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
 
@@ -212,9 +215,11 @@ class JobDir:
             os.close(fd)
 
     def locked_by(self) -> str:
-        """`JOB: in use by process N`, for messages."""
+        """`JOB: in use by process N`, for messages. Who only looks (`fsck`) writes no number there, and that of a
+        crawl that is over is nobody's."""
         text = self.lock_file.read_text(errors="replace").strip()
-        return f"{self.path}: in use by " + (f"process {text}" if text.isdecimal() else "a running crawl")
+        there = text.isdecimal() and os.path.exists(f"/proc/{text}")
+        return f"{self.path}: in use by " + (f"process {text}" if there else "a crawl, or a check of it")
 
     # -- the configuration it runs with --------------------------------------------------------------------------------
 

@@ -10,12 +10,13 @@ import os
 from collections.abc import Iterator
 
 from drum.files import Damaged, Files
-from irlcrawl.archive.reader import Record, records
+from irlcrawl.archive.reader import Record, record_at, records
 from irlcrawl.archive.record import split_response, wire_header
 from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.upkeep.sectors import Unreadable
 
+PART_OF = "isPartOf: "
 START = (0, 0)
 """The position of a stream no harvest covers anything of."""
 
@@ -23,6 +24,16 @@ START = (0, 0)
 def streams(files: Files, directory: str) -> list[int]:
     """The streams that have files in the archive, in order."""
     return sorted({f.stream for f in warc_files(files, directory)})
+
+
+def made_by(files: Files, path: str) -> str | None:
+    """The id of the crawl that an archive says it is part of; None where it says nothing of the kind, or is torn."""
+    try:
+        first = record_at(files, path, 0)
+    except Damaged:
+        return None
+    lines = first.block.decode("utf-8", "replace").splitlines() if first.kind == "warcinfo" else ()
+    return next((line.removeprefix(PART_OF) for line in lines if line.startswith(PART_OF)), None)
 
 
 def recover(files: Files, directory: str, stream: int, known: tuple[int, int] = START) -> int:

@@ -138,6 +138,21 @@ def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
             raise Damaged(str(job.warcs), 0, what)
 
 
+def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
+    """Archives of another crawl that a start would read on from, cut, or meet where a new worker writes: their units
+    name places of that crawl, and would end URLs of this one that nobody asked for."""
+    crawl, new = catalog.get("crawl") or {}, catalog.get("stream-next", SEEDS_STREAM + 1)
+    for file in warc_files(files, str(job.warcs)):
+        known = catalog.get(f"streams/{file.stream}")
+        if file.stream < new and (known is None or (file.serial < known["warc"][0] and not file.open)):
+            continue
+        from irlcrawl.archive.redo import made_by  # a crawl that begins reads no archive
+
+        path = os.path.join(job.warcs, file.on_disk)
+        if crawl and made_by(files, path) not in (crawl["id"], None):
+            yield Damaged(path, 0, "an archive of another crawl: move it out of this directory")
+
+
 def turn_name(commit: int) -> str:
     """The file of a turn, named after the commit it is written for: each name is used once."""
     return f"turn-{commit:09d}.seg"
@@ -180,6 +195,8 @@ class State:
         formats.check(catalog)
         check_last_commit(catalog)
         check_open_archives(job, files, catalog)
+        for stranger in strangers(job, files, catalog):
+            raise stranger
         if catalog.get("crawl") is None:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})

@@ -25,7 +25,7 @@ from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.frontier.state import check_last_commit, check_state_there
+from irlcrawl.frontier.state import check_last_commit, check_state_there, strangers
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import SNAPSHOT, JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
@@ -345,6 +345,7 @@ class Fsck:
         """Every archive that is here; those that are away must be closed and committed."""
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
+        yield from map(Finding.of, strangers(self.job, self.files, catalog) if catalog and there else ())
         self.bar.stage("archives", sum(self._size(warcs, file.on_disk) for file in there))
         streams = {int(key.split("/")[1]): value for key, value in catalog.items("streams/")} if catalog else {}
         by_name = {file.name: file for file in there}

@@ -74,6 +74,17 @@ def test_a_second_crawl_is_told_who_holds_it(tmp_path: Path) -> None:
     JobDir(path).acquire(wait_seconds=0.0)
 
 
+def test_whoever_only_looks_is_not_said_to_be_the_crawl_before(tmp_path: Path) -> None:
+    """While fsck had the lock, a start named the process of the last crawl, which was gone, or another's by now."""
+    with JobDir(tmp_path / "job") as job:
+        pass
+    job.lock_file.write_text("99999999\n")  # more than there can be
+    job.acquire_to_look()
+    with pytest.raises(JobLocked, match="in use by a crawl, or a check of it"):
+        JobDir(job.path).acquire(wait_seconds=0.0)
+    job.release()
+
+
 def test_a_lock_that_is_freed_meanwhile_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "job"
     with holder(path) as process:
@@ -133,6 +144,16 @@ def test_a_directory_of_the_job_without_permission(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "access", lambda path, mode: path != job.warcs and access(path, mode))
     with pytest.raises(JobError, match=r"no permission for .*warcs"):
         job.check_usable()
+
+
+def test_a_directory_of_the_job_that_leads_nowhere(tmp_path: Path) -> None:
+    """With JOB/warcs a link to a disk that is not mounted all that was said was `cannot be written: File exists`."""
+    with JobDir(tmp_path / "job") as job:
+        pass
+    job.warcs.rmdir()
+    job.warcs.symlink_to("/nowhere/archives")
+    with pytest.raises(JobError, match="warcs: leads to /nowhere/archives, which is not there"):
+        job.acquire()
 
 
 def test_a_full_disk_has_its_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

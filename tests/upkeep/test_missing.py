@@ -65,6 +65,26 @@ def test_an_open_archive_that_is_missing_is_said_and_nothing_is_fetched_again(co
     mended(job)
 
 
+@pytest.mark.parametrize("name", ["{time}-{serial:05d}-s0001.warc.gz.open", "{time}-{serial:05d}-s0001.warc.gz",
+                                  "{time}-00000-s0099.warc.gz"])  # fmt: skip
+def test_archives_of_another_crawl_are_said_and_none_is_cut(copy: Copy, name: str) -> None:
+    """They were read on from where this crawl's archive of that number ended: an IndexError, or ends of URLs that
+    nobody had asked for; and those that were open were cut there."""
+    stranger = min(copy("stopped").warcs.iterdir())
+    job = copy("killed")
+    serial = max(path.name for path in job.warcs.glob("*-s0001.warc.gz.open")).split("-")[2]
+    path = job.warcs / f"irlcrawl-{name.format(time='20010101000000000', serial=int(serial))}"
+    shutil.copy(stranger, path)
+    archives = {file.name: file.read_bytes() for file in job.warcs.iterdir()}
+    before = state_of(job)
+    error = opened(job)
+    assert error.file == str(path) and "another crawl" in error.what
+    assert state_of(job) == before and {file.name: file.read_bytes() for file in job.warcs.iterdir()} == archives
+    assert any(found.file == str(path) and "another crawl" in found.what for found in damage(job))
+    path.unlink()
+    goes_on(job)
+
+
 def test_a_catalogue_that_lost_its_end_deletes_nothing(copy: Copy) -> None:
     """Cut in the middle of an older line it reads like one whose last commit never reached the disk: the start cut the
     rest off and swept the files of the later commits away before it missed one of the earlier."""
