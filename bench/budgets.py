@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -81,8 +82,11 @@ def main(argv: list[str]) -> int:
             print(json.dumps(one_site(Path(path), options.arrivals)))
         return 0
     if options.plots:
-        from bench._sim.plots import draw  # matplotlib is needed for nothing else
-
+        try:
+            from bench._sim.plots import draw  # matplotlib is needed for nothing else
+        except ModuleNotFoundError as error:
+            print(f"bench budgets --plots: {error}; make bench-venv installs it", file=sys.stderr)
+            return 1
         draw(options.plots / CURVES, options.plots)
         return 0
     runs: list[Run] = []

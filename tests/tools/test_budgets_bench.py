@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
 from bench._sim.policies import policies, variants
 from bench._sim.quick import KeySet, Quick
-from bench.budgets import _words, line
+from bench.budgets import _words, line, main
 from tools.simweb.params import Params
 from tools.simweb.web import Web
 
@@ -74,6 +75,16 @@ def test_a_quick_run_tells_no_figure_that_it_has_not(tmp_path: Path) -> None:
     assert found["utilisation"] is None and found["disk_bytes_per_url"] is None
     assert run.lookups_per_url <= run.lookups_per_url_max <= 3 and run.rereads_per_url <= run.rereads_per_url_max <= 2
     assert "busy" not in _words(found) and "B on disk" not in _words(found)
+
+
+def test_plots_without_matplotlib_were_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "bench._sim.plots", raising=False)
+    (tmp_path / "budgets.jsonl").touch()
+    assert main(["--plots", str(tmp_path)]) == 1
+    assert "make bench-venv" in capsys.readouterr().err
 
 
 def test_every_variant_opens_a_crawl(tmp_path: Path) -> None:
