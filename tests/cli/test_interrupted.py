@@ -1,0 +1,46 @@
+"""Ctrl-C while Python loads the crawler: it was a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.job import ExitCode
+
+LOADING = """
+class Loading:
+    def find_spec(self, name, *_):
+        if name == "irlcrawl.{module}":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Loading())
+"""
+WITHIN = {
+    "cli": LOADING.format(module="cli"),
+    "what a crawl needs": LOADING.format(module="crawl"),
+    "a dataclass": """
+from irlcrawl import verbs
+class Interrupting:
+    def __set_name__(self, *_):
+        raise KeyboardInterrupt
+verbs.crawl = lambda *_: type("Class", (), {"field": Interrupting()})
+""",
+}
+COMMAND = """
+import sys
+{within}
+from irlcrawl.__main__ import main
+sys.argv[1:] = ["crawl", {job!r}, "http://127.0.0.1:9/", "--user-agent", "x/1 (+http://a.test/)"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("within", WITHIN)
+def test_an_interrupt_before_anything_was_begun_is_no_traceback(within: str, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    code = COMMAND.format(within=WITHIN[within], job=str(job))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
+    assert not job.exists()
