@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 BENCH = """
-import argparse, os, subprocess, sys
+import argparse, os, signal, subprocess, sys
 from pathlib import Path
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore both: nohup, a shell's &
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import bench.soak
 from bench import __main__, crash, dedupe
 from bench.crawl import tree
