@@ -102,7 +102,7 @@ def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kil
     kinds = draw.choices(KINDS, WEIGHTS, k=options.kills)
     with output.open("a+", errors="replace") as said, ExitStack() as ends:
         process = _start(command, said.fileno())
-        ends.callback(lambda: _end(process))  # the one that runs then
+        ends.callback(lambda: tree.end(process))  # the one that runs then
         while True:
             wait = moments[len(kills.done)] if len(kills.done) < options.kills else SECONDS_MAX
             try:
@@ -129,12 +129,6 @@ def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kil
 
 def _start(command: list[str], output: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0)
-
-
-def _end(crawl: subprocess.Popen[bytes]) -> None:
-    if crawl.poll() is None:
-        os.killpg(crawl.pid, signal.SIGKILL)
-        crawl.wait()
 
 
 def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> bool:

@@ -18,10 +18,8 @@ start but the first also replays the archive's tail. `--json` prints
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -219,9 +217,7 @@ def _start(job: JobDir, directory: Path, crawl_s: float) -> Start:
         cpu = sum(tree.cpu_seconds(pid) or 0.0 for pid in tree.descendants(process.pid))
         time.sleep(crawl_s)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # it was done
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        tree.end(process)
     job.wait_unlocked(10.0)
     text = _log_text(job)[told:]
     steps = dict[str, tuple[float, float]]()

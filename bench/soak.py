@@ -25,7 +25,6 @@ import argparse
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -215,9 +214,7 @@ def _watch(command: list[str], job: Path, seconds_max: float) -> tuple[list[Proc
                 if time.monotonic() - began > seconds_max:
                     raise tree.CrawlFailed(f"the crawl did not end {END_SECONDS} s after its time")
         finally:
-            if code is None:
-                os.killpg(crawl.pid, signal.SIGKILL)
-                crawl.wait()
+            tree.end(crawl)
         if code not in (ExitCode.DONE, ExitCode.TIME_LIMIT):
             said.seek(0)
             raise tree.CrawlFailed(f"exit code {code}:\n{said.read()[-tree.OUTPUT_SHOWN :]}")

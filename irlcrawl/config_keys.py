@@ -136,7 +136,7 @@ class Network:
     dns_in_flight_max: int = key(64, "Names resolved at once.", low=1, high=4096)
     dns_ttl_min_seconds: float = key(60.0, "An address is used at least this long.", low=0)
     dns_ttl_max_seconds: float = key(86_400.0, "... and at most this long.", low=0)
-    dns_cache_names: int = key(20_000, "Names kept in memory, half a KB each.", low=1)
+    dns_cache_names: int = key(20_000, "Names kept in memory, a third of a KB each.", low=1)
 
 
 @dataclass

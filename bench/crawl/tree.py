@@ -76,6 +76,13 @@ class Usage:
     samples: Samples
 
 
+def end(crawl: subprocess.Popen[bytes]) -> None:
+    """Kills a process group that still runs, and takes its exit."""
+    if crawl.poll() is None:
+        os.killpg(crawl.pid, signal.SIGKILL)
+        crawl.wait()
+
+
 def run(
     command: Sequence[str],
     output: Path,
