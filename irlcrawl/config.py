@@ -17,6 +17,7 @@ from typing import Any
 
 from irlcrawl.config_checks import changes, check_resume, check_start, checked, site_name, validate
 from irlcrawl.config_keys import (
+    ROBOTS_FRESH_S_MAX,
     SECTIONS,
     Archive,
     Budgets,
@@ -39,10 +40,10 @@ from irlcrawl.config_keys import (
 )
 
 __all__ = [
-    "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier", "Key", "Limits", "Network",
-    "Page", "Politeness", "Robots", "Scope", "Site", "apply", "changes", "check_resume", "check_start", "from_dict",
-    "keys", "load", "override", "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate",
-    "value_of",
+    "ROBOTS_FRESH_S_MAX", "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier",
+    "Key", "Limits", "Network", "Page", "Politeness", "Robots", "Scope", "Site", "apply", "changes", "check_resume",
+    "check_start", "from_dict", "keys", "load", "override", "parse_value", "reference", "section_keys", "to_dict",
+    "to_toml", "validate", "value_of",
 ]  # fmt: skip
 
 

@@ -21,6 +21,8 @@ BUDGET_MAX = 1_000_000_000
 """Less than what stands for no limit (budgets/star.py), and sums and multiples of it stay within 64 bits."""
 PAGES_MAX = 10**15
 """The same of what is counted per site."""
+ROBOTS_FRESH_S_MAX = 86_400
+"""RFC 9309, 2.4."""
 
 
 def key(
@@ -101,7 +103,9 @@ class Politeness:
 @dataclass
 class Robots:
     bytes_max: int = key(512 << 10, "Bytes of robots.txt that are read (RFC 9309: at least 500 KiB).", low=500 << 10)
-    fresh_seconds: float = key(86_400.0, "How long an answer is used (RFC 9309: at most 24 h).", low=1, high=86_400)
+    fresh_seconds: float = key(
+        86_400.0, "How long an answer is used (RFC 9309: at most 24 h).", low=1, high=ROBOTS_FRESH_S_MAX
+    )
     deny_seconds: float = key(
         3600.0, "How long an unreachable robots.txt closes a host before it is asked again.", low=1
     )

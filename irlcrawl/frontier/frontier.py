@@ -15,7 +15,7 @@ from typing import Any
 
 from drum import Edits
 from irlcrawl.clock import Clock
-from irlcrawl.config import Config, to_dict
+from irlcrawl.config import ROBOTS_FRESH_S_MAX, Config, to_dict
 from irlcrawl.frontier import recovery
 from irlcrawl.frontier.clocks import Clocks
 from irlcrawl.frontier.deaths import Deaths
@@ -115,7 +115,7 @@ class Frontier:
         await self.turns.first(harvests, states, streams)
         self.limits.received = state.counters.get("bytes", 0)
         state.catalog.sweep()
-        RulesLog.drop_old(state.files, state.dir, now - 2 * self.config.robots.fresh_seconds)
+        RulesLog.drop_old(state.files, state.dir, now - 2 * ROBOTS_FRESH_S_MAX)
         self._coming = state.runs.hosts()
         self._bring_more()
         log_step(f"{len(self.hosts.hosts)} hosts at hand")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from irlcrawl.fetch.robots import Rules, RulesCache
 from irlcrawl.frontier.hosts import HostRecord
 from irlcrawl.frontier.state import State
 from irlcrawl.ruleslog import RulesLog
 
 CACHE_BYTES = 8 << 20
+
+_log = logging.getLogger("irlcrawl.frontier")
 
 
 class KnownRules:
@@ -23,12 +27,20 @@ class KnownRules:
         return self._cache.nbytes
 
     def allowed(self, record: HostRecord, urls: list[bytes]) -> list[bool]:
-        """Fresh rules against URLs. Damaged; OSError."""
+        """Fresh rules against URLs. All, where their log is gone (it is older than its records say, or a user deleted
+        it): the worker that is to ask the host sees the same, and asks for robots.txt first. Damaged; OSError."""
         pointer = (record.rules_log, record.rules_offset, record.rules_length)
         if not record.rules_length:
             return [True] * len(urls)
         rules = self._cache.get(pointer)
         if rules is None:
-            rules = Rules(RulesLog.read(self._state.files, self._state.dir, pointer), self._token)
+            rules = Rules(self._text(pointer), self._token)
             self._cache.put(pointer, rules)
         return [rules.allowed(url) for url in urls]
+
+    def _text(self, pointer: tuple[int, int, int]) -> bytes:
+        try:
+            return RulesLog.read(self._state.files, self._state.dir, pointer)
+        except FileNotFoundError as error:
+            _log.warning("robots rules are gone, they are fetched again: %s", error)
+            return b""
