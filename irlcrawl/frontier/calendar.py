@@ -2,6 +2,8 @@
 
 A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so what was learnt about
 their host meanwhile holds for them too.
+
+Dues rest by a clock that nobody sets (clockset.py).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Catalog, Edits, Fifo, Holder, SegmentPool, SegmentWriter
+from irlcrawl.frontier.clockset import clock_set
 from irlcrawl.rows import LINK
 
 SECOND_MAX = 2**32 - 1
@@ -20,6 +23,12 @@ SECOND_MAX = 2**32 - 1
 class Calendar:
     def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
         self._fifo = Fifo("calendar", catalog, pool, label="due")
+        self._catalog = catalog
+
+    @property
+    def _set(self) -> float:
+        """Looked up each time: a start commits it after the calendar was opened."""
+        return clock_set(self._catalog)
 
     @property
     def rows(self) -> int:
@@ -28,7 +37,7 @@ class Calendar:
     def add(self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, due: NDArray[np.float64]) -> None:
         """Put away LINK rows until `due` (unix seconds, f8 a row); nothing leaves before its time."""
         if rows.rows:
-            seconds = np.minimum(np.ceil(due), SECOND_MAX).astype(np.uint32)
+            seconds = np.ceil(due - self._set).clip(0, SECOND_MAX).astype(np.uint32)
             self._fifo.put(writer(), edits, rows.select(LINK).with_(due=seconds))
 
     def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
@@ -36,14 +45,14 @@ class Calendar:
         next_due = self.next_due()
         if next_due is None or next_due > now:
             return
-        through = min(int(now), self._fifo.label_for(rows_max) or 0)
+        through = min(int(now - self._set), self._fifo.label_for(rows_max) or 0)
         for batch in self._fifo.take_through(edits, through):
             yield batch.select(LINK)
 
     def next_due(self) -> float | None:
         """When the first row is due; None when there is none."""
         first = self._fifo.first
-        return None if first is None else float(first)
+        return None if first is None else first + self._set
 
     @property
     def nbytes(self) -> int:
@@ -65,5 +74,6 @@ class Calendar:
             self._fifo.tier(writer(), edits)
 
     def scan(self) -> Iterator[Batch]:
-        """Every waiting row (for listings)."""
-        yield from self._fifo.scan()
+        """Every waiting row (for listings): LINK and `due`, in unix seconds."""
+        for batch in self._fifo.scan():
+            yield batch.with_(due=batch["due"] + self._set)

@@ -40,6 +40,7 @@ STATE = {
     "dead": "u1",  # rows.Reason, 0 (OK) when it is not
     "dead_until": "f8",
 }
+DATES = ("robots_until", "failed_since", "answered_at", "address_until", "dead_until")
 RECORD = {**STATE, "released": "u8"}
 
 OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
@@ -162,6 +163,14 @@ def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
     rows = b"".join([_PACKED.pack(key, *_row(record)) for key, record in records])
     table = np.frombuffer(rows, _ROW_DTYPE)
     return Batch({name: np.ascontiguousarray(table[name]) for name in _ROW_DTYPE.names or ()})
+
+
+def redated(states: Batch, seconds: float) -> Batch:
+    """Rows with STATE, every date in them (0 is none) so many seconds later: the drum has them by a clock that nobody
+    sets (clockset.py), everybody else in unix time."""
+    if not seconds:
+        return states
+    return states.with_(**{name: np.where(states[name] == 0, 0.0, states[name] + seconds) for name in DATES})
 
 
 def records_of(batch: Batch) -> list[HostRecord]:

@@ -15,7 +15,7 @@ import numpy as np
 from drum import Batch
 from irlcrawl.archive.crawllog import parse
 from irlcrawl.config import Config
-from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, state_batch
+from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, redated, state_batch
 from irlcrawl.frontier.politeness import Outcome, Politeness
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.visits import Ending
@@ -107,15 +107,17 @@ def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | 
     Crawl-delay and Retry-After. A failure counts only if it came later than what the last commit had learnt of them."""
     facts: dict[int, list[tuple[float, ...]]] = {}
     for name in harvests:
+        clock_set = state.set_since(name)
         for batch in state.pool.section(name, "facts").scan():
-            for row in zip(*(batch[column].tolist() for column in FACT), strict=True):
+            dated = batch.with_(at=batch["at"] + clock_set, robots_until=batch["robots_until"] + clock_set)
+            for row in zip(*(dated[column].tolist() for column in FACT), strict=True):
                 facts.setdefault(row[0], []).append(row)
         _throttles(state, politeness, name)
     asked = _last_exchanges(state, harvests)
     if not asked:
         return None
     records = known_records(state, list({*facts, *asked}))
-    learnt = float(state.catalog.get("learnt", 0.0))
+    learnt = float(state.catalog.get("learnt", 0.0)) + state.clock_set
     for host, rows in facts.items():
         for _, at, robots, until, log, offset, length, crawl_delay, failed in sorted(rows, key=lambda row: row[1]):
             record = records[host]
@@ -140,13 +142,14 @@ def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, f
     do not count: the clocks' log names them."""
     found: dict[int, tuple[int, float, float, str]] = {}
     for name in harvests:
+        clock_set = state.set_since(name)
         for batch in state.pool.section(name, "outcomes").scan(["host", "line"]):
             # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
             for host, line in zip(batch["host"].tolist(), batch["line"].tolist(), strict=True):
                 entry = parse(line)
                 if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
                     continue
-                ended = (entry.start_ms + entry.duration_ms) / 1000
+                ended = (entry.start_ms + entry.duration_ms) / 1000 + clock_set
                 if ended > found.get(host, (0, 0.0))[1]:
                     clock_host = name_key(host_of(entry.url).encode("ascii"))
                     found[host] = (clock_host, ended, entry.duration_ms / 1000, entry.reason)
@@ -163,9 +166,11 @@ def _throttled(state: State, harvest: str) -> Iterator[tuple[bytes, int, float]]
     keys = np.concatenate(throttled) if throttled else np.empty(0, np.uint64)
     if not len(keys):
         return
+    clock_set = state.set_since(harvest)
     for batch in state.pool.section(harvest, "retries").scan():
         rows = batch.filter(np.isin(batch["key"], keys))
-        yield from zip(rows["url"].tolist(), rows["site"].tolist(), rows["due"].tolist(), strict=True)
+        due = rows["due"] + clock_set
+        yield from zip(rows["url"].tolist(), rows["site"].tolist(), due.tolist(), strict=True)
 
 
 def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
@@ -181,9 +186,9 @@ def known_records(state: State, hosts: list[int]) -> dict[int, HostRecord]:
     """The records of hosts by key, from the drum and what waits before it; a new one where neither has one."""
     keys = np.array(hosts, np.uint64)
     found, values = state.hosts.lookup(keys)
-    records = records_of(values)
+    records = records_of(redated(values, state.clock_set))
     known = {host: record if there else HostRecord() for host, record, there in zip(hosts, records, found, strict=True)}
     for batch in state.hosts.waiting(OP_STATE):
         wanted = batch.filter(np.isin(batch["key"], keys))
-        known.update(zip(wanted["key"].tolist(), records_of(wanted), strict=True))
+        known.update(zip(wanted["key"].tolist(), records_of(redated(wanted, state.clock_set)), strict=True))
     return known

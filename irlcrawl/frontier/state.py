@@ -25,6 +25,7 @@ from irlcrawl.archive.warc import warc_files
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.calendar import Calendar
+from irlcrawl.frontier.clockset import clock_set, note_clock_set, set_since
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, RECORD
 from irlcrawl.frontier.leases import boot_id
 from irlcrawl.frontier.logs import ClockLog, CrawlLog, ScopeLog
@@ -95,6 +96,7 @@ def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boo
     clocks: list[tuple[int, str, float]] = catalog.get("clock-anchors", [])
     anchor = clock.now() - clock.since_boot()
     if not clocks or clocks[-1][1] != boot or abs(clocks[-1][2] - anchor) >= CLOCK_STEP_S_MIN:
+        note_clock_set(catalog, edits, clock, boot, stream)
         edits.set("clock-anchors", [*clocks[1 - NOTED_MAX :], (stream, boot, anchor)])
     known: list[dict[str, Any]] = catalog.get("promises", [])
     politeness = {name: value for name, value in vars(config.politeness).items() if "gap" in name or name in PROMISED}
@@ -226,6 +228,15 @@ class State:
             self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.runs, self.clock_log.list,
             self.scope_log.list,
         ]  # fmt: skip
+
+    @property
+    def clock_set(self) -> float:
+        """Seconds between unix time and the clock by which dates rest (clockset.py)."""
+        return clock_set(self.catalog)
+
+    def set_since(self, harvest: str) -> float:
+        """Seconds by which the system's clock was set forward since the run that wrote a harvest."""
+        return set_since(self.catalog, self.pool.section(harvest, "outcomes").meta["stream"])
 
     def take_note(self, edits: Edits, meta: dict[str, Any]) -> None:
         """Of a harvest that was ingested: its stream's position, its counters."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from budgets.sites import Proceed, always
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
-from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url
+from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, OP_STATE, HostsKernel, keyed_by_host, keyed_by_url, redated
 from irlcrawl.frontier.release import Policy, release
 from irlcrawl.frontier.runs import ReadyRuns
 from irlcrawl.frontier.state import State
@@ -100,7 +100,7 @@ class Turn:
             if task.withdrawn:
                 self._withdraw(task.withdrawn, task)
             if task.states is not None:
-                self.state.hosts.pend_batch(task.states, OP_STATE)
+                self.state.hosts.pend_batch(redated(task.states, -self.state.clock_set), OP_STATE)
             if task.merge:
                 self._merge(task)
             self._finish(task)
@@ -127,7 +127,7 @@ class Turn:
         repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))
-            self._wait(due, due["due"])
+            self._wait(due, due["due"] + state.set_since(file))
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
         state.take_note(edits, outcomes.meta)
@@ -301,7 +301,7 @@ class Turn:
         parts: list[Batch] = []
 
         def emit(_: Bucket, batch: Batch) -> None:
-            parts.append(keyed_by_url(batch))
+            parts.append(redated(keyed_by_url(batch), self.state.clock_set))
             if sum(part.rows for part in parts) > RELEASE_ROWS_MAX:
                 self._place(parts, task)
                 parts.clear()
@@ -352,5 +352,5 @@ class Turn:
         self._log()
         state.ledger.check(state.live())
         state.sites.check()
-        edits.set("learnt", task.now)
+        edits.set("learnt", task.now - state.clock_set)
         state.save(edits)

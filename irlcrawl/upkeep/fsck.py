@@ -225,7 +225,7 @@ class Fsck:
 
     def _rules(self, reading: Reading) -> Findings:
         """The texts that host records point to are there, as far as they are still used."""
-        now = self.now()
+        now = self.now() - reading.clock_set
         for bucket in reading.hosts.buckets:
             for batch in reading.hosts.scan(bucket):
                 used = batch.filter((batch["rules_length"] > 0) & (batch["robots_until"] > now))

@@ -58,7 +58,7 @@ POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 KEY_BITS, POINTER_BITS = 8, 6
 COMPLETE = "COMPLETE"
 """In state.repaired: all is made, and may be put in place."""
-CARRIED = ("promises", "clock-anchors", "stream-next", "status", "ingests")
+CARRIED = ("promises", "clock-anchors", "clock-set", "stream-next", "status", "ingests")
 
 
 def finish_interrupted(job: JobDir) -> None:

@@ -15,7 +15,9 @@ from budgets.deferred import Deferred
 from budgets.sites import Sites
 from drum import Batch, Catalog, Damaged, Fifo, Files, Repository, SegmentPool
 from irlcrawl.config import Config, load
+from irlcrawl.frontier.calendar import Calendar
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.clockset import clock_set
 from irlcrawl.frontier.hosts import OP_STATE, RECORD, keyed_by_url
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.logs import SectionList
@@ -50,7 +52,7 @@ class Reading:
         self.hosts = Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=RAM_BYTES)
         self.sites: Sites = open_sites(catalog, pool, config, RAM_BYTES)
         self.runs = Runs(catalog, pool)
-        self.calendar = Fifo("calendar", catalog, pool, label="due")
+        self.calendar = Calendar(catalog, pool)
         self.queues = Fifo("queues", catalog, pool, label="queue")
         self.deferred = Deferred(catalog, pool)
 
@@ -82,6 +84,11 @@ class Reading:
         for op, batch in self.hosts.scan_pending():
             if op != OP_STATE:
                 yield "pending", keyed_by_url(batch)
+
+    @property
+    def clock_set(self) -> float:
+        """Seconds between unix time and the clock by which dates rest (frontier/clockset.py)."""
+        return clock_set(self.catalog)
 
     def scope(self) -> Scope:
         """The crawl's scope as committed."""

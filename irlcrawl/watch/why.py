@@ -23,7 +23,7 @@ from irlcrawl.config import ConfigError
 from irlcrawl.fetch.robots import product_token, verdict
 from irlcrawl.frontier.columns import NONE
 from irlcrawl.frontier.gates import KIND_NAMES, Kind
-from irlcrawl.frontier.hosts import STATE, HostRecord, records_of
+from irlcrawl.frontier.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.job import JobDir
 from irlcrawl.rows import Reason, Robots, name_key, origin_of, url_key
 from irlcrawl.ruleslog import RulesLog
@@ -200,7 +200,9 @@ class _Question:
 
     def _record(self, origin: bytes) -> HostRecord | None:
         found, values = self._reading.hosts.lookup(np.array([name_key(origin)], np.uint64))
-        return records_of(values.select(STATE))[0] if found[0] else None
+        if not found[0]:
+            return None
+        return records_of(redated(values.select(STATE), self._reading.clock_set))[0]
 
     def _robots(self, record: HostRecord | None, url: bytes | None) -> Answer:
         """The state of robots.txt, and of a URL the rule that decides."""

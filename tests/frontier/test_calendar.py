@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 from irlcrawl.config import Site
 from irlcrawl.frontier.calendar import SECOND_MAX, Calendar
+from irlcrawl.frontier.clockset import CLOCK_SET
 from irlcrawl.frontier.overrides import Overrides
 from irlcrawl.rows import LINK, name_key
 
@@ -50,37 +51,49 @@ class Desk:
         return [key for batch in taken for key in batch["key"].tolist()]
 
 
-due = st.one_of(st.floats(0, 60), st.integers(0, 60).map(float), st.just(math.inf))
+def _columns(batch: Batch, *names: str) -> list[list[float]]:
+    return [batch[name].tolist() for name in names]
+
+
+due = st.one_of(st.integers(0, 960).map(lambda n: n / 16), st.just(math.inf))
+reopening = st.one_of(st.none(), st.sampled_from([0.0, 0.5, 3600.0, -3600.0, -1e9, 1e9]))
+"""None: it goes on; else by how much the system's clock was set forward meanwhile."""
 
 
 @settings(max_examples=60)
 @given(
     st.lists(
-        st.tuples(st.lists(due, max_size=5), st.floats(0, 8), st.sampled_from([1, 3, 1000]), st.booleans()), max_size=14
+        st.tuples(st.lists(due, max_size=5), st.integers(0, 16), st.sampled_from([1, 3, 1000]), reopening), max_size=14
     )
 )
 def test_nothing_before_its_time_and_everything_after_it(
-    tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[list[float], float, int, bool]]
+    tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[list[float], int, int, float | None]]
 ) -> None:
+    """Times of the test are those of a clock that nobody sets."""
     desk = Desk(tmp_path_factory.mktemp("calendar"))
     waiting: dict[int, float] = {}
-    number, now = 0, 0.0
-    for dues, passed, rows_max, reopen in [*turns, ([], 100.0, 1000, True)]:
-        now += passed
+    number, now, clock_set = 0, 0.0, 0.0
+    for dues, halves, rows_max, step in [*turns, ([], 200, 1000, 0.0)]:
+        now += halves / 2
         waiting.update(enumerate(dues, number))
-        taken = desk.turn(dues, number, now, rows_max)
+        taken = desk.turn([at + clock_set for at in dues], number, now + clock_set, rows_max)
         number += len(dues)
         came = [waiting.pop(key) for key in taken]  # KeyError: it came twice
         assert all(at <= now for at in came)
         left = sorted(math.ceil(at) for at in waiting.values() if at < SECOND_MAX and math.ceil(at) <= now)
         assert not left or len(taken) >= rows_max, "what is due comes, unless there is too much of it"
         assert not (left and came) or math.ceil(max(came)) < left[0], "earliest seconds first, each whole"
-        if reopen:
+        if step is not None:
+            clock_set += step
+            edits = Edits()
+            edits.set(CLOCK_SET, [(0, clock_set)])
+            desk.catalog.commit(edits)
             desk.reopen()
         assert desk.calendar.rows == len(waiting)
         first = min((math.ceil(min(at, SECOND_MAX)) for at in waiting.values()), default=None)
-        assert desk.calendar.next_due() == first
-    assert sorted(key for batch in desk.calendar.scan() for key in batch["key"].tolist()) == sorted(waiting)
+        assert desk.calendar.next_due() == (None if first is None else first + clock_set)
+        told = {key: at for batch in desk.calendar.scan() for key, at in zip(*_columns(batch, "key", "due"))}
+        assert told == {key: math.ceil(min(at, SECOND_MAX)) + clock_set for key, at in waiting.items()}
     assert set(waiting.values()) <= {math.inf}
 
 
