@@ -1,11 +1,13 @@
 """Every file-system call of the project's state goes through here, so that tests can fail, count and cut them.
 
 An instance of `Files` is passed to whatever touches the disk. A test passes a subclass that runs out of space at the
-n-th byte, or that forgets what was not fsynced. Errors are the OSError of the system call, never translated.
+n-th byte, or that forgets what was not fsynced. Errors are the OSError of the system call, never translated; they name
+the file, those of a write too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -42,8 +44,12 @@ class Files:
     def write(self, handle: Handle, data: Data) -> None:
         """All of `data`, or an OSError (then some of it may have been written)."""
         view = memoryview(data).cast("B")
-        while len(view):
-            view = view[os.write(handle, view) :]
+        try:
+            while len(view):
+                view = view[os.write(handle, view) :]
+        except OSError as error:
+            _name(error, handle)
+            raise
 
     def pread(self, handle: Handle, length: int, offset: int) -> bytes:
         """`length` bytes at `offset`; fewer only at the end of the file."""
@@ -112,7 +118,11 @@ class Files:
         return found
 
     def fsync(self, handle: Handle) -> None:
-        os.fsync(handle)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            _name(error, handle)
+            raise
 
     def forget(self, handle: Handle, offset: int = 0, length: int = 0) -> None:
         """Let the page cache drop these bytes (length 0: to the end) if they are on disk: what a long pass has read or
@@ -219,6 +229,12 @@ class OpenFile:
         self.files.close(self.handle)
         if self._direct is not None and self._direct >= 0:
             self.files.close(self._direct)
+
+
+def _name(error: OSError, handle: Handle) -> None:
+    """Tell it its file, which a call on a handle does not name; whoever has two disks has to know."""
+    with contextlib.suppress(OSError):
+        error.filename = os.readlink(f"/proc/self/fd/{handle}")
 
 
 _opening = threading.Lock()

@@ -110,3 +110,15 @@ def test_a_lost_catalogue_deleted_every_segment_at_the_next_opening(tmp_path: Pa
         with pytest.raises(Damaged, match=f"no catalogue, and 1 files of one .{segment.name}"):
             Drum(tmp_path, emit=nothing)
         assert segment.exists()
+
+
+def test_a_write_that_failed_named_no_file() -> None:
+    """Whoever has archives on a disk of their own could not tell which of the two was full, or read-only."""
+    files = Files()
+    handle = files.append("/dev/full")
+    try:
+        with pytest.raises(OSError, match="'/dev/full'") as told:
+            files.write(handle, b"x")
+    finally:
+        files.close(handle)
+    assert (told.value.errno, told.value.filename) == (errno.ENOSPC, "/dev/full")
