@@ -105,6 +105,8 @@ def verify(args: argparse.Namespace) -> int:
             paths.append(what)
             continue
         warcs = JobDir(what).warcs
+        if warcs.is_symlink() and not warcs.exists():
+            raise JobError(f"{warcs}: leads to {os.readlink(warcs)}, and nothing is there (is its disk mounted?)")
         found = list(warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what))
         if not found and not JobDir(what).exists():
             raise JobError(f"{what}: no archives here")
