@@ -1,7 +1,8 @@
 """Time is an argument: every component takes one of these, so that tests and the simulator can run it under their own.
 
-`now()` is unix seconds that never step: the wall clock is read once at the start and the monotonic clock carries it on,
-so a step of the system's clock moves no promise made to a host.
+`now()` is unix seconds that never step: the wall clock is read once at the start, and the clock that counts since the
+machine started carries it on, so a step of the system's clock moves no promise made to a host. That one counts while
+the machine sleeps, too: archives would be dated hours too early after a night with the lid closed.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ class Clock(Protocol):
         ...
 
 
+def since_boot() -> float:
+    """Seconds, the same in all processes of this machine."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class SystemClock:
     def __init__(self) -> None:
-        self._wall = time.time()
-        self._mono = time.monotonic()
+        self._booted = time.time() - since_boot()  # unix seconds
 
     def now(self) -> float:
-        return self._wall + (time.monotonic() - self._mono)
+        return self._booted + since_boot()
 
     def since_boot(self) -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return since_boot()
 
 
 class VirtualClock:

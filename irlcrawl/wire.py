@@ -8,7 +8,7 @@ classes are the numbers of irlcrawl.rows.
 frontier -> worker
 
   hello    {"t":"hello", "config": dict, "seed": int, "scope_version": int, "scope_entries": [str], "stream": int,
-            "crawl": str, "clock": [unix, monotonic]?}
+            "crawl": str, "clock": [unix, since boot]?}
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
            processes read the same time however the system's clock is stepped.
   visit    {"t":"visit", "visit": id, "host": name, "scheme": str, "port": int, "address": ip, "host_key": key,
@@ -62,11 +62,10 @@ import asyncio
 import json
 import socket
 import struct
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from irlcrawl.clock import Clock
+from irlcrawl.clock import Clock, since_boot
 
 Message = dict[str, Any]
 
@@ -211,17 +210,17 @@ async def open_wire(
 
 def clock_anchor(clock: Clock) -> list[float]:
     """What AnchoredClock needs to show the same time in another process of this machine."""
-    return [clock.now(), time.monotonic()]
+    return [clock.now(), since_boot()]
 
 
 class AnchoredClock:
-    """The clock of another process of this machine, carried on by the monotonic clock that all processes share."""
+    """The clock of another process of this machine, carried on by what they share (irlcrawl/clock.py)."""
 
-    def __init__(self, unix: float, monotonic: float) -> None:
-        self._offset = unix - monotonic
+    def __init__(self, unix: float, booted_s: float) -> None:
+        self._offset = unix - booted_s
 
     def now(self) -> float:
-        return self._offset + time.monotonic()
+        return self._offset + since_boot()
 
     def since_boot(self) -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return since_boot()
