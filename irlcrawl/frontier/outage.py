@@ -15,7 +15,8 @@ none (half the web of this crawl is dead): those who waited are charged, and onl
 
 A silence that nothing refutes need not be ours either: at the end of a crawl only dead hosts may be left. When the
 resolver answers all the time, it is held to be theirs after STRANGERS_S if no silent host ever answered, else after
-ACQUAINTED_S; then only the resolver is believed until some server answers, and TRUST_S longer.
+ACQUAINTED_S; then only the resolver is believed until some server answers, and TRUST_S longer. Time in which this
+process stood still counts for nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ PATROL_S = 0.5
 TRUST_S = 600.0
 STRANGERS_S = 120.0
 ACQUAINTED_S = 3600.0
+STILL_S = 30.0  # between two looks: this process was stopped, or the machine slept
 ADDRESSES_MIN = 20
 RECENT_MAX = 10_000
 
@@ -140,9 +142,13 @@ class Outage:
 
     async def _judge(self) -> None:
         """While somebody doubts, or there is an outage."""
+        looked = self._clock.now()
         while self._doubts or self.paused:
             self._names = await self._alive()
             now = self._clock.now()
+            if now - looked > STILL_S:
+                self._stood_still(now - looked)
+            looked = now
             if not self.paused:
                 if not self._names:
                     self._requests_failed = bool(self._doubts)
@@ -158,6 +164,15 @@ class Outage:
                 await asyncio.sleep(PATROL_S)
             elif self.paused:
                 await asyncio.sleep(PROBE_S)
+
+    def _stood_still(self, seconds: float) -> None:
+        """Nobody was silent meanwhile, and of a request that failed around it nobody can tell why."""
+        self._named_since += seconds
+        self._answer_all(charge=False)
+
+    def _answer_all(self, charge: bool) -> None:
+        while self._doubts:
+            self._doubts.popleft().answer(charge)
 
     def _charge(self, now: float) -> None:
         while self._doubts:
@@ -193,8 +208,7 @@ class Outage:
         if refuted:
             self._trust_until = now + TRUST_S
         elif not self._names or now - self.since >= REFUTED_S or (answered and self._names):
-            while self._doubts:
-                self._doubts.popleft().answer(False)
+            self._answer_all(charge=False)
         if not self._names:
             self._named_since = now
         if self._names and (answered or not self._requests_failed):

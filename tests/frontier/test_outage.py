@@ -138,6 +138,24 @@ def test_a_crawl_of_which_only_dead_hosts_are_left_ends(
     assert pause_s - 20.0 < paused[-1] < pause_s
 
 
+@pytest.mark.parametrize("asleep_from", [DOWN - 5.0, DOWN + 0.01, DOWN + 1.0, DOWN + 30.0])
+def test_a_machine_that_sleeps_in_an_outage_charges_nobody_when_it_wakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asleep_from: float
+) -> None:
+    """The lid of a laptop closes: the network goes, then the machine sleeps. In the morning a silence of eight hours
+    seemed to be theirs, and every host was charged before the network was back."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch, HOSTS)
+    night_s = 8 * 3600.0
+    down(crawl, DOWN, DOWN + night_s + 60.0, Reason.TIMEOUT, names=False)
+
+    async def sleep(crawl: Crawl) -> None:
+        await asyncio.sleep(asleep_from - crawl.clock.now())
+        crawl.clock.advance(night_s)
+
+    assert crawl.run(sleep) == ExitCode.DONE
+    assert set(entries(crawl)) == {"fetched", "none"}
+
+
 def test_a_name_that_fails_in_an_outage_is_not_asked_for_without_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from irlcrawl.frontier.schedule import (
     REST_S,
     ROWS_WANTED_MIN,
     STARTS_PER_SLOT_MAX,
+    TURN_S_MAX,
     Schedule,
 )
 from irlcrawl.frontier.turn import Result, Turn
@@ -103,6 +104,13 @@ def test_a_turn_rests_ten_times_its_duration(seconds: float, dry: bool) -> None:
     world.clock.advance(0.02)
     assert world.should_turn()
     assert world.schedule.should_ask(world.clock.now())
+
+
+def test_a_turn_in_which_the_machine_slept_kept_the_next_one_away_for_days() -> None:
+    world = World(ready=3, queued=10)
+    world.turned(8 * 3600.0)
+    world.clock.advance(REST_FACTOR * TURN_S_MAX + 0.01)
+    assert world.should_turn()
 
 
 @pytest.mark.parametrize(("ready", "out", "low"), [(3, 4, True), (4, 4, False), (100, 0, False), (0, 7, True)])
