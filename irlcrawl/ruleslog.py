@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import xxhash
 
@@ -132,12 +132,17 @@ class RulesLog:
             files.close(handle)
 
     @staticmethod
-    def drop_old(files: Files, state_dir: str, before: float) -> list[str]:
-        """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired."""
+    def drop_old(
+        files: Files, state_dir: str, before: float, set_since: Callable[[int], float] = lambda stream: 0.0
+    ) -> list[str]:
+        """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired.
+        set_since: seconds by which the system's clock was set forward since the run of a stream."""
         old = [
             name
             for name in files.listdir(state_dir)
-            if name.startswith("robots-") and name.endswith(".log") and files.modified(f"{state_dir}/{name}") < before
+            if name.startswith("robots-")
+            and name.endswith(".log")
+            and files.modified(f"{state_dir}/{name}") + set_since(int(name[7:-4])) < before
         ]
         for name in old:
             files.unlink(f"{state_dir}/{name}")

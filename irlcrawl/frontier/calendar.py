@@ -3,7 +3,7 @@
 A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so what was learnt about
 their host meanwhile holds for them too.
 
-Dues rest by a clock that nobody sets (clockset.py).
+Dues are at rest (clockset.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Calendar:
         self._catalog = catalog
 
     @property
-    def _set(self) -> float:
+    def _clock_set(self) -> float:
         """Looked up each time: a start commits it after the calendar was opened."""
         return clock_set(self._catalog)
 
@@ -37,7 +37,7 @@ class Calendar:
     def add(self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, due: NDArray[np.float64]) -> None:
         """Put away LINK rows until `due` (unix seconds, f8 a row); nothing leaves before its time."""
         if rows.rows:
-            seconds = np.ceil(due - self._set).clip(0, SECOND_MAX).astype(np.uint32)
+            seconds = np.ceil(due - self._clock_set).clip(0, SECOND_MAX).astype(np.uint32)
             self._fifo.put(writer(), edits, rows.select(LINK).with_(due=seconds))
 
     def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
@@ -45,14 +45,14 @@ class Calendar:
         next_due = self.next_due()
         if next_due is None or next_due > now:
             return
-        through = min(int(now - self._set), self._fifo.label_for(rows_max) or 0)
+        through = min(int(now - self._clock_set), self._fifo.label_for(rows_max) or 0)
         for batch in self._fifo.take_through(edits, through):
             yield batch.select(LINK)
 
     def next_due(self) -> float | None:
         """When the first row is due; None when there is none."""
         first = self._fifo.first
-        return None if first is None else first + self._set
+        return None if first is None else first + self._clock_set
 
     @property
     def nbytes(self) -> int:
@@ -76,4 +76,4 @@ class Calendar:
     def scan(self) -> Iterator[Batch]:
         """Every waiting row (for listings): LINK and `due`, in unix seconds."""
         for batch in self._fifo.scan():
-            yield batch.with_(due=batch["due"] + self._set)
+            yield batch.with_(due=batch["due"] + self._clock_set)

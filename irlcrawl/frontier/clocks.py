@@ -230,15 +230,15 @@ class Clocks(Gates):
         moved = _promises(Batch.concat([self._gone.rows(), rows_of(self, left)]), now)
         return [Promise(REBOOT, 0, self.opened), *moved] if self.opened > 0 else moved
 
-    def load(self, batches: Iterable[Batch], now: float, skew: float = 0.0) -> None:
-        """Take back the sections of earlier deltas, oldest first. skew: seconds by which unix time was set forward
-        since. None is due later than the wait it was given from now: a wall clock that was set back in a way nobody
-        can tell closes no host for years."""
-        folded = fold(batches, now - skew)
+    def load(self, batches: Iterable[Batch], now: float, clock_set: float = 0.0) -> None:
+        """Take back the sections of earlier deltas, oldest first, `clock_set` seconds later than they say: they are at
+        rest (clockset.py). None is due later than the wait it was given from now: a wall clock that was set back in a
+        way nobody can tell closes no host for years."""
+        folded = fold(batches, now - clock_set)
         columns = (folded[name].tolist() for name in CLOCK)
         for kind, key, due, wait, gap, backoff in zip(*columns, strict=True):
             gate = self.gate(kind, key)
-            self.next[gate] = max(self.next[gate], min(due + skew, now + wait))
+            self.next[gate] = max(self.next[gate], min(due + clock_set, now + wait))
             self.wait[gate], self.gap[gate], self.backoff[gate] = wait, gap, backoff
             self.flags[gate] = self.flags[gate] | Flag.STORED if backoff > 0 else self.flags[gate] & ~Flag.STORED
             self.let_go(gate, now)
@@ -248,7 +248,7 @@ class Clocks(Gates):
         after a reboot, when that log may have lost its end, nothing at all is due before now + its gap."""
         for kind, key, gap in leases:
             if kind == REBOOT:
-                self.opened = max(self.opened, gap)
+                self.opened = max(self.opened, min(gap, now))  # the system's clock may have been set back since
                 continue
             gate = self.gate(kind, key)
             if now + gap > self.next[gate]:

@@ -2,20 +2,26 @@
 years, because of it.
 
 Within a run no step of the system's clock is seen (irlcrawl/clock.py). Across runs the dates in the state, that is dues
-in the calendar and what host records believe until when, rest by a clock that nobody sets: unix time less all seconds
-by which the system's clock was set forward so far. What workers wrote, harvests and archives, has the unix time of
-their run, so what is read of it later is moved by what was set since that run.
+in the calendar, the committed clocks, what the hosts drum believes until when, and `learnt`, are *at rest*: unix time
+less all seconds by which the system's clock was set so far, forward less back. What workers wrote, harvests and
+archives, has the unix time of their run, so what is read of it later is moved by what was set since that run.
 
 Catalogue `clock-set`: [first stream of a run, seconds in all before it], oldest first; absent where nobody ever set it.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+
 from drum import Catalog, Edits
 from irlcrawl.clock import Clock
 
 CLOCK_SET = "clock-set"
 NOTED_MAX = 100
+STEP_S_MIN = 0.001
+
+_log = logging.getLogger("irlcrawl.start")
 
 
 def clock_set(catalog: Catalog, stream: int | None = None) -> float:
@@ -31,13 +37,18 @@ def set_since(catalog: Catalog, stream: int) -> float:
 
 
 def note_clock_set(catalog: Catalog, edits: Edits, clock: Clock, boot: str, stream: int) -> None:
-    """At a start, before `clock-anchors` has this run: how far the clock was set since the last one. Of a machine that
-    was started anew meanwhile only a clock behind the last turn tells: it was set back by so much at least."""
-    anchors: list[tuple[int, str, float]] = catalog.get("clock-anchors", [])
+    """At a start, before `clock-anchors` has this run: how far the clock was set since the last one that had a worker;
+    one that had none (its streams would begin where ours do) dated nothing. Of a machine that was started anew
+    meanwhile only a clock behind the last turn tells: it was set back by so much at least."""
+    noted = [tuple(one) for one in catalog.get(CLOCK_SET, []) if one[0] < stream]
+    anchors = [one for one in catalog.get("clock-anchors", []) if one[0] < stream]
+    before = noted[-1][1] if noted else 0.0
     if anchors and boot and anchors[-1][1] == boot:
-        seconds = round(clock.now() - clock.since_boot() - anchors[-1][2])
+        seconds = clock.now() - clock.since_boot() - anchors[-1][2]
     else:
-        seconds = round(min(0.0, clock.now() - catalog.get("learnt", 0.0) - clock_set(catalog)))
+        seconds = min(0.0, clock.now() - catalog.get("learnt", 0.0) - before)
+    seconds = math.ceil(seconds - STEP_S_MIN)  # whole, so that dates lose no digits; upwards, so that none is early
+    if before + seconds != clock_set(catalog):
+        edits.set(CLOCK_SET, [*noted[1 - NOTED_MAX :], (stream, before + seconds)])
     if seconds:
-        noted: list[tuple[int, float]] = catalog.get(CLOCK_SET, [])
-        edits.set(CLOCK_SET, [*noted[1 - NOTED_MAX :], (stream, clock_set(catalog) + seconds)])
+        _log.info("the system's clock was set by %d s since the last run", seconds)

@@ -329,7 +329,7 @@ class Dispatcher:
         host = visit.host
         self._outage.doubt(
             host.address or "", host.site, lambda charge: link.send({**reply, "charge": charge}),
-            acquainted=host.record.answered_at > 0,
+            acquainted=host.record.answered_at > 0, leased=visit.leased,
         )  # fmt: skip
 
     def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:

@@ -18,6 +18,7 @@ from irlcrawl.clock import Clock
 from irlcrawl.config import ROBOTS_FRESH_S_MAX, Config, to_dict
 from irlcrawl.frontier import recovery
 from irlcrawl.frontier.clocks import Clocks
+from irlcrawl.frontier.clockset import set_since
 from irlcrawl.frontier.deaths import Deaths
 from irlcrawl.frontier.dispatch import Dispatcher
 from irlcrawl.frontier.dns import Resolver
@@ -100,7 +101,7 @@ class Frontier:
         state, now = self.state, self.clock.now()
         self.room.take_ballast()
         found = LeaseLog.read(state.files, self._leases_path)
-        self.clocks.load(state.clock_log.list.batches(), now, found.skew(self.clock))
+        self.clocks.load(state.clock_log.list.batches(), now, state.clock_set)
         crawled_before = state.catalog.get("ledger") is not None
         self.clocks.open(now, found.promises, found.rebooted and crawled_before)
         harvests: list[str] = []
@@ -115,7 +116,9 @@ class Frontier:
         await self.turns.first(harvests, states, streams)
         self.limits.received = state.counters.get("bytes", 0)
         state.catalog.sweep()
-        RulesLog.drop_old(state.files, state.dir, now - 2 * ROBOTS_FRESH_S_MAX)
+        RulesLog.drop_old(
+            state.files, state.dir, now - 2 * ROBOTS_FRESH_S_MAX, lambda stream: set_since(state.catalog, stream)
+        )
         self._coming = state.runs.hosts()
         self._bring_more()
         log_step(f"{len(self.hosts.hosts)} hosts at hand")
@@ -170,6 +173,7 @@ class Frontier:
                     self._dispatch()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
+            self.outage.watch(now)
             if self._coming is None and self.turns.due(now):
                 self.turns.begin()
             if self._over():
@@ -302,6 +306,7 @@ class Frontier:
             self.fleet.end({"t": "stop"})
             while self.fleet.links or self.deaths.pending:
                 self.fleet.watch(self.clock.now())
+                self.outage.watch(self.clock.now())
                 await self._sleep(self.clock.now())
                 if self.failure is not None:
                     raise self.failure

@@ -24,7 +24,7 @@ from irlcrawl.rows import LINK, Reason, Robots
 
 STATE = {
     "robots": "u1",  # rows.Robots
-    "robots_until": "f8",  # unix seconds
+    "robots_until": "f8",  # DATES are unix seconds, but in the drum (redated)
     "rules_log": "u4",
     "rules_offset": "u8",
     "rules_length": "u4",
@@ -166,8 +166,8 @@ def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
 
 
 def redated(states: Batch, seconds: float) -> Batch:
-    """Rows with STATE, every date in them (0 is none) so many seconds later: the drum has them by a clock that nobody
-    sets (clockset.py), everybody else in unix time."""
+    """Rows with STATE, every date in them (0 is none) so many seconds later: in the drum they are at rest
+    (clockset.py), everywhere else in unix time."""
     if not seconds:
         return states
     return states.with_(**{name: np.where(states[name] == 0, 0.0, states[name] + seconds) for name in DATES})

@@ -6,11 +6,11 @@ the kernel. A reboot may lose the end of the file: then the boot id in its heade
 hold everything back for one gap. Each commit starts a new log.
 
     found = LeaseLog.read(files, path)                        # when an existing crawl is opened
-    clocks.load(sections, now, found.skew(clock)); clocks.open(now, found.promises, found.rebooted)
-    log = LeaseLog(files, path); log.roll(clocks.unsaved(now), clock)   # also for a new crawl
+    clocks.load(sections, now, clock_set); clocks.open(now, found.promises, found.rebooted)
+    log = LeaseLog(files, path); log.roll(clocks.unsaved(now))   # also for a new crawl
     log.append(polite.promises(entry))                        # before the lease is sent
     log.append(clocks.news(now))                              # once per tick: what ended visits taught
-    rows = clocks.delta(now); …commit…; log.roll(clocks.unsaved(now) + polite.promises_out(), clock)
+    rows = clocks.delta(now); …commit…; log.roll(clocks.unsaved(now) + polite.promises_out())
 
 Bytes: header `irlLEAS2`, boot id (36 ASCII bytes), u4 key function (as in segments), u4 check; then per clock u4
 check, u1 kind, 3 zero bytes, u8 key, f8 gap seconds; little endian; check = xxh32 of the bytes it stands before (for
@@ -30,7 +30,6 @@ from drum.catalog import SECTOR
 from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
-from irlcrawl.clock import Clock
 from irlcrawl.frontier.gates import ANCHOR, Promise
 
 MAGIC = b"irlLEAS2"
@@ -57,17 +56,10 @@ def boot_id(files: Files) -> str:
 @dataclass(frozen=True, slots=True)
 class Found:
     """promises: what the log names; rebooted: it may not be all, because the machine went down since (or the log is
-    missing, unreadable, or damaged before its end); anchor: the crawl's clock less the seconds since boot."""
+    missing, unreadable, or damaged before its end)."""
 
     promises: list[Promise]
     rebooted: bool
-    anchor: float | None = None
-
-    def skew(self, clock: Clock) -> float:
-        """Seconds by which unix time has been set forward since the log was written; unknown (0) after a reboot."""
-        if self.anchor is None or self.rebooted:
-            return 0.0
-        return clock.now() - clock.since_boot() - self.anchor
 
 
 class LeaseLog:
@@ -85,11 +77,9 @@ class LeaseLog:
             raise ValueError("leases.log: append before roll")
         self._files.write(self._handle, b"".join(map(_row, promises)))
 
-    def roll(self, promises: Iterable[Promise], clock: Clock | None = None) -> None:
+    def roll(self, promises: Iterable[Promise]) -> None:
         """After a commit (and at the start): a new log with what the commit does not cover, atomically in the old one's
         place. A crash before this leaves the old log, which names more than it must: hosts wait longer, never less."""
-        if clock is not None:  # so that the reader can tell by how much the system's clock was set meanwhile
-            promises = [Promise(ANCHOR, 0, clock.now() - clock.since_boot()), *promises]
         temporary = self._path + ".tmp"
         self._files.unlink(temporary, missing_ok=True)
         handle = self._files.create(temporary)
@@ -134,20 +124,17 @@ class LeaseLog:
         if not begin:
             return Found([], rebooted=True)
         promises: list[Promise] = []
-        anchor: float | None = None
         whole = (len(data) - begin) // _ROW_BYTES * _ROW_BYTES + begin
         for at in range(begin, whole, _ROW_BYTES):  # a row per clock leased since the last commit: thousands
             row = data[at + _CHECK.size : at + _ROW_BYTES]
             kind, key, gap = _ROW.unpack(row)
             if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(row) or kind > ANCHOR:
                 return Found(promises, rebooted=True)
-            if kind == ANCHOR:
-                anchor = gap
-            else:
+            if kind != ANCHOR:
                 promises.append(Promise(kind, key, gap))
         here = boot_id(files)
         rebooted = not here or boot != here
-        return Found(promises, rebooted, anchor)
+        return Found(promises, rebooted)
 
 
 def _header(data: bytes, path: str | os.PathLike[str]) -> tuple[int, str]:

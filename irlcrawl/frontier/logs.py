@@ -158,7 +158,8 @@ class SectionList:
 
 
 class ClockLog:
-    """The committed clocks: a section per commit that moved one, folded into one when there are several."""
+    """The committed clocks: a section per commit that moved one, folded into one when there are several. Their dates
+    are at rest (clockset.py)."""
 
     def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
         self.list = SectionList("clocks", catalog, pool)

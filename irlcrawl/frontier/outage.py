@@ -16,7 +16,7 @@ none (half the web of this crawl is dead): those who waited are charged, and onl
 A silence that nothing refutes need not be ours either: at the end of a crawl only dead hosts may be left. When the
 resolver answers all the time, it is held to be theirs after STRANGERS_S if no silent host ever answered, else after
 ACQUAINTED_S; then only the resolver is believed until some server answers, and TRUST_S longer. Time in which this
-process stood still counts for nothing.
+process stood still counts for nothing, and who was asked around it is not charged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATROL_S = 0.5
 TRUST_S = 600.0
 STRANGERS_S = 120.0
 ACQUAINTED_S = 3600.0
-STILL_S = 30.0  # between two looks: this process was stopped, or the machine slept
+STILL_S = 30.0  # between two passes of the frontier's loop: this process was stopped, or the machine slept
 ADDRESSES_MIN = 20
 RECENT_MAX = 10_000
 
@@ -78,6 +78,7 @@ class Outage:
         self._trust_until = 0.0
         self._acquainted = False  # ... and some of them to a host that answered before
         self._named_since = 0.0  # in an outage: the resolver has answered ever since, as far as it was asked
+        self._watched_at, self._woke_at = clock.now(), 0.0  # the loop's last pass; the first one after a standstill
         self._probes = 0  # leases that may be made now, in an outage
         self._name_probes = 0  # ... and names that may be asked for
         self._watching: asyncio.Task[None] | None = None
@@ -104,10 +105,24 @@ class Outage:
         self._trust_until = min(self._trust_until, self._clock.now() + TRUST_S)
         self._heard.append((self._clock.now(), address, site, True))
 
-    def doubt(self, address: str, site: int, answer: Callable[[bool], None], acquainted: bool = False) -> None:
+    def watch(self, now: float) -> None:
+        """Once in each pass of the frontier's loop."""
+        still, self._watched_at = now - self._watched_at, now
+        if still > STILL_S:
+            self._woke_at = now
+            self._named_since += still
+            self._charge_nobody()
+
+    def doubt(
+        self, address: str, site: int, answer: Callable[[bool], None], acquainted: bool = False,
+        leased: float | None = None,
+    ) -> None:  # fmt: skip
         """A request had no response: `answer(True)` if the URL and its host (acquainted: it answered before) are to be
-        charged with it."""
+        charged with it. leased: when its visit began, unix seconds."""
         now = self._clock.now()
+        if leased is not None and leased < self._woke_at:
+            answer(False)
+            return
         self._heard.append((now, address, site, False))
         self._requests_failed = self._requests_failed or self.paused
         self._acquainted = self._acquainted or (self.paused and acquainted)
@@ -142,13 +157,10 @@ class Outage:
 
     async def _judge(self) -> None:
         """While somebody doubts, or there is an outage."""
-        looked = self._clock.now()
         while self._doubts or self.paused:
             self._names = await self._alive()
             now = self._clock.now()
-            if now - looked > STILL_S:
-                self._stood_still(now - looked)
-            looked = now
+            self.watch(now)
             if not self.paused:
                 if not self._names:
                     self._requests_failed = bool(self._doubts)
@@ -165,14 +177,9 @@ class Outage:
             elif self.paused:
                 await asyncio.sleep(PROBE_S)
 
-    def _stood_still(self, seconds: float) -> None:
-        """Nobody was silent meanwhile, and of a request that failed around it nobody can tell why."""
-        self._named_since += seconds
-        self._answer_all(charge=False)
-
-    def _answer_all(self, charge: bool) -> None:
+    def _charge_nobody(self) -> None:
         while self._doubts:
-            self._doubts.popleft().answer(charge)
+            self._doubts.popleft().answer(False)
 
     def _charge(self, now: float) -> None:
         while self._doubts:
@@ -208,7 +215,7 @@ class Outage:
         if refuted:
             self._trust_until = now + TRUST_S
         elif not self._names or now - self.since >= REFUTED_S or (answered and self._names):
-            self._answer_all(charge=False)
+            self._charge_nobody()
         if not self._names:
             self._named_since = now
         if self._names and (answered or not self._requests_failed):

@@ -107,9 +107,9 @@ def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | 
     Crawl-delay and Retry-After. A failure counts only if it came later than what the last commit had learnt of them."""
     facts: dict[int, list[tuple[float, ...]]] = {}
     for name in harvests:
-        clock_set = state.set_since(name)
+        since = state.set_since(name)
         for batch in state.pool.section(name, "facts").scan():
-            dated = batch.with_(at=batch["at"] + clock_set, robots_until=batch["robots_until"] + clock_set)
+            dated = batch.with_(at=batch["at"] + since, robots_until=batch["robots_until"] + since)
             for row in zip(*(dated[column].tolist() for column in FACT), strict=True):
                 facts.setdefault(row[0], []).append(row)
         _throttles(state, politeness, name)
@@ -142,14 +142,14 @@ def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, f
     do not count: the clocks' log names them."""
     found: dict[int, tuple[int, float, float, str]] = {}
     for name in harvests:
-        clock_set = state.set_since(name)
+        since = state.set_since(name)
         for batch in state.pool.section(name, "outcomes").scan(["host", "line"]):
             # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
             for host, line in zip(batch["host"].tolist(), batch["line"].tolist(), strict=True):
                 entry = parse(line)
                 if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
                     continue
-                ended = (entry.start_ms + entry.duration_ms) / 1000 + clock_set
+                ended = (entry.start_ms + entry.duration_ms) / 1000 + since
                 if ended > found.get(host, (0, 0.0))[1]:
                     clock_host = name_key(host_of(entry.url).encode("ascii"))
                     found[host] = (clock_host, ended, entry.duration_ms / 1000, entry.reason)
@@ -166,10 +166,10 @@ def _throttled(state: State, harvest: str) -> Iterator[tuple[bytes, int, float]]
     keys = np.concatenate(throttled) if throttled else np.empty(0, np.uint64)
     if not len(keys):
         return
-    clock_set = state.set_since(harvest)
+    since = state.set_since(harvest)
     for batch in state.pool.section(harvest, "retries").scan():
         rows = batch.filter(np.isin(batch["key"], keys))
-        due = rows["due"] + clock_set
+        due = rows["due"] + since
         yield from zip(rows["url"].tolist(), rows["site"].tolist(), due.tolist(), strict=True)
 
 

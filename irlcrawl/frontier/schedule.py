@@ -19,7 +19,7 @@ from irlcrawl.frontier.turn import Result
 NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
 REST_FACTOR = 10.0  # a turn starts no sooner than this many times the last one's duration after it,
 REST_S, REST_DRY_S = 2.0, 0.2  # and than this; the shorter one when some host ran dry
-TURN_S_MAX = 60.0  # what a turn is taken to last at most: in a longer one the machine slept
+TURN_S_MAX = 60.0  # of a turn that counts: this process may have been stopped meanwhile, or the machine asleep
 ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless nothing is ready
 INBOX_AGE_MAX_S = 10.0
 ROWS_WANTED_MIN = 1000

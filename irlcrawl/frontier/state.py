@@ -40,6 +40,7 @@ from irlcrawl.upkeep.sectors import Sectors
 
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
+MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
 OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
@@ -63,7 +64,7 @@ class Pace:
     def measure(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        self._last[name] = (self._clock.now(), time.perf_counter() - began)
+        self._last[name] = (self._clock.now(), min(time.perf_counter() - began, MERGE_S_MAX))
 
 
 def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Sites:

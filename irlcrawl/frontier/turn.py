@@ -340,7 +340,8 @@ class Turn:
         self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
         state.runs.save(self.writer, edits)
         if task.clocks is not None and task.clocks.rows:
-            state.clock_log.add(self.writer(), edits, task.clocks, task.now)
+            rows = task.clocks.with_(next=task.clocks["next"] - state.clock_set)
+            state.clock_log.add(self.writer(), edits, rows, task.now - state.clock_set)
         if self._writer is not None:
             moves = vacuum(state.pool, self._writer, state.holders)
             self._writer.finish()

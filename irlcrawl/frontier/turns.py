@@ -209,7 +209,7 @@ class Turns:
         state.catalog.commit(result.edits)
         self._closed.after()
         promises = [*frontier.clocks.unsaved(now), *frontier.politeness.promises_out()]
-        frontier.hosts.leases.roll(promises, frontier.clock)
+        frontier.hosts.leases.roll(promises)
         state.delete_unnamed([*result.harvests, *result.written])
         frontier.schedule.turned(result)
         frontier.room.count()

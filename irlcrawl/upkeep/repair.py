@@ -58,7 +58,7 @@ POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 KEY_BITS, POINTER_BITS = 8, 6
 COMPLETE = "COMPLETE"
 """In state.repaired: all is made, and may be put in place."""
-CARRIED = ("promises", "clock-anchors", "clock-set", "stream-next", "status", "ingests")
+CARRIED = ("promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests")
 
 
 def finish_interrupted(job: JobDir) -> None:
@@ -234,7 +234,8 @@ class _Repair:
         clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
         with Commit(state) as (writer, edits):
             if clocks:
-                state.clock_log.add(writer, edits, fold(clocks, self.clock.now()), self.clock.now())
+                now = self.clock.now() - state.clock_set
+                state.clock_log.add(writer, edits, fold(clocks, now), now)
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
         yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
 

@@ -100,7 +100,7 @@ class Reading:
     def clocks(self, now: float) -> Clocks:
         """The clocks as a crawl that is opened now would have them."""
         clocks = Clocks()
-        clocks.load(SectionList("clocks", self.catalog, self.pool).batches(), now)
+        clocks.load(SectionList("clocks", self.catalog, self.pool).batches(), now, self.clock_set)
         promises = LeaseLog.read(self.files, os.path.join(self.job.state, "leases.log")).promises
         clocks.open(now, promises, rebooted=False)
         return clocks

@@ -214,7 +214,10 @@ class _Question:
             told["crawl_delay_s"] = record.crawl_delay
         if state is Robots.RULES and url is not None and record.rules_length:
             pointer = (record.rules_log, record.rules_offset, record.rules_length)
-            text = RulesLog.read(self._reading.files, os.fspath(self._reading.job.state), pointer)
+            try:
+                text = RulesLog.read(self._reading.files, os.fspath(self._reading.job.state), pointer)
+            except FileNotFoundError:  # it is asked for again
+                return {**told, "state": Robots.UNKNOWN.name.lower()}
             token = product_token(self._reading.config.crawl.user_agent)
             told["allowed"], told["rule"] = verdict(text, token, url)
         return told

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from drum import Catalog
@@ -122,7 +122,7 @@ class History:
             yield at - seconds, url.split("/")[2], url
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, phases=[Phase.generate])  # to make a failure smaller takes minutes
 @given(st.lists(a_run, min_size=1, max_size=5), st.integers(0, 5))
 def test_i1_i2_i3_every_run_goes_on_under_another_configuration(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run], seed: int
@@ -188,7 +188,7 @@ def check_promises(history: History) -> None:
     last: dict[str, float] = {}
     for at, host, url in requests:
         assert at - last.get(host, float("-inf")) >= GAP_S_MIN - 1e-6, (url, at, last[host])
-        last[host] = at + history.web.fetch_s
+        last[host] = at  # it ended later, or when it was killed
     for number in history.told_busy:
         asked = next(at for at, host, _ in reversed(requests[:number]) if host == BUSY)
         again = next(at for at, host, _ in requests[number:] if host == BUSY)

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from irlcrawl.archive.unit import Unit
-from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier import recovery
 from irlcrawl.frontier.gates import Promise
@@ -38,10 +37,10 @@ def test_a_clock_that_moved_while_a_turn_ran_outlives_a_kill_after_its_commit(
     crawl.config.frontier.harvest_seconds = 1.0
     roll, commits = LeaseLog.roll, 0
 
-    def rolled(log: LeaseLog, promises: list[Promise], clock: Clock) -> None:
+    def rolled(log: LeaseLog, promises: list[Promise]) -> None:
         nonlocal commits
         commits += 1
-        roll(log, promises, clock)
+        roll(log, promises)
         if commits == nth:
             crawl.kill()
 

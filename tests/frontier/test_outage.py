@@ -156,6 +156,26 @@ def test_a_machine_that_sleeps_in_an_outage_charges_nobody_when_it_wakes(
     assert set(entries(crawl)) == {"fetched", "none"}
 
 
+def test_who_is_asked_when_the_machine_goes_to_sleep_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is well, and the connection that was open is dead when it wakes."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch, HOSTS[:10])
+    asleep = 0.0
+
+    def fall_asleep(url: str) -> None:
+        nonlocal asleep
+        if not asleep and crawl.clock.now() > START + 10.0:
+            asleep = crawl.clock.now()
+            crawl.clock.advance(8 * 3600.0)
+
+    crawl.on_request = fall_asleep
+    lost = Answer(reason=Reason.LOST)
+    crawl.web.moods.update(dict.fromkeys(HOSTS, lambda url, now: lost if asleep and now <= asleep else None))
+    assert crawl.run() == ExitCode.DONE
+    assert set(entries(crawl)) == {"fetched", "none"}
+
+
 def test_a_name_that_fails_in_an_outage_is_not_asked_for_without_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

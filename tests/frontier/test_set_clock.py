@@ -4,6 +4,7 @@ as if nothing had happened (I3)."""
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,57 @@ def test_what_only_the_archive_knows_is_as_old_as_it_is(
     assert set(crawl.outcomes().values()) == {("fetched", "ok")} and len(crawl.outcomes()) == 10
     waited = web.log[before][0] - last
     assert (patience_s or gap_s) <= waited <= (patience_s or gap_s) + SLACK_S
+
+
+@pytest.mark.parametrize("steps", [(HOUR_S, -20 * YEAR_S), (-HOUR_S, HOUR_S), (20 * YEAR_S, HOUR_S), (HOUR_S, 0.0)])
+def test_a_promise_outlives_a_clock_that_is_set_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[float, float]
+) -> None:
+    """Between the second and the third run only the last step was known: a host was asked though it had said when."""
+    web = Web(star("a.test", 3) | star("b.test", 400))
+    busy = Answer(503, {"retry-after": "1800"})
+    web.moods["a.test"] = lambda url, now: busy if url == PAGE and web.pages_asked[PAGE] == 1 else None
+    crawl = Crawl(tmp_path / "job", web, [PAGE, "http://b.test/"], monkeypatch)
+    crawl.config.politeness.gap_host_seconds = 10.0
+
+    async def stop(crawl: Crawl) -> None:
+        await asyncio.sleep(100.0)
+        assert crawl.frontier is not None
+        crawl.frontier.stop(ExitCode.INTERRUPTED)
+
+    for step in steps:
+        assert crawl.run(stop) == ExitCode.INTERRUPTED
+        crawl.clock.step(step)
+    assert crawl.run() == ExitCode.DONE
+    first, second = (at for at, url in web.log if url == PAGE)
+    assert 1800.0 <= second - first - sum(steps) <= 1800.0 + 2 * SLACK_S
+
+
+def test_a_start_that_never_became_a_run_dates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine starts years ahead, a crawl is opened and ends at once, the clock is put right: what was put off
+    seemed to be due since years."""
+    crawl, left_s = stopped_with_all_put_off(tmp_path / "job", monkeypatch, PAGE)
+    for module in (leases, state):
+        monkeypatch.setattr(module, "boot_id", lambda files: "1" * 36)
+    crawl.clock.step(20 * YEAR_S)
+    state.State.open(crawl.job(), crawl.config, crawl.clock, crawl.files).close()
+    crawl.clock.step(-20 * YEAR_S)
+    again = crawl.clock.now()
+    assert crawl.run() == ExitCode.DONE
+    assert left_s - 1 <= crawl.web.log[-1][0] - again <= left_s + SLACK_S
+
+
+def test_robots_logs_are_as_old_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set forward by three days, a start deleted logs that records still pointed to: fsck called that damage."""
+    web = Web(star("a.test", 0))
+    web.answers[ROBOTS] = Answer(200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /1\n")
+    crawl = Crawl(tmp_path / "job", web, [PAGE], monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    (log,) = (tmp_path / "job" / "state").glob("robots-*.log")
+    os.utime(log, (START, START))
+    crawl.clock.step(72 * HOUR_S)
+    assert crawl.run() == ExitCode.DONE
+    assert log.exists()
+    crawl.clock.advance(72 * HOUR_S)
+    assert crawl.run() == ExitCode.DONE
+    assert not log.exists()
