@@ -2,7 +2,7 @@
 
 An instance of `Files` is passed to whatever touches the disk. A test passes a subclass that runs out of space at the
 n-th byte, or that forgets what was not fsynced. Errors are the OSError of the system call, never translated; they name
-the file, those of a write too.
+the file, those of a write or a sync too.
 """
 
 from __future__ import annotations

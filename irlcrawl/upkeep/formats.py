@@ -7,7 +7,7 @@ whole and how its keys are made. Older versions open and become the present one 
   1   the first
   2   packed keys in segments; a header on robots logs; the crawl log in parts with a checksum
   3   the key function in robots logs and leases.log, too
-  4   numbers in segments in as few bytes as they need
+  4   numbers in segments in as few bytes as they need; dates at rest where the clock was set (frontier/clockset.py)
 """
 
 from __future__ import annotations
