@@ -8,6 +8,7 @@ version 1 no header), then u32 length, u64 xxh3 of the text, the text. Facts, le
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,6 +21,7 @@ Pointer = tuple[int, int, int]
 """(log, offset, length) of a text in a robots log."""
 
 _RECORD = struct.Struct("<IQ")
+_LOG_NAME = re.compile(r"robots-([0-9]{4,})\.log")
 RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 3
 RULES_ALIKE = 12  # so many bytes like those of the header are a header
 RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
@@ -133,16 +135,15 @@ class RulesLog:
 
     @staticmethod
     def drop_old(
-        files: Files, state_dir: str, before: float, set_since: Callable[[int], float] = lambda stream: 0.0
-    ) -> list[str]:
+        files: Files, state_dir: str, before: float, set_since: Callable[[int], float]
+    ) -> list[str]:  # fmt: skip
         """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired.
         set_since: seconds by which the system's clock was set forward since the run of a stream."""
         old = [
             name
             for name in files.listdir(state_dir)
-            if name.startswith("robots-")
-            and name.endswith(".log")
-            and files.modified(f"{state_dir}/{name}") + set_since(int(name[7:-4])) < before
+            if (found := _LOG_NAME.fullmatch(name))
+            and files.modified(f"{state_dir}/{name}") + set_since(int(found[1])) < before
         ]
         for name in old:
             files.unlink(f"{state_dir}/{name}")

@@ -4,7 +4,6 @@ as if nothing had happened (I3)."""
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -143,19 +142,3 @@ def test_a_start_that_never_became_a_run_dates_nothing(tmp_path: Path, monkeypat
     again = crawl.clock.now()
     assert crawl.run() == ExitCode.DONE
     assert left_s - 1 <= crawl.web.log[-1][0] - again <= left_s + SLACK_S
-
-
-def test_robots_logs_are_as_old_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set forward by three days, a start deleted logs that records still pointed to: fsck called that damage."""
-    web = Web(star("a.test", 0))
-    web.answers[ROBOTS] = Answer(200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /1\n")
-    crawl = Crawl(tmp_path / "job", web, [PAGE], monkeypatch)
-    assert crawl.run() == ExitCode.DONE
-    (log,) = (tmp_path / "job" / "state").glob("robots-*.log")
-    os.utime(log, (START, START))
-    crawl.clock.step(72 * HOUR_S)
-    assert crawl.run() == ExitCode.DONE
-    assert log.exists()
-    crawl.clock.advance(72 * HOUR_S)
-    assert crawl.run() == ExitCode.DONE
-    assert not log.exists()
