@@ -134,9 +134,7 @@ class RulesLog:
             files.close(handle)
 
     @staticmethod
-    def drop_old(
-        files: Files, state_dir: str, before: float, set_since: Callable[[int], float]
-    ) -> list[str]:  # fmt: skip
+    def drop_old(files: Files, state_dir: str, before: float, set_since: Callable[[int], float]) -> list[str]:
         """Delete the logs nobody has written to since `before` (unix seconds): every answer in them has expired.
         set_since: seconds by which the system's clock was set forward since the run of a stream."""
         old = [

@@ -7,6 +7,7 @@ less all seconds by which the system's clock was set so far, forward less back. 
 archives, has the unix time of their run, so what is read of it later is moved by what was set since that run.
 
 Catalogue `clock-set`: [first stream of a run, seconds in all before it], oldest first; absent where nobody ever set it.
+(`clock-anchors` has each start's clock to the millisecond, for those who put log lines in order: watch/gapaudit.py.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from irlcrawl.clock import Clock
 
 CLOCK_SET = "clock-set"
 NOTED_MAX = 100
-STEP_S_MIN = 0.001
+CLOCK_STEP_S_MIN = 0.001
 
 _log = logging.getLogger("irlcrawl.start")
 
@@ -47,7 +48,9 @@ def note_clock_set(catalog: Catalog, edits: Edits, clock: Clock, boot: str, stre
         seconds = clock.now() - clock.since_boot() - anchors[-1][2]
     else:
         seconds = min(0.0, clock.now() - catalog.get("learnt", 0.0) - before)
-    seconds = math.ceil(seconds - STEP_S_MIN)  # whole, so that dates lose no digits; upwards, so that none is early
+    seconds = math.ceil(
+        seconds - CLOCK_STEP_S_MIN
+    )  # whole, so that dates lose no digits; upwards, so that none is early
     if before + seconds != clock_set(catalog):
         edits.set(CLOCK_SET, [*noted[1 - NOTED_MAX :], (stream, before + seconds)])
     if seconds:

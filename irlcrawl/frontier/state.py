@@ -25,7 +25,7 @@ from irlcrawl.archive.warc import warc_files
 from irlcrawl.clock import Clock
 from irlcrawl.config import Config
 from irlcrawl.frontier.calendar import Calendar
-from irlcrawl.frontier.clockset import clock_set, note_clock_set, set_since
+from irlcrawl.frontier.clockset import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW, RECORD
 from irlcrawl.frontier.leases import boot_id
 from irlcrawl.frontier.logs import ClockLog, CrawlLog, ScopeLog
@@ -44,8 +44,6 @@ MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
 OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
-NOTED_MAX = 100
-CLOCK_STEP_S_MIN = 0.001
 STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
 
 
