@@ -48,9 +48,7 @@ def note_clock_set(catalog: Catalog, edits: Edits, clock: Clock, boot: str, stre
         seconds = clock.now() - clock.since_boot() - anchors[-1][2]
     else:
         seconds = min(0.0, clock.now() - catalog.get("learnt", 0.0) - before)
-    seconds = math.ceil(
-        seconds - CLOCK_STEP_S_MIN
-    )  # whole, so that dates lose no digits; upwards, so that none is early
+    seconds = math.ceil(seconds - CLOCK_STEP_S_MIN)  # whole: dates lose no digits; upwards: none is early
     if before + seconds != clock_set(catalog):
         edits.set(CLOCK_SET, [*noted[1 - NOTED_MAX :], (stream, before + seconds)])
     if seconds:
