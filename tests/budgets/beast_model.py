@@ -94,9 +94,16 @@ class Model:
 
     def place_pending(self) -> None:
         for site, url in self.pending:
+            self.leave_cycles(self.bucket(site))
             self.discovered += 1
             self.put(site, url)
         self.pending = []
+
+    def leave_cycles(self, bucket: Bucket) -> None:
+        """Rotation went past the end of cycles in which nothing of the bucket was in QF: they widen the next, too."""
+        while bucket.cycle_end < self.current:
+            bucket.j *= 2
+            bucket.cycle_end += bucket.j
 
     def put(self, site: int, url: int) -> None:
         record = self.records.setdefault(site, Record())
@@ -141,7 +148,7 @@ class Model:
         last queue is left."""
         out: list[tuple[int, int]] = []
         while len(out) < rows_wanted and (self.qf or self.queues):
-            stop = min(bucket.cycle_end for bucket in self.buckets) if self.qf else max(self.queues) // SLOTS
+            stop = min(self.bucket(site).cycle_end for site, _ in self.qf) if self.qf else max(self.queues) // SLOTS
             while len(out) < rows_wanted and self.queues and min(self.queues) // SLOTS <= stop:
                 label = min(self.queues)
                 self.advance(label)
@@ -164,9 +171,8 @@ class Model:
                 self.refreeze()
                 self.place_pending()
         again = [row for row in self.qf if self.bucket(row[0]).cycle_end == self.current]
-        ending = [bucket for bucket in self.buckets if bucket.cycle_end == self.current]
         self.qf = [row for row in self.qf if row not in again]
-        for bucket in ending:
+        for bucket in [bucket for bucket in self.buckets if any(self.bucket(site) is bucket for site, _ in again)]:
             mine = [(site, r) for site, r in self.records.items() if r.deferred and self.bucket(site) is bucket]
             bucket.j *= 2
             total = sum(r.deferred for _, r in mine)

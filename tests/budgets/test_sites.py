@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from beast_model import Model, Record
 from budget_crawl import Crawl, key_of, model_of, record_of, urls_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import drum.repository
@@ -81,7 +81,12 @@ def in_order(drained: list[tuple[int, int]], model: Model) -> None:
         last[kind] = url
 
 
+PAST_AN_END = [("urls", [0, 0]), ("merge", None), ("rotate", 1), ("urls", [0]), ("merge", None), ("rotate", 2)]
+"""Rotation goes past the end of a cycle while QF is empty."""
+
+
 @given(steps, params, rams, st.sampled_from([0, 0, 15]))
+@example([*PAST_AN_END, ("urls", [0] * 10)], BudgetParams(base=1, curve="log"), 4 << 20, 0)  # the model had missed it
 @settings(max_examples=150, deadline=None)
 def test_agrees_with_the_model(plan: list[tuple[str, object]], p: BudgetParams, ram_bytes: int, quota: int) -> None:
     with tempfile.TemporaryDirectory() as root:
