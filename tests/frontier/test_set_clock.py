@@ -111,7 +111,7 @@ def test_a_promise_outlives_a_clock_that_is_set_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[float, float]
 ) -> None:
     """Between the second and the third run only the last step was known: a host was asked though it had said when."""
-    web = Web(star("a.test", 3) | star("b.test", 400))
+    web = Web(star("a.test", 3) | star("b.test", 40))
     busy = Answer(503, {"retry-after": "1800"})
     web.moods["a.test"] = lambda url, now: busy if url == PAGE and web.pages_asked[PAGE] == 1 else None
     crawl = Crawl(tmp_path / "job", web, [PAGE, "http://b.test/"], monkeypatch)
