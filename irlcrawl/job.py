@@ -107,7 +107,8 @@ class JobDir:
         if not self.exists() and any(self.state.glob("catalog-*.log")):
             raise JobError(
                 f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "
-                "put the configuration back, and it goes on"
+                "put the configuration back, and it goes on (where a snapshot was being opened: delete this directory, "
+                "and open it again)"
             )
 
     def check_usable(self, repairing: bool = False) -> None:

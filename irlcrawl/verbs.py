@@ -93,7 +93,13 @@ def _configuration(
     job: JobDir, args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]
 ) -> tuple[Config, list[str]]:
     """The configuration to crawl with, and what in it is not as the crawl that is here has it."""
-    old = load(job.config_file) if job.exists() else None
+    try:
+        old = load(job.config_file) if job.exists() else None
+    except ConfigError:
+        from irlcrawl.upkeep.formats import check_before_config
+
+        check_before_config(job.state)
+        raise
     config = load(args.config, args.set, base=old)
     apply_options(config, args)
     validate(config)

@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -187,13 +187,20 @@ class State:
         self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}), config.archive.log_roll_bytes)
 
     @classmethod
-    def open(cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None) -> State:
-        """Open or create JOB/state. UnknownVersion, Damaged, OSError."""
+    def open(
+        cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None,
+        write_config: Callable[[], None] = lambda: None,
+    ) -> State:  # fmt: skip
+        """Open or create JOB/state. write_config() puts `config` into JOB, once, when nothing speaks against the start
+        any more. UnknownVersion, Damaged, OSError."""
         files = files or Sectors()
         check_state_there(job, files)
+        begun = files.exists(job.state) and Catalog.exists(job.state, files)
+        if not begun:
+            write_config()  # a catalogue without a configuration is no crawl
         catalog = Catalog.open(job.state, files)
         edits = Edits()
-        formats.check(catalog)
+        formats.check(catalog.root, catalog.get("crawl"))
         check_last_commit(catalog)
         check_open_archives(job, files, catalog)
         for stranger in strangers(job, files, catalog):
@@ -205,6 +212,8 @@ class State:
             note_start(catalog, edits, config, clock, boot_id(files))
             catalog.commit(edits)
         state = cls(job, config, clock, files, catalog)
+        if begun:
+            write_config()
         edits = Edits()  # only now that everything could be opened
         formats.migrate(catalog, edits)
         note_start(catalog, edits, config, clock, boot_id(files))

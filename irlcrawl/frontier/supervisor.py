@@ -98,8 +98,8 @@ class Supervisor:
     async def _run(self, seeds: list[Seed]) -> ExitCode:
         self._listen_to_signals()
         log_step("loaded")
-        self.job.write_config(CONFIG_HEADER + to_toml(self.config))
-        state = State.open(self.job, self.config, self.clock)
+        text = CONFIG_HEADER + to_toml(self.config)
+        state = State.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
         log_step("state open")
         try:
             frontier = self.frontier = Frontier(state, self.config, self.clock)

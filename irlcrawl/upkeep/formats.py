@@ -12,9 +12,11 @@ whole and how its keys are made. Older versions open and become the present one 
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
-from drum import Catalog, Edits, UnknownVersion
+from drum import Catalog, Damaged, Edits, Files, UnknownVersion
 
 FORMAT = 4
 KEYS = "xxh3-64, seeded per crawl for URLs"
@@ -25,15 +27,29 @@ def identity(crawl_id: str, seed: int, now: float) -> dict[str, Any]:
     return {"id": crawl_id, "seed": seed, "created": now, "format": FORMAT, "keys": KEYS}
 
 
-def check(catalog: Catalog) -> None:
-    """UnknownVersion when a later program made the crawl, or one that makes other keys."""
-    crawl = catalog.get("crawl")
+def look(state: str | Path, files: Files | None = None) -> Catalog:
+    """The catalogue of a crawl, read-only, as every verb that is no start reads it. FileNotFoundError before the first
+    commit, UnknownVersion, Damaged."""
+    catalog = Catalog.open(state, files, readonly=True)
+    check(catalog.root, catalog.get("crawl"))
+    return catalog
+
+
+def check(state: str, crawl: dict[str, Any] | None) -> None:
+    """UnknownVersion when a later program made the crawl, or one that makes other keys. crawl: that entry."""
     if crawl is None:
         return
     if crawl["format"] > FORMAT:
-        raise UnknownVersion(catalog.root, crawl["format"], f"1 to {FORMAT}")
+        raise UnknownVersion(state, crawl["format"], f"1 to {FORMAT}")
     if crawl.get("keys", KEYS) != KEYS:
-        raise UnknownVersion(catalog.root, f"{crawl['format']} with keys by {crawl['keys']}", f"keys by {KEYS}")
+        raise UnknownVersion(state, f"{crawl['format']} with keys by {crawl['keys']}", f"keys by {KEYS}")
+
+
+def check_before_config(state: str | Path) -> None:
+    """UnknownVersion. For a JOB whose configuration cannot be read: a key that only later programs know is no mistake
+    of who wrote it."""
+    with contextlib.suppress(FileNotFoundError, Damaged):
+        look(state)
 
 
 def migrate(catalog: Catalog, edits: Edits) -> None:

@@ -29,6 +29,7 @@ from irlcrawl.frontier.state import check_last_commit, check_state_there, strang
 from irlcrawl.harvest import harvest_name
 from irlcrawl.job import SNAPSHOT, JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
+from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
@@ -65,8 +66,8 @@ class Fsck:
                 read_marker(self.job.path)
             except Damaged as error:
                 yield Finding.of(error)
-        configured = yield from self._config()
         catalog = yield from self._catalog()
+        configured = yield from self._config()
         if configured and catalog is not None:
             yield from self._config_of_last_run(catalog)
         whole = catalog is not None and (yield from self._segments(catalog))
@@ -107,7 +108,7 @@ class Fsck:
         self.bar.stage("catalogue", sum(self._size(state, name) for name in self._names("catalog-", ".log")))
         try:
             check_state_there(self.job, self.files)
-            catalog = Catalog.open(state, self.files, readonly=True)
+            catalog = formats.look(state, self.files)
             check_last_commit(catalog)
         except FileNotFoundError:
             yield note(state, "no catalogue: the crawl has committed nothing yet")
@@ -295,7 +296,8 @@ class Fsck:
         committed: dict[str, int] = (catalog.get("log") if catalog is not None else None) or {}
         parts = rolled_parts(self.files, path) if self.job.logs.is_dir() else {}
         rolled = committed.get("part", 0) if catalog is not None else max(parts, default=0)
-        self.bar.stage("crawl log", sum(self.files.size(part) for part in [*parts.values(), path] if self._is(part)))
+        there = [part for part in [*parts.values(), path] if self.files.exists(part)]
+        self.bar.stage("crawl log", sum(map(self.files.size, there)))
         whole = True
         for number in range(1, rolled + 1):
             if number not in parts:
@@ -306,7 +308,7 @@ class Fsck:
                 crc = committed.get("rolled_crc") if plain else None
                 whole = (yield from self._log_part(census, parts[number], None, crc)) and whole
         live = parts.get(rolled + 1, path)  # a roll that no commit names is taken back when the crawl opens
-        size = self.files.size(live) if self._is(live) else 0
+        size = self.files.size(live) if self.files.exists(live) else 0
         if size < committed.get("bytes", 0):
             yield Finding(True, live, size, f"the crawl log ends before {committed['bytes']}, where it was committed")
             whole = False
@@ -387,9 +389,6 @@ class Fsck:
 
     def _size(self, directory: str, name: str) -> int:
         return self.files.size(os.path.join(directory, name))
-
-    def _is(self, path: str) -> bool:
-        return self.files.exists(path)
 
 
 def _covered(file: WarcName, streams: dict[int, Any], size: int, catalog: Catalog | None) -> int:

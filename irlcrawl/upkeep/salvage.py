@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from drum import Batch, Catalog, Damaged, Files
+from drum import Batch, Damaged, Files
 from drum.catalog import files_of, parse_line
 from drum.segment import Section, Segment
 from irlcrawl.archive import logfiles
@@ -25,6 +25,7 @@ from irlcrawl.archive.unit import Exchange, Location, Unit
 from irlcrawl.archive.warc import WarcName
 from irlcrawl.frontier.state import check_last_commit
 from irlcrawl.rows import url_key
+from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.sectors import read_around
 from irlcrawl.upkeep.verify import next_record
 
@@ -34,7 +35,7 @@ URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
 def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
     """(key -> value of the commits that can be read, whether that is all of them). UnknownVersion; OSError."""
     try:
-        catalog = Catalog.open(state, files, readonly=True)
+        catalog = formats.look(state, files)
         check_last_commit(catalog)
         return dict(catalog.items()), True
     except FileNotFoundError:
@@ -53,6 +54,7 @@ def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
             for key in record.get("drop", ()):
                 found.pop(key, None)
             found.update(record.get("put", {}))
+    formats.check(state, found.get("crawl"))
     if "crawl" not in found and (crawl := _garbled_identity(data)) is not None:
         found["crawl"] = crawl
     return found, False

@@ -25,20 +25,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drum import Catalog, Damaged, Edits, Files
+from drum import Catalog, Damaged, Edits, Files, UnknownVersion
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.config import ConfigError
 from irlcrawl.frontier.state import SEEDS_STREAM, check_state_there
+from irlcrawl.harvest import harvest_name
 from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
 from irlcrawl.ruleslog import rules_log_name
+from irlcrawl.upkeep import formats
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 COPY_BYTES = 1 << 30
 TAKING = "another snapshot is being taken or deleted"
 FACTS = {"commit", "fetched", "taken", "name"}
+VERSION = 1
+"""Of the marker; what is beside it has the version of JOB."""
 
 
 class _Moved(Exception):
@@ -72,7 +76,7 @@ def _snapshot(path: Path) -> Snapshot:
 
 
 def read_marker(path: Path) -> dict[str, Any]:
-    """What a snapshot says of itself. Damaged."""
+    """What a snapshot says of itself. Damaged, UnknownVersion."""
     marker = path / SNAPSHOT
     data = marker.read_bytes()
     try:
@@ -80,6 +84,8 @@ def read_marker(path: Path) -> dict[str, Any]:
         first = facts.keys() == FACTS  # those of the first snapshots had no checksum
         facts.pop("crc", None)
         if first or data == _marker(facts):
+            if facts.get("snapshot", VERSION) > VERSION:
+                raise UnknownVersion(str(marker), facts["snapshot"], str(VERSION))
             return facts
     except (ValueError, AttributeError):
         pass
@@ -128,7 +134,8 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
     building, name = job.snapshots / f".{target.name}", target.name
     try:
         facts = _build(job, building, files)
-        _write(building / SNAPSHOT, _marker({**facts, "taken": time.time(), "name": name}))
+        facts |= {"taken": time.time(), "name": name, "snapshot": VERSION}
+        _write(building / SNAPSHOT, _marker(facts))
         for directory in (building / "state", building / "warcs", building / "logs", building):
             files.fsync_dir(directory)
         files.rename(building, target)
@@ -168,6 +175,7 @@ def open_as(job: JobDir, name: str, target: Path) -> None:
 
 
 def _open_as(source: Path, target: Path, files: Files) -> None:
+    formats.look(source / "state", files)
     try:
         for directory in ("state", "warcs", "logs"):
             (target / directory).mkdir()
@@ -202,7 +210,7 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
         for directory in ("state", "warcs", "logs"):
             (building / directory).mkdir(parents=True)
         try:
-            catalog = Catalog.open(job.state, files, readonly=True)
+            catalog = formats.look(job.state, files)
             _state(job, building / "state", catalog, files)
             _logs(job, building / "logs", catalog, files)
             _archives(job, building / "warcs", catalog, files)
@@ -215,8 +223,13 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
 
 def _state(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     """Segments by link, the catalogue's committed prefix as a copy in which no worker's stream is open any more."""
-    for name in catalog.live_files():
-        files.link(job.state / name, target / name)
+    for name in [*catalog.live_files(), *_seeds(job, catalog, files)]:
+        try:
+            files.link(job.state / name, target / name)
+        except FileNotFoundError:
+            if formats.look(job.state, files).number != catalog.number:
+                raise  # a commit came between
+            raise Damaged(str(job.state / name), 0, "the catalogue names this file, and it is missing") from None
     log = f"catalog-{catalog.generation:06d}.log"
     _copy(job.state / log, target / log, catalog.bytes)
     live = _live_streams(catalog)
@@ -231,6 +244,14 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     if edits:
         own.commit(edits)
     own.close()
+
+
+def _seeds(job: JobDir, catalog: Catalog, files: Files) -> Iterator[str]:
+    """Harvests that nobody but the first turn will read: seeds, and all that waited before a repair."""
+    number = catalog.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"]
+    while files.exists(job.state / harvest_name(SEEDS_STREAM, number)):
+        yield harvest_name(SEEDS_STREAM, number)
+        number += 1
 
 
 def _live_streams(catalog: Catalog) -> dict[int, list[int]]:

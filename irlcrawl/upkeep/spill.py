@@ -48,8 +48,12 @@ class Spill:
         order = np.argsort(home, kind="stable")
         edges = np.flatnonzero(np.diff(home[order], prepend=-1, append=-1))
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist()):
-            with open(self._paths[int(home[order[first]])], "ab") as stream:
-                rows[order[first:last]].tofile(stream)
+            path = self._paths[int(home[order[first]])]
+            try:
+                with open(path, "ab") as stream:
+                    stream.write(rows[order[first:last]].tobytes())  # tofile would not tell that the disk is full
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, path) from error  # a write does not name its file
 
     def part(self, number: int) -> npt.NDArray[Any]:
         """The rows of one file, as they came."""

@@ -32,6 +32,7 @@ def fsck(args: argparse.Namespace) -> int:
     is_snapshot = (job.path / SNAPSHOT).exists()
     if is_snapshot and args.repair:
         raise JobError(f"{job.path}: a snapshot stays as it is; make a crawl of it, and repair that")
+    _check_mounted(job.warcs)
     try:
         if args.repair:
             job.acquire(repairing=True)
@@ -90,6 +91,12 @@ def _say(what: object) -> None:
         print(what)
 
 
+def _check_mounted(warcs: Path) -> None:
+    """Archives may be moved away one by one; that all of them are elsewhere for now is for the user to mend first."""
+    if warcs.is_symlink() and not warcs.exists():
+        raise JobError(f"{warcs}: leads to {os.readlink(warcs)}, and nothing is there (is its disk mounted?)")
+
+
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from irlcrawl.upkeep.findings import bar_for
@@ -105,8 +112,7 @@ def verify(args: argparse.Namespace) -> int:
             paths.append(what)
             continue
         warcs = JobDir(what).warcs
-        if warcs.is_symlink() and not warcs.exists():
-            raise JobError(f"{warcs}: leads to {os.readlink(warcs)}, and nothing is there (is its disk mounted?)")
+        _check_mounted(warcs)
         found = list(warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what))
         if not found and not JobDir(what).exists():
             raise JobError(f"{what}: no archives here")

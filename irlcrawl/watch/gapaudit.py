@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drum import Catalog
 from irlcrawl.archive import crawllog
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.config import load
 from irlcrawl.job import JobDir
 from irlcrawl.retryafter import seconds_asked
 from irlcrawl.rows import name_key, origin_of
+from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.url import SiteOf, host_of
 from irlcrawl.watch.outcomes import outcomes
@@ -67,7 +67,7 @@ class Promises:
 
     def __init__(self, job: JobDir) -> None:
         try:
-            catalog = Catalog.open(job.state, readonly=True)
+            catalog = formats.look(job.state)
             self._rules, anchors = catalog.get("promises", []), catalog.get("clock-anchors", [])
         except FileNotFoundError:
             self._rules, anchors = [], []

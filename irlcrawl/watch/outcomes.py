@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from drum import Catalog, Files
+from drum import Files
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.crawllog import LogEntry
 from irlcrawl.job import JobDir
+from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.sectors import Sectors
 
 
@@ -25,9 +26,10 @@ def outcomes(
 
 
 def check_log(job: JobDir) -> None:
-    """Damaged when there is less of the crawl log than the catalogue says. Works beside a crawl that runs."""
+    """Damaged when there is less of the crawl log than the catalogue says, UnknownVersion. Works beside a crawl that
+    runs."""
     try:
-        committed = Catalog.open(job.state, readonly=True).get("log") or {}
+        committed = formats.look(job.state).get("log") or {}
     except FileNotFoundError:
         return  # nothing was committed yet
     logfiles.check_committed(Files(), os.fspath(job.crawl_log), committed)

@@ -59,14 +59,12 @@ class Reading:
     @classmethod
     def open(cls, job: JobDir, files: Files | None = None) -> Reading | None:
         """None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
-        config = load(job.config_file)
         try:
             catalog, pool = _open(job, files or Sectors())
         except FileNotFoundError:
             check_state_there(job, files or Files())
             return None  # no catalogue yet
-        formats.check(catalog)
-        return cls(job, config, catalog, pool)
+        return cls(job, load(job.config_file), catalog, pool)
 
     def waiting(self) -> Iterator[tuple[str, Batch]]:
         """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar have `due` too (unix
@@ -125,7 +123,7 @@ def _open(job: JobDir, files: Files) -> tuple[Catalog, SegmentPool]:
     """The catalogue and a pool that holds every file it names open."""
     missing = ""
     for _ in range(ATTEMPTS):
-        catalog = Catalog.open(job.state, files, readonly=True)
+        catalog = formats.look(job.state, files)
         pool = SegmentPool(files, catalog.root, OPEN_MAX)
         try:
             for file in catalog.live_files():

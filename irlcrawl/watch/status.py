@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.job import SNAPSHOT, ExitCode, JobDir
 from irlcrawl.watch import words
 from irlcrawl.watch.control import NotOurs, ask
 
 FIELDS: dict[str, str] = {
-    "state": "running, paused (no network), stopping, busy (does not answer), killed, or how the last run ended",
+    "state": "running, paused (no network), stopping, busy (no answer), killed, snapshot, or how the last run ended",
     "source": "live (asked) or committed (the last commit of a crawl that does not run)",
     "pid": "process of the running crawl",
     "started": "unix seconds: this or the last run",
@@ -90,16 +90,19 @@ def read_status(job: JobDir) -> dict[str, Any]:
         values["state"] = "busy"
         return values
     values["pid"] = None
-    if values["state"] in ALIVE:
+    if (job.path / SNAPSHOT).exists():
+        values["state"] = "snapshot"
+    elif values["state"] in ALIVE:
         values["state"] = "killed"
     return values
 
 
 def _committed(job: JobDir) -> dict[str, Any]:
-    from drum import Catalog, Files  # loads numpy: only when no crawl could be asked
+    from drum import Files  # loads numpy: only when no crawl could be asked
+    from irlcrawl.upkeep import formats
 
     try:
-        catalog = Catalog.open(job.state, readonly=True)
+        catalog = formats.look(job.state)
     except FileNotFoundError:
         from irlcrawl.frontier.state import check_state_there
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from drum import Damaged
 from irlcrawl import cli
+from irlcrawl.clock import VirtualClock
+from irlcrawl.config import Config, load
+from irlcrawl.frontier.state import State
 from irlcrawl.job import ExitCode, JobDir
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
@@ -43,6 +47,41 @@ def test_a_missing_segment_is_said_and_nothing_is_touched(copy: Copy, which: int
     assert error.file == str(gone) and "missing" in error.what
     assert state_of(job) == before
     mended(job)
+
+
+def test_a_start_that_is_refused_leaves_the_configuration_as_it_was(copy: Copy) -> None:
+    """Options of a command that could not begin were in irlcrawl.toml, and what had been there was nowhere."""
+    for harmed in ("turn-*.seg", "catalog-*.log"):
+        job = copy("killed")
+        path = min(job.state.glob(harmed))
+        path.unlink() if harmed.startswith("turn") else flip(path, 30)
+        with pytest.raises(Damaged):
+            State.open(job, load(job.config_file), VirtualClock(), write_config=lambda: pytest.fail("was written"))
+    written = list[bool]()
+    State.open(copy("killed"), Config(), VirtualClock(), write_config=lambda: written.append(True)).close()
+    assert written == [True]
+
+
+def test_a_snapshot_with_a_missing_segment_says_which(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """It `could not be held still long enough`."""
+    job = copy("stopped")
+    gone = max(job.state.glob("turn-*.seg"))
+    gone.unlink()
+    assert cli.main(["snapshot", str(job.path), "x"]) == ExitCode.DAMAGED
+    assert str(gone) in capsys.readouterr().err and not list(job.snapshots.iterdir())
+
+
+def test_archives_whose_disk_is_not_mounted_are_not_away(
+    copy: Copy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """fsck said that all was as it was written."""
+    job = copy("done")
+    job.warcs.rename(tmp_path / "elsewhere")
+    job.warcs.symlink_to(tmp_path / "elsewhere")
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    (tmp_path / "elsewhere").rename(tmp_path / "unmounted")
+    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
+    assert "is its disk mounted?" in capsys.readouterr().err
 
 
 def test_an_open_archive_that_is_missing_is_said_and_nothing_is_fetched_again(copy: Copy) -> None:

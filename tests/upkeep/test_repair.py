@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from drum import Catalog, Damaged, Files
+from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
 from irlcrawl import cli
 from irlcrawl.archive.reader import records
 from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep import formats
 from irlcrawl.upkeep import repair as repair_module
+from irlcrawl.upkeep import snapshot as shots
 from tests.frontier.virtual_crawl import Killed
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling, save_config
@@ -113,6 +116,36 @@ def test_a_damaged_crawl_is_mended_and_goes_on(
     assert "URLs are done" in out and "the old files are in state.damaged-1" in out
     assert (job.path / "state.damaged-1").is_dir() and (job.path / "logs.damaged-1").is_dir()
     goes_on(job)
+
+
+def test_what_waits_after_a_repair_is_in_a_snapshot(copy: Copy, tmp_path: Path) -> None:
+    """It is in a harvest that the first turn takes in, which no commit names before: the snapshot's crawl was done with
+    what it had archived."""
+    job = copy("stopped")
+    largest_gone(job)
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    shots.take(job, "mended")
+    shots.open_as(job, "mended", tmp_path / "again")
+    goes_on(JobDir(tmp_path / "again"))
+
+
+@pytest.mark.parametrize("what", ["format", "keys"])
+@pytest.mark.parametrize("damage", ["segment", "catalogue"])
+def test_a_damaged_crawl_of_a_later_version_is_not_made_one_of_this(
+    copy: Copy, what: str, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy("stopped")
+    with contextlib.closing(Catalog.open(job.state)) as catalog:
+        edits = Edits()
+        edits.set("crawl", {**catalog.get("crawl"), what: {"format": formats.FORMAT + 1, "keys": "md5"}[what]})
+        catalog.commit(edits)
+    flip_section(job, "backoff") if damage == "segment" else middle_line(job)
+    before = {path: path.read_bytes() for path in job.path.rglob("*") if path.is_file() and path.name != "LOCK"}
+    for words in (["fsck"], ["fsck", "--repair"]):
+        code = cli.main([words[0], str(job.path), "--quiet", *words[1:]])
+        assert code == (ExitCode.DAMAGED if damage == "catalogue" and len(words) == 1 else ExitCode.FAILED)
+    assert "this program reads" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_when_all_state_is_gone_the_archives_and_the_log_are_enough(

@@ -108,6 +108,9 @@ def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
         assert cli.main(["snapshot", str(job.path), name]) == ExitCode.CONFIG
         assert cli.main(["snapshots", str(job.path), "--delete", name]) == ExitCode.FAILED
     at = job.snapshots / "first"
+    capsys.readouterr()
+    assert cli.main(["status", str(at)]) == ExitCode.DONE
+    assert "state     snapshot" in capsys.readouterr().out  # it said that the same command goes on
     for words in (["status"], ["inspect"], ["urls"], ["report"], ["verify"], ["fsck", "--quiet"]):
         assert cli.main([words[0], str(at), *words[1:]]) == ExitCode.DONE, words
     assert cli.main(["why", str(at), "a.one.test"]) == ExitCode.DONE
@@ -242,7 +245,7 @@ def test_a_snapshot_whose_marker_is_damaged_is_named_and_keeps_no_other_from_bei
     assert [one.name for one in shots.snapshots(job)] == ["second"]
     marker = job.snapshots / "second" / "SNAPSHOT"
     facts = json.loads(marker.read_bytes())
-    marker.write_text(json.dumps({name: value for name, value in facts.items() if name != "crc"}))
+    marker.write_text(json.dumps({name: value for name, value in facts.items() if name in shots.FACTS}))
     assert [one.commit for one in shots.snapshots(job)] == [facts["commit"]], "as they were written before"
 
 

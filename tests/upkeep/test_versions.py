@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tarfile
 from collections import Counter
@@ -87,8 +88,28 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
         err = capsys.readouterr().err
         assert "this program reads" in err and "a later one" in err and str(job.state) in err
     with pytest.raises(UnknownVersion, match="this program reads"):
-        State.open(job, Config(), VirtualClock())
+        State.open(job, Config(), VirtualClock(), write_config=lambda: pytest.fail("a configuration was written"))
+    if what != "segment":  # these read none
+        at = str(job.path)
+        for words in (["snapshot", at, "x"], ["report", at, "--politeness"], ["report", at], ["status", at],
+                      ["urls", at], ["fsck", at, "--quiet"], ["fsck", at, "--repair", "--quiet"]):  # fmt: skip
+            assert cli.main(words) == ExitCode.FAILED, words
+            assert "this program reads" in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in before}, "and is left as it was"
+
+
+def test_a_key_that_only_a_later_version_knows_is_no_mistake(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("stopped")
+    job.config_file.write_text(job.config_file.read_text() + "\n[later]\nkey = 1\n")
+    assert cli.main(["resume", str(job.path)]) == ExitCode.CONFIG
+    assert "later" in capsys.readouterr().err
+    with contextlib.closing(Catalog.open(job.state)) as catalog:
+        edits = Edits()
+        edits.set("crawl", {**catalog.get("crawl"), "format": formats.FORMAT + 1})
+        catalog.commit(edits)
+    for words in (["resume"], ["fsck", "--quiet"], ["why", "a.one.test"], ["report", "--politeness"]):
+        assert cli.main([words[0], str(job.path), *words[1:]]) == ExitCode.FAILED, words
+        assert "this program reads" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("version", versions.RELEASED)
