@@ -26,8 +26,12 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def run(measure: Callable[[Path, argparse.Namespace], dict[str, Any]], options: argparse.Namespace, name: str) -> int:
-    """Measure and print. Exit codes: 0 measured, 1 the web or the crawl failed (stderr says how)."""
+def run(
+    measure: Callable[[Path, argparse.Namespace], dict[str, Any]], options: argparse.Namespace, name: str,
+    broken: Callable[[dict[str, Any]], list[str]] = lambda result: [],
+) -> int:  # fmt: skip
+    """Measure and print. broken: which promises a result breaks. Exit codes: 0 measured, 1 the web or the crawl failed,
+    or a promise was broken (stderr says how)."""
     where = options.dir or Path(tempfile.mkdtemp(prefix=f"irlcrawl-{name}-"))
     try:
         result = measure(where, options)
@@ -38,4 +42,6 @@ def run(measure: Callable[[Path, argparse.Namespace], dict[str, Any]], options: 
         if options.dir is None:
             shutil.rmtree(where)
     print(json.dumps(result) if options.json else "\n".join(f"{key}: {value}" for key, value in result.items()))
-    return 0
+    for promise in (wrong := broken(result)):
+        print(f"bench {name}: {promise}", file=sys.stderr)
+    return 1 if wrong else 0

@@ -13,6 +13,9 @@ files (read by warcio), and none of the crawl's own books, say
 `broken_records`  records that warcio cannot read, and archive files left without their final name
 `early_requests`  requests closer together on one host or address than the gap that was asked for
 `resume_s_median` seconds from the start of a resuming command to the first request it makes, or to its own end
+
+It ends with 1 when a promise was broken: `lost`, `twice`, `broken_records` or `early_requests` not 0, or
+more repeated than visits were open.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ SETTINGS: dict[str, object] = {
 }  # fmt: skip
 KINDS = ("group", "worker", "frontier", "hung")
 WEIGHTS = (3, 2, 2, 1)
+NONE_OF_THESE = ("lost", "twice", "broken_records", "early_requests")
 
 
 @dataclass
@@ -66,7 +70,15 @@ class Kills:
 
 
 def main(argv: list[str]) -> int:
-    return _jobs.run(measure, _options(argv), "crash")
+    return _jobs.run(measure, _options(argv), "crash", broken_promises)
+
+
+def broken_promises(told: dict[str, Any]) -> list[str]:
+    """The promises that a result breaks, in words."""
+    wrong = [f"{name} is {told[name]}" for name in NONE_OF_THESE if told[name]]
+    if told["repeated"] > told["open_visits"]:
+        wrong.append(f"{told['repeated']} requests were repeated, and {told['open_visits']} visits were open")
+    return wrong
 
 
 def _options(argv: list[str]) -> argparse.Namespace:

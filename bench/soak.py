@@ -6,7 +6,7 @@ process is looked at every few seconds; after it, `--json` prints
 
 `memory_slope_mib_per_h`   of anonymous memory after warm-up, per process, frontier first: the median slope between any
                            two minutes, each taken as its median (Theil and Sen). A merge takes up to
-                           frontier.ram_bytes for a moment, and how many are seen is a matter of the crawl's speed
+                           crawl.ram_bytes for a moment, and how many are seen is a matter of the crawl's speed
 `memory_least_squares`     the least-squares slope of all samples, and its standard error as if each stood for itself: a
                            short run cannot tell a small slope from noise
 `memory_mib_by_sixth`      the median in each sixth of the run: whether warm-up was over when it was said to be

@@ -55,23 +55,19 @@ class Census:
             self.archives[name] = self.archives.get(name, 0) + 1
             self._pointers.add((name_key(name.encode()), offset, offset + length, key))
 
-    def waiting(self, place: str, batch: Batch) -> Findings:
+    def waiting(self, place: str, batch: Batch, state: str) -> Findings:
         """LINK rows that wait. Their keys must be those of their URLs: a Python loop per URL."""
         keys = batch["key"]
         self._urls.add_many(key=keys, place=PLACES.index(place))
         found = np.fromiter((url_key(url, self._seed) for url in batch["url"].tolist()), np.uint64, batch.rows)
         if (wrong := int((found != keys).sum())) > 0:
-            yield Finding(True, "state", None, f"{wrong} URLs in {place} have keys that are not theirs")
+            yield Finding(True, state, None, f"{wrong} URLs in {place} have keys that are not theirs")
 
     def urls(self, reading: Reading) -> Findings:
         """Of the keys in `seen`, each is done or waits in one place; and nothing else is."""
         twice, lost, strange = _Examples(), _Examples(), _Examples()
-        places: Counter[str] = Counter()
         for number in range(1 << URL_BITS):
-            rows = self._urls.part(number)
-            keys = np.sort(rows["key"])
-            for place, many in zip(*np.unique(rows["place"], return_counts=True)):
-                places[(*PLACES, "done")[int(place)]] += int(many)
+            keys = np.sort(self._urls.part(number)["key"])
             repeated = keys[1:][keys[1:] == keys[:-1]]
             twice.add(repeated)
             seen = _seen(reading, number)

@@ -107,11 +107,12 @@ class TerminalBar(Silent):
         columns = (TextColumn("{task.description:<24}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
         self._progress: Progress = Progress(*columns, console=Console(file=self._stream))
         self._progress.start()
-        self._task = self._progress.add_task("", total=None)
+        self._task, self._total = self._progress.add_task("", total=None), 0
 
     def stage(self, name: str, total: int) -> None:
-        self._progress.update(self._task, completed=total)
-        self._task = self._progress.add_task(name, total=max(total, 1))
+        self._progress.update(self._task, completed=self._total)  # what was skipped of it is over, too
+        self._total = max(total, 1)
+        self._task = self._progress.add_task(name, total=self._total)
 
     def read(self, count: int) -> None:
         self._progress.update(self._task, advance=count)

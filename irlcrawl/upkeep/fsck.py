@@ -272,7 +272,7 @@ class Fsck:
         self.bar.stage("what waits", sum(place.rows for place in (reading.runs, reading.calendar, reading.queues)))
         for place, batch in reading.waiting():
             self.bar.read(batch.rows)
-            yield from census.waiting(place, batch)
+            yield from census.waiting(place, batch, str(self.job.state))
         yield from census.urls(reading)
         saved = reading.catalog.get("ledger")
         if saved is None:

@@ -236,8 +236,10 @@ def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> 
     terminal.stage("archives", 1000)
     terminal.read(500)
     terminal.say("note: [x] is told as it is")
+    terminal.stage("what waits", 26)
     terminal.close()
     err = capsys.readouterr().err
+    assert "1.0/1.0 kB" in err.splitlines()[-2] and "0/26 bytes" in err.splitlines()[-1]  # it was 26 of 1,000
     assert "archives" in err and "note: [x] is told as it is" in err
 
 
