@@ -223,9 +223,13 @@ def _get_arguments(parser: argparse.ArgumentParser) -> None:
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("--politeness", action="store_true", help="every gap against its rule; exit 1 if one broke")
-    parser.add_argument("--top", metavar="N", type=int, default=20, help="how many sites to show (20)")
     parser.add_argument(
-        "--by", choices=("reputation", "budget", "spent", "waiting", "yield"), default="reputation", help="their order"
+        "--top", metavar="N", type=int,
+        help="how many sites to show (20); with --politeness, how many hosts, addresses and sites, the closest to "
+        "their rule first (else the closest of each, and up to 20 that broke it)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--by", choices=("reputation", "budget", "spent", "waiting", "yield"), help="their order (reputation)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 

@@ -36,7 +36,6 @@ from irlcrawl.watch.outcomes import outcomes
 TOLERANCE_MS, ROUNDED_MS = 2, 0.5
 """Start and duration are logged to the nearest millisecond."""
 PART_BITS = 6
-SHOWN_MAX = 20
 
 ROW = np.dtype([
     ("key", "<u8"), ("origin", "<u8"), ("start", "<i8"), ("end", "<i8"), ("rule", "<f8"), ("delay", "<f8"),
@@ -138,9 +137,9 @@ def _retry_after(entry: LogEntry) -> float:
     return seconds_asked(entry.notes["retry_after"], (entry.start_ms + entry.duration_ms) / 1000) or 0.0
 
 
-def audit(job: JobDir) -> dict[str, Any]:
-    """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}. OSError,
-    Damaged."""
+def audit(job: JobDir, shown: int) -> dict[str, Any]:
+    """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}, of each
+    kind the `shown` clocks that came closest to their rule, which memory holds. OSError, Damaged."""
     promises = Promises(job)
     site_of = SiteOf(load(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
@@ -152,7 +151,7 @@ def audit(job: JobDir) -> dict[str, Any]:
         told: dict[str, Any] = {"requests": requests, "broken": 0}
         worst = {}
         for clock in CLOCKS:
-            told[clock], worst[clock] = _judge(parts[clock])
+            told[clock], worst[clock] = _judge(parts[clock], shown)
             told["broken"] += told[clock]["broken"]
     names = _names(job, site_of, {clock: set(found) for clock, found in worst.items()})
     for clock in CLOCKS:
@@ -198,7 +197,7 @@ Facts = tuple[int, float, float, float, float, int]
 """requests, smallest, median, rule, gap and broken of a Clock."""
 
 
-def _judge(parts: Spill) -> tuple[dict[str, Any], dict[int, Facts]]:
+def _judge(parts: Spill, shown: int) -> tuple[dict[str, Any], dict[int, Facts]]:
     """The sum over all clocks of a kind, and the ones that came closest to their rule, or broke it, worst first."""
     clocks = gaps = broken = 0
     smallest, sample = np.inf, [np.empty(0)]
@@ -221,7 +220,7 @@ def _judge(parts: Spill) -> tuple[dict[str, Any], dict[int, Facts]]:
             sample.append(gap)
             facts = (last - first, float(gap.min()), float(np.median(gap)), float(rule[first + at]), float(gap[at]))
             worst.append((float(slack[at]), int(rows["key"][first]), (*facts, short)))
-        worst = sorted(worst)[:SHOWN_MAX]
+        worst = sorted(worst)[:shown]
         sample = [_thinned(np.concatenate(sample))]
     told = {
         "clocks": clocks, "gaps": gaps, "broken": broken, "smallest_s": smallest if gaps else None,
@@ -261,8 +260,9 @@ def _names(job: JobDir, site_of: SiteOf, wanted: dict[str, set[int]]) -> dict[st
     return names
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
-    """The findings in a person's words."""
+def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
+    """The findings in a person's words. every: all clocks of `worst`; else those that broke their rule, and of each
+    kind the one that came closest."""
     yield f"{told['requests']:,} requests, judged by the crawl log; gaps from the end of one to the start of the next"
     for clock in CLOCKS:
         one = told[clock]
@@ -274,7 +274,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
             f"median {one['median_s']:.3f} s, {one['broken']:,} shorter than the rule"
         )
         for found in one["worst"]:
-            if found["broken"] or (found is one["worst"][0] and found["rule_s"]):
+            if every or found["broken"] or (found is one["worst"][0] and found["rule_s"]):
                 verdict = f"BROKEN {found['broken']} times" if found["broken"] else "closest to its rule"
                 yield (
                     f"         {found['name']}: {verdict}: {found['gap_s']:.3f} s where {found['rule_s']:.3f} s were "

@@ -6,27 +6,34 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from irlcrawl.config import ConfigError
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.watch.progress import reader_may_leave
 
+SHOWN = 20
+"""Unless --top says how many."""
+
 
 def report(args: argparse.Namespace) -> int:
     """Sites by what they are worth and cost; with --politeness, every gap against its rule (FAILED: one was short)."""
     job = JobDir(args.job).require()
+    top = SHOWN if args.top is None else args.top
+    if top < 0:
+        raise ConfigError(f"--top {top}: takes how many to show")
     if args.politeness:
         from irlcrawl.watch import gapaudit
 
-        told = gapaudit.audit(job)
-        _tell(told, gapaudit.lines, args.json)
+        if args.by is not None:
+            raise ConfigError(f"--by {args.by}: orders sites; --politeness shows whoever came closest to a rule first")
+        told = gapaudit.audit(job, top)
+        _tell(told, partial(gapaudit.lines, every=args.top is not None), args.json)
         return ExitCode.FAILED if told["broken"] else ExitCode.DONE
-    if args.top < 0:
-        raise ConfigError(f"--top {args.top}: takes how many sites to show")
     from irlcrawl.watch import report as sites
 
-    _tell(sites.report(job, args.top, args.by), sites.lines, args.json)
+    _tell(sites.report(job, top, args.by or "reputation"), sites.lines, args.json)
     return ExitCode.DONE
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from irlcrawl import cli
 from irlcrawl.archive.crawllog import LogEntry, format_entry
 from irlcrawl.config import Config, to_toml
-from irlcrawl.job import JobDir
+from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.url import host_of
 from irlcrawl.watch import gapaudit
 from tests.upkeep import versions
@@ -110,8 +110,24 @@ def test_a_gap_that_is_too_short_is_found(
 def test_a_duration_that_was_rounded_up_breaks_no_promise(tmp_path: Path) -> None:
     """It was multiplied by ten: of requests that take 118.6 ms the next may start 1.186 s later, not 1.190."""
     job = job_with(tmp_path / "job", [request("http://a.test/", 0, 119), request("http://a.test/1", 119 + 1186)])
-    (found,) = gapaudit.audit(job)["host"]["worst"]
+    (found,) = gapaudit.audit(job, 20)["host"]["worst"]
     assert found["broken"] == 0 and found["rule_s"] == pytest.approx(1.185)
+
+
+def test_top_says_how_many_are_listed_the_closest_to_their_rule_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was taken, and nothing came of it: one host, address and site of a polite crawl could be seen."""
+    entries = [request(f"http://h{n}.test/{at}", 9000 * at + 100 * n * at) for n in range(30) for at in range(3)]
+    job = job_with(tmp_path / "job", entries)
+    assert cli.main(["report", str(job.path), "--politeness", "--top", "25", "--json"]) == 0
+    worst = json.loads(capsys.readouterr().out)["host"]["worst"]
+    assert [one["name"] for one in worst] == [f"h{n}.test" for n in range(25)]
+    for top, listed in (([], 1), (["--top", "25"], 50), (["--top", "0"], 0)):  # hosts, and sites of their names
+        assert cli.main(["report", str(job.path), "--politeness", *top]) == 0
+        assert capsys.readouterr().out.count(".test: closest to its rule") == listed
+    assert cli.main(["report", str(job.path), "--politeness", "--by", "spent"]) == ExitCode.CONFIG
+    assert "--by spent" in capsys.readouterr().err
 
 
 def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +139,7 @@ def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.Monke
     crawl.config.politeness.gap_host_seconds = 0.9
     crawl.run()
     JobDir(crawl.path).write_config(to_toml(crawl.config))
-    told = gapaudit.audit(JobDir(crawl.path))
+    told = gapaudit.audit(JobDir(crawl.path), 20)
     assert told["broken"] == 0 and told["host"]["smallest_s"] == pytest.approx(0.5, abs=0.002)
     assert {one["rule_s"] for one in told["host"]["worst"]} >= {0.5}
 
@@ -144,7 +160,7 @@ def test_a_clock_that_was_set_between_two_runs_breaks_no_promise(
     crawl.config.politeness.gap_host_seconds = gap
     crawl.run()
     JobDir(crawl.path).write_config(to_toml(crawl.config))
-    told = gapaudit.audit(JobDir(crawl.path))
+    told = gapaudit.audit(JobDir(crawl.path), 20)
     assert told["broken"] == 0 and told["host"]["smallest_s"] == pytest.approx(0.5, abs=0.002)
 
 
@@ -155,7 +171,7 @@ def test_gaps_are_those_a_brute_force_finds(
 ) -> None:
     """Any order of logging, requests that overlap, several hosts."""
     entries = [request(f"http://h{host}.test/{n}", start, took) for n, (host, start, took) in enumerate(asked)]
-    told = gapaudit.audit(job_with(tmp_path_factory.mktemp("jobs") / "job", entries))
+    told = gapaudit.audit(job_with(tmp_path_factory.mktemp("jobs") / "job", entries), 20)
     gaps, broken = [], 0
     for host in range(4):
         mine = sorted((start, start + took) for which, start, took in asked if which == host)
