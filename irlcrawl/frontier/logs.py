@@ -47,7 +47,8 @@ class CrawlLog:
             files.truncate(self._handle, self.bytes)
 
     def append(self, lines: list[bytes], more: bool = False) -> None:
-        """Write lines, durable on return. The turn before this one was committed; more: this one wrote lines before."""
+        """Write lines, one or more in each piece, durable on return. The turn before this one was committed; more: this
+        one wrote lines before."""
         if not lines:
             return
         if not more:

@@ -32,7 +32,7 @@ TURN_ROWS = 16_000_000
 """About how many rows one turn passes in `seen`, some 0.3 CPU-seconds: stored ones, and ROW_COST for each that waits. A
 large store is passed by several turns; each of them brings runs and then rests, so that the crawl goes on meanwhile."""
 ROW_COST = 24  # a waiting URL is read twice and decompressed (measured: 0.3 us against 0.01)
-LINES_MAX = 10_000
+LINES_BYTES_MAX = 3_000_000
 """Lines of the crawl log in memory, a few megabytes; a turn that has more writes them before its end."""
 RELEASE_ROWS = 65_536
 RELEASE_ROWS_MAX = 250_000
@@ -79,7 +79,8 @@ class Turn:
         self.edits = Edits()
         self.result = Result(self.edits)
         self._writer: SegmentWriter | None = None
-        self._lines: list[bytes] = []
+        self._lines: list[bytes] = []  # many in each
+        self._lines_bytes = 0
         self._logged = False
         self._scope: list[bytes] = []
         self._waiting: list[Batch] = []
@@ -195,14 +196,19 @@ class Turn:
         self.state.count_done(classes.astype(np.uint8), numbers)
 
     def _tell(self, lines: list[bytes]) -> None:
-        self._lines += lines
-        if len(self._lines) > LINES_MAX:
+        """To the crawl log, at the end or when there are very many. They wait as text: an object each, they were most
+        of what a long turn added to memory that Python does not give back."""
+        if lines:
+            self._lines.append(b"\n".join(lines))
+            self._lines_bytes += len(self._lines[-1])
+        if self._lines_bytes > LINES_BYTES_MAX:
             self._log()
 
     def _log(self) -> None:
         self.state.log.append(self._lines, more=self._logged)
         self._logged = self._logged or bool(self._lines)
         self._lines.clear()
+        self._lines_bytes = 0
 
     # -- through -------------------------------------------------------------------------------------------------------
 
