@@ -68,7 +68,7 @@ def stopped_by_it(crawl: Crawl) -> None:
 def test_full_at_any_write(tmp_path: Path, part: int) -> None:
     """ENOSPC at each write and all after it: the crawl stops; with room again each URL is archived once."""
     total = writes_of_a_whole_crawl(tmp_path / "whole")
-    for at in range(1 + part, total, 6):
+    for at in range(1 + part, total + 1, 6):
         with pytest.MonkeyPatch.context() as monkeypatch:
             disk = Disk(monkeypatch)
             disk.full_at = at
@@ -168,7 +168,7 @@ def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
 def test_one_write_fails_with_an_error_of_the_disk(tmp_path: Path, part: int) -> None:
     """EIO, once: a worker is replaced and the crawl goes on, or it ends with the error; then all is archived once."""
     total = writes_of_a_whole_crawl(tmp_path / "whole")
-    for at in range(3 + 8 * part, total, 32):
+    for at in range(3 + 8 * part, total + 1, 32):
         with pytest.MonkeyPatch.context() as monkeypatch:
             disk = Disk(monkeypatch)
             disk.full_at, disk.full_to, disk.number = at, at + 1, errno.EIO
