@@ -1,7 +1,7 @@
 """Every URL in one place: what is seen against what is done and what waits, and the crawl log against the archives.
 
 The crawl log and the queues are read once, forward; what has to be compared goes through files in the temporary
-directory (41 bytes an outcome, 9 a URL that waits), which are sorted one at a time.
+directory (40 bytes an outcome, 8 a URL that waits), which are sorted one at a time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from irlcrawl.rows import name_key, url_key
 from irlcrawl.upkeep.findings import Finding, Findings
 from irlcrawl.upkeep.spill import Spill
 from irlcrawl.upkeep.verify import Found
-from irlcrawl.watch.reading import PLACES, Reading
+from irlcrawl.watch.reading import Reading
 
 URL_BITS, ARCHIVE_BITS = 8, 6
-DONE = len(PLACES)
-URL = np.dtype([("key", "<u8"), ("place", "u1")])
+URL = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8"), ("end", "<u8"), ("url", "<u8")])
 """What a line of the crawl log points to. key: name_key of the archive's name; url: key of the URL."""
 
@@ -48,7 +47,7 @@ class Census:
         self.outcomes[entry.outcome, entry.reason] += 1
         key = url_key(entry.url, self._seed)
         if entry.outcome in ("fetched", "failed", "excluded"):
-            self._urls.add((key, DONE))
+            self._urls.add((key,))
         pointer = entry.warc
         if pointer is not None:
             name, offset, length = pointer
@@ -58,7 +57,7 @@ class Census:
     def waiting(self, place: str, batch: Batch, state: str) -> Findings:
         """LINK rows that wait. Their keys must be those of their URLs: a Python loop per URL."""
         keys = batch["key"]
-        self._urls.add_many(key=keys, place=PLACES.index(place))
+        self._urls.add_many(key=keys)
         found = np.fromiter((url_key(url, self._seed) for url in batch["url"].tolist()), np.uint64, batch.rows)
         if (wrong := int((found != keys).sum())) > 0:
             yield Finding(True, state, None, f"{wrong} URLs in {place} have keys that are not theirs")
