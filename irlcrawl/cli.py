@@ -229,7 +229,9 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         "their rule first (else the closest of each, and up to 20 that broke it)",
     )  # fmt: skip
     parser.add_argument(
-        "--by", choices=("reputation", "budget", "spent", "waiting", "yield"), help="their order (reputation)"
+        "--by",
+        choices=("reputation", "budget", "spent", "waiting", "yield"),
+        help="their order (reputation); not of --politeness",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
