@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,11 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--json", action="store_true", help="one JSON line")
     return made
+
+
+def not_zero(told: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Those that had to be 0, in words."""
+    return [f"{name} is {told[name]}" for name in names if told[name]]
 
 
 def run(

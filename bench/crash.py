@@ -14,8 +14,8 @@ files (read by warcio), and none of the crawl's own books, say
 `early_requests`  requests closer together on one host or address than the gap that was asked for
 `resume_s_median` seconds from the start of a resuming command to the first request it makes, or to its own end
 
-It ends with 1 when a promise was broken: `lost`, `twice`, `broken_records` or `early_requests` not 0, or
-more repeated than visits were open.
+It ends with 1 when a promise was broken: `lost`, `twice`, `broken_records` or `early_requests` not 0, or more
+repeated than visits were open.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
 
 def broken_promises(told: dict[str, Any]) -> list[str]:
     """The promises that a result breaks, in words."""
-    wrong = [f"{name} is {told[name]}" for name in NONE_OF_THESE if told[name]]
+    wrong = _jobs.not_zero(told, NONE_OF_THESE)
     if told["repeated"] > told["open_visits"]:
         wrong.append(f"{told['repeated']} requests were repeated, and {told['open_visits']} visits were open")
     return wrong

@@ -34,12 +34,7 @@ NONE_OF_THESE = ("failed", "retries", "backed_off")
 
 
 def main(argv: list[str]) -> int:
-    return _jobs.run(measure, _options(argv), "outage", charged)
-
-
-def charged(told: dict[str, Any]) -> list[str]:
-    """What somebody was charged with though only the network was down, in words."""
-    return [f"{name} is {told[name]}" for name in NONE_OF_THESE if told[name]]
+    return _jobs.run(measure, _options(argv), "outage", lambda told: _jobs.not_zero(told, NONE_OF_THESE))
 
 
 def _options(argv: list[str]) -> argparse.Namespace:

@@ -24,6 +24,7 @@ from drum.codec import KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Damaged, Files, Handle, Path
 
+MISSING = "the catalogue names this file, and it is missing"
 COMPACT_BYTES_MIN = 1 << 20  # a log shorter than this is never rewritten
 COMPACT_FACTOR = 8  # rewritten when this many times longer than the state's own line
 SECTOR = 512  # bytes that a disk writes whole or not at all
@@ -313,7 +314,7 @@ class Catalog:
         there = set(self.files.listdir(self.root))
         for name in self.live_files():
             if name not in there:
-                raise Damaged(os.path.join(self.root, name), 0, "the catalogue names this file, and it is missing")
+                raise Damaged(os.path.join(self.root, name), 0, MISSING)
 
     def _take_over(self, names: list[str]) -> None:
         """Make the log ours: cut off a torn line, drop older logs that a crash left behind the switch. What a writer

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 
-from drum.catalog import Catalog, Edits
+from drum.catalog import MISSING, Catalog, Edits
 from drum.errors import Closed, Incompatible, Locked
 from drum.files import Damaged, Files, Handle, Path
 from drum.pool import SegmentPool
@@ -83,7 +83,7 @@ class Directory:
             try:
                 total += self.files.size(path)
             except FileNotFoundError:
-                raise Damaged(path, 0, "the catalogue names this file, and it is missing") from None
+                raise Damaged(path, 0, MISSING) from None
         return total
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +82,13 @@ class Yield:
 
 def harvest_name(stream: int, number: int) -> str:
     return f"harvest-{stream:04d}-{number:06d}.seg"
+
+
+def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[str]:
+    """Those of a stream that no commit names yet: complete ones, from its `next` on. there: the names in state/."""
+    while (name := harvest_name(stream, number)) in there:
+        yield name
+        number += 1
 
 
 class RecentKeys:

@@ -72,6 +72,13 @@ def command(*parts: object) -> str:
     return shlex.join(("irlcrawl", *map(str, parts)))
 
 
+def check_mounted(directory: Path) -> None:
+    """JobError when it is a link to what is not there."""
+    if directory.is_symlink() and not directory.exists():
+        to = os.readlink(directory)
+        raise JobError(f"{directory}: leads to {to}, which is not there (is its disk mounted?)")
+
+
 class JobDir:
     """Paths in JOB, and its lock: `with JobDir(path) as job:` creates what is missing and holds the lock.
 
@@ -132,9 +139,7 @@ class JobDir:
         if not at.is_dir():
             raise JobError(f"{self.path}: cannot be created: {at} is not a directory")
         for directory in (at, self.state, self.warcs, self.logs):
-            if directory.is_symlink() and not directory.exists():
-                to = os.readlink(directory)
-                raise JobError(f"{directory}: leads to {to}, which is not there (is its disk mounted?)")
+            check_mounted(directory)
             if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
                 raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
 

@@ -19,7 +19,7 @@ from irlcrawl.frontier.hosts import OP_STATE, HostRecord, records_of, redated, s
 from irlcrawl.frontier.politeness import Outcome, Politeness
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.visits import Ending
-from irlcrawl.harvest import HarvestBuilder, harvest_name
+from irlcrawl.harvest import HarvestBuilder, harvests_from
 from irlcrawl.page.context import Context
 from irlcrawl.rows import FACT, Class, Reason, Robots, name_key, origin_of
 from irlcrawl.url import host_of
@@ -45,8 +45,7 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
     known = state.streams[stream]
     number, position = known["next"], (known["warc"][0], known["warc"][1])
     found = Recovered([])
-    while state.files.exists(f"{state.dir}/{harvest_name(stream, number)}"):
-        name = harvest_name(stream, number)
+    for name in harvests_from(set(state.files.listdir(state.dir)), stream, number):
         serial, offset = state.pool.section(name, "outcomes").meta["warc"]
         position = (serial, offset)
         found.harvests.append(name)

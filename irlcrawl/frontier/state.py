@@ -112,10 +112,12 @@ def has_outcomes(job: JobDir, files: Files) -> bool:
     return files.exists(job.logs) and any(files.size(path) for path in log_files(files, str(job.crawl_log)))
 
 
-def check_state_there(job: JobDir, files: Files) -> None:
-    """Damaged when there is no catalogue, and something shows that there was one."""
-    if not (files.exists(job.state) and Catalog.exists(job.state, files)) and has_outcomes(job, files):
+def check_state_there(job: JobDir, files: Files) -> bool:
+    """Whether there is a catalogue. Damaged when there is none, and something shows that there was one."""
+    there = files.exists(job.state) and Catalog.exists(job.state, files)
+    if not there and has_outcomes(job, files):
         raise Damaged(str(job.state), 0, STATE_GONE)
+    return there
 
 
 def check_last_commit(catalog: Catalog) -> None:
@@ -194,8 +196,7 @@ class State:
         """Open or create JOB/state. write_config() puts `config` into JOB, once, when nothing speaks against the start
         any more. UnknownVersion, Damaged, OSError."""
         files = files or Sectors()
-        check_state_there(job, files)
-        begun = files.exists(job.state) and Catalog.exists(job.state, files)
+        begun = check_state_there(job, files)
         if not begun:
             write_config()  # a catalogue without a configuration is no crawl
         catalog = Catalog.open(job.state, files)

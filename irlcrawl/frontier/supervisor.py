@@ -26,7 +26,7 @@ from irlcrawl.frontier.room import no_room
 from irlcrawl.frontier.seeding import write_seeds
 from irlcrawl.frontier.state import SEEDS_STREAM, State
 from irlcrawl.frontier.steps import log_step
-from irlcrawl.harvest import harvest_name
+from irlcrawl.harvest import harvests_from
 from irlcrawl.job import ExitCode, JobDir, JobFull
 from irlcrawl.watch import status
 from irlcrawl.watch.control import serve
@@ -171,9 +171,8 @@ class Supervisor:
         if not seeds:
             return None
         number = state.streams[SEEDS_STREAM]["next"]
-        while state.files.exists(os.path.join(state.dir, _seed_name(number))):
-            number += 1
-        name = write_seeds(state, self.config, seeds, number)
+        waiting = list(harvests_from(set(state.files.listdir(state.dir)), SEEDS_STREAM, number))
+        name = write_seeds(state, self.config, seeds, number + len(waiting))
         seeds.clear()
         return name
 
@@ -244,7 +243,3 @@ class Supervisor:
         del request
         self._stop()
         return "stopping"
-
-
-def _seed_name(number: int) -> str:
-    return harvest_name(SEEDS_STREAM, number)

@@ -17,6 +17,7 @@ from typing import Any
 
 from budgets import Ledger, LedgerError
 from drum import Catalog, Damaged, Files, UnknownVersion
+from drum.catalog import MISSING
 from drum.segment import Segment
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.crawllog import BadLine, parse
@@ -26,7 +27,7 @@ from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
 from irlcrawl.frontier.state import check_last_commit, check_state_there, strangers
-from irlcrawl.harvest import harvest_name
+from irlcrawl.harvest import harvests_from
 from irlcrawl.job import SNAPSHOT, JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
 from irlcrawl.upkeep import formats
@@ -127,11 +128,12 @@ class Fsck:
         """Every byte of every state file."""
         state, whole = str(self.job.state), True
         named, there = set(catalog.live_files()), set(self._names("", ".seg"))
-        handed_in = self._handed_in(catalog)
+        streams = [(int(key.split("/")[1]), stream["next"]) for key, stream in catalog.items("streams/")]
+        handed_in = {name for stream, number in streams for name in harvests_from(there, stream, number)}
         self.bar.stage("state", sum(self._size(state, name) for name in there))
         for name in sorted(named - there):
             whole = False
-            yield Finding(True, os.path.join(state, name), None, "the catalogue names this file, and it is missing")
+            yield Finding(True, os.path.join(state, name), None, MISSING)
         for name in sorted(there):
             if name not in named and name not in handed_in:
                 yield note(os.path.join(state, name), "without a name in the catalogue: deleted when the crawl opens")
@@ -141,16 +143,6 @@ class Fsck:
         if handed_in:
             yield note(state, f"harvests that the next start takes in: {len(handed_in)}")
         return whole
-
-    def _handed_in(self, catalog: Catalog) -> set[str]:
-        """Complete harvests that no commit names yet."""
-        found = set()
-        for key, stream in catalog.items("streams/"):
-            number = stream["next"]
-            while self.files.exists(os.path.join(self.job.state, harvest_name(int(key.split("/")[1]), number))):
-                found.add(harvest_name(int(key.split("/")[1]), number))
-                number += 1
-        return found
 
     def _segment(self, path: str) -> Steps:
         whole = True

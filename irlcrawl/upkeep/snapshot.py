@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from drum import Catalog, Damaged, Edits, Files, UnknownVersion
+from drum.catalog import MISSING
 from irlcrawl.archive import logfiles
 from irlcrawl.archive.logfiles import COMPRESSED
 from irlcrawl.archive.warc import warc_files
 from irlcrawl.config import ConfigError
 from irlcrawl.frontier.state import SEEDS_STREAM, check_state_there
-from irlcrawl.harvest import harvest_name
+from irlcrawl.harvest import harvests_from
 from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
 from irlcrawl.ruleslog import rules_log_name
 from irlcrawl.upkeep import formats
@@ -210,8 +211,10 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
         for directory in ("state", "warcs", "logs"):
             (building / directory).mkdir(parents=True)
         try:
+            # Listed before: what a commit takes in after that and deletes is missed when it is linked.
+            there = set(files.listdir(job.state))
             catalog = formats.look(job.state, files)
-            _state(job, building / "state", catalog, files)
+            _state(job, building / "state", catalog, files, there)
             _logs(job, building / "logs", catalog, files)
             _archives(job, building / "warcs", catalog, files)
             _copy(job.config_file, building / "irlcrawl.toml")
@@ -221,15 +224,17 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
     raise JobError(f"{job.path}: could not be held still long enough for a snapshot: {last}")
 
 
-def _state(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
-    """Segments by link, the catalogue's committed prefix as a copy in which no worker's stream is open any more."""
-    for name in [*catalog.live_files(), *_seeds(job, catalog, files)]:
+def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set[str]) -> None:
+    """Segments by link, seeds that no turn has taken and what waits after a repair among them (both are harvests that
+    no commit names yet), the catalogue's committed prefix as a copy in which no worker's stream is open any more."""
+    seeds = catalog.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"]
+    for name in [*catalog.live_files(), *harvests_from(there, SEEDS_STREAM, seeds)]:
         try:
             files.link(job.state / name, target / name)
         except FileNotFoundError:
             if formats.look(job.state, files).number != catalog.number:
                 raise  # a commit came between
-            raise Damaged(str(job.state / name), 0, "the catalogue names this file, and it is missing") from None
+            raise Damaged(str(job.state / name), 0, MISSING) from None
     log = f"catalog-{catalog.generation:06d}.log"
     _copy(job.state / log, target / log, catalog.bytes)
     live = _live_streams(catalog)
@@ -244,14 +249,6 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     if edits:
         own.commit(edits)
     own.close()
-
-
-def _seeds(job: JobDir, catalog: Catalog, files: Files) -> Iterator[str]:
-    """Harvests that nobody but the first turn will read: seeds, and all that waited before a repair."""
-    number = catalog.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"]
-    while files.exists(job.state / harvest_name(SEEDS_STREAM, number)):
-        yield harvest_name(SEEDS_STREAM, number)
-        number += 1
 
 
 def _live_streams(catalog: Catalog) -> dict[int, list[int]]:

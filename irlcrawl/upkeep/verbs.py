@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, command
+from irlcrawl.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, check_mounted, command
 from irlcrawl.watch import words
 from irlcrawl.watch.progress import reader_may_leave, unheard
 
@@ -32,7 +32,7 @@ def fsck(args: argparse.Namespace) -> int:
     is_snapshot = (job.path / SNAPSHOT).exists()
     if is_snapshot and args.repair:
         raise JobError(f"{job.path}: a snapshot stays as it is; make a crawl of it, and repair that")
-    _check_mounted(job.warcs)
+    check_mounted(job.warcs)  # archives that are away are so one by one
     try:
         if args.repair:
             job.acquire(repairing=True)
@@ -91,12 +91,6 @@ def _say(what: object) -> None:
         print(what)
 
 
-def _check_mounted(warcs: Path) -> None:
-    """Archives may be moved away one by one; that all of them are elsewhere for now is for the user to mend first."""
-    if warcs.is_symlink() and not warcs.exists():
-        raise JobError(f"{warcs}: leads to {os.readlink(warcs)}, and nothing is there (is its disk mounted?)")
-
-
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from irlcrawl.upkeep.findings import bar_for
@@ -112,7 +106,7 @@ def verify(args: argparse.Namespace) -> int:
             paths.append(what)
             continue
         warcs = JobDir(what).warcs
-        _check_mounted(warcs)
+        check_mounted(warcs)
         found = list(warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what))
         if not found and not JobDir(what).exists():
             raise JobError(f"{what}: no archives here")

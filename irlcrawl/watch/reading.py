@@ -14,6 +14,7 @@ from typing import Any
 from budgets.deferred import Deferred
 from budgets.sites import Sites
 from drum import Batch, Catalog, Damaged, Fifo, Files, Repository, SegmentPool
+from drum.catalog import MISSING
 from irlcrawl.config import Config, load
 from irlcrawl.frontier.calendar import Calendar
 from irlcrawl.frontier.clocks import Clocks
@@ -132,4 +133,4 @@ def _open(job: JobDir, files: Files) -> tuple[Catalog, SegmentPool]:
             return catalog, pool
         except FileNotFoundError:
             continue  # a commit came between: take the newer catalogue
-    raise Damaged(os.path.join(job.state, missing), 0, "the catalogue names this file, and it is missing")
+    raise Damaged(os.path.join(job.state, missing), 0, MISSING)

@@ -20,9 +20,11 @@ from irlcrawl import cli
 from irlcrawl.archive import logfiles, redo
 from irlcrawl.clock import VirtualClock
 from irlcrawl.frontier.state import State
+from irlcrawl.harvest import harvest_name
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.ruleslog import RulesLog, rules_log_name
-from irlcrawl.upkeep.findings import Finding, Lines, Silent, TerminalBar
+from irlcrawl.upkeep import fsck
+from irlcrawl.upkeep.findings import Finding, Silent
 from irlcrawl.upkeep.fsck import Fsck
 from irlcrawl.upkeep.sectors import Sectors
 from tests.frontier.virtual_crawl import START
@@ -224,25 +226,6 @@ def test_findings_for_programs(copy: Copy, capsys: pytest.CaptureFixture[str]) -
     assert any(one["damage"] and one["file"] == str(path) and one["offset"] <= 100 for one in told) and not err
 
 
-def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    now = 0.0
-    bar = Lines(clock=lambda: now)
-    bar.stage("archives", 1000)
-    bar.read(400)
-    now = 11.0
-    bar.read(100)
-    assert capsys.readouterr().err == "archives: 1.0 kB\narchives: 50% of 1.0 kB\n"
-    terminal = TerminalBar()
-    terminal.stage("archives", 1000)
-    terminal.read(500)
-    terminal.say("note: [x] is told as it is")
-    terminal.stage("what waits", 26)
-    terminal.close()
-    err = capsys.readouterr().err
-    assert "1.0/1.0 kB" in err.splitlines()[-2] and "0/26 bytes" in err.splitlines()[-1]  # it was 26 of 1,000
-    assert "archives" in err and "note: [x] is told as it is" in err
-
-
 def test_the_log_is_read_in_parts(copy: Copy) -> None:
     job = copy("done")
     assert len(logfiles.log_files(Files(), str(job.crawl_log))) > 2
@@ -397,5 +380,7 @@ def test_a_damaged_configuration_is_named_and_not_the_catalogue(copy: Copy, caps
 
 
 def test_one_harvest_that_waits_is_told_as_one(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Fsck, "_handed_in", lambda *_: {"harvest-0000-000001.seg"})
+    monkeypatch.setattr(
+        fsck, "harvests_from", lambda there, stream, number: [] if stream else [harvest_name(0, number)]
+    )
     assert "harvests that the next start takes in: 1" in [one.what for one in Fsck(copy("done"), Silent()).run()]

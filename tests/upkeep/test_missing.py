@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -69,19 +68,6 @@ def test_a_snapshot_with_a_missing_segment_says_which(copy: Copy, capsys: pytest
     gone.unlink()
     assert cli.main(["snapshot", str(job.path), "x"]) == ExitCode.DAMAGED
     assert str(gone) in capsys.readouterr().err and not list(job.snapshots.iterdir())
-
-
-def test_archives_whose_disk_is_not_mounted_are_not_away(
-    copy: Copy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """fsck said that all was as it was written."""
-    job = copy("done")
-    job.warcs.rename(tmp_path / "elsewhere")
-    job.warcs.symlink_to(tmp_path / "elsewhere")
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
-    (tmp_path / "elsewhere").rename(tmp_path / "unmounted")
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
-    assert "is its disk mounted?" in capsys.readouterr().err
 
 
 def test_an_open_archive_that_is_missing_is_said_and_nothing_is_fetched_again(copy: Copy) -> None:

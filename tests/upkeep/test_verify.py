@@ -68,14 +68,17 @@ def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, caps
     assert "no archives here" in capsys.readouterr().err
 
 
-def test_verify_of_a_job_whose_archives_disk_is_not_mounted_is_not_well(
-    tmp_path: Path, copy: Copy, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("verb", ["verify", "fsck"])
+def test_a_job_whose_archives_disk_is_not_mounted_is_not_well(
+    tmp_path: Path, copy: Copy, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     job = copy("done")
     job.warcs.rename(tmp_path / "elsewhere")
-    job.warcs.symlink_to(tmp_path / "mnt")
-    assert cli.main(["verify", str(job.path)]) == ExitCode.FAILED
-    assert f"{job.warcs}: leads to {tmp_path / 'mnt'}, and nothing is there" in capsys.readouterr().err
+    job.warcs.symlink_to(tmp_path / "elsewhere")
+    assert cli.main([verb, str(job.path), "--quiet"]) == ExitCode.DONE
+    (tmp_path / "elsewhere").rename(tmp_path / "unmounted")
+    assert cli.main([verb, str(job.path), "--quiet"]) == ExitCode.FAILED
+    assert f"{job.warcs}: leads to {tmp_path / 'elsewhere'}, which is not there" in capsys.readouterr().err
 
 
 def test_archives_that_are_closed_or_moved_while_others_are_verified_are_no_error(copy: Copy) -> None:

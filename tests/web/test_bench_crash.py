@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import _jobs, crash
+from bench import _jobs, crash, outage
 from tools.docsweb.sets import DocswebError, cache_dir, chosen, unpacked
 
 
@@ -28,7 +28,7 @@ def test_real_kills_lose_nothing_and_repeat_little(tmp_path: Path, capsys: pytes
 
 
 def test_a_broken_promise_is_said_and_ended_with_1() -> None:
-    """It ended with 0 whatever had been lost."""
+    """They ended with 0 whatever had been lost, or charged."""
     kept = {"lost": 0, "twice": 0, "broken_records": 0, "early_requests": 0, "repeated": 3, "open_visits": 3}
     assert crash.broken_promises(kept) == []
     for name in crash.NONE_OF_THESE:
@@ -41,3 +41,11 @@ def test_what_is_broken_ends_a_benchmark_with_1(tmp_path: Path, capsys: pytest.C
     assert _jobs.run(lambda *_: {"lost": 1}, options, "x", lambda told: [f"lost is {told['lost']}"]) == 1
     assert "bench x: lost is 1" in capsys.readouterr().err
     assert _jobs.run(lambda *_: {"lost": 0}, options, "x") == 0
+
+
+def test_an_outage_that_somebody_was_charged_for_ends_with_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = dict.fromkeys(outage.NONE_OF_THESE, 0)
+    monkeypatch.setattr(outage, "measure", lambda *_: told)
+    assert outage.main(["--dir", str(tmp_path)]) == 0
+    told["retries"] = 2
+    assert outage.main(["--dir", str(tmp_path)]) == 1
