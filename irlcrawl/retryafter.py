@@ -1,4 +1,4 @@
-"""Retry-After as servers write it: for the worker that reads it, and for the audit of what was kept of it."""
+"""Retry-After as servers write it: for the worker that reads it, the log that keeps it and the audit of that."""
 
 from __future__ import annotations
 
@@ -8,15 +8,37 @@ from datetime import UTC
 DIGITS_MAX = 12
 
 
-def seconds_asked(value: str, now: float) -> float | None:
-    """Seconds from `now` (unix) that a Retry-After asks for, a number or a date (RFC 9110 10.2.3); None if it is
-    neither."""
+def seconds_asked(value: str, now: float, date: str = "") -> float | None:
+    """Seconds that a Retry-After asks for, a number or a date (RFC 9110 10.2.3); None if it is neither.
+
+    A date is one of the server's clock, which its `date` field tells: neither that nor `now` (unix), which stands in
+    for a field that is missing or wrong, need be right then."""
     value = value.strip()
-    if value.isascii() and value.isdigit():
+    if _is_number(value):
         return float(value[:DIGITS_MAX])
+    at = _unix(value)
+    if at is None:
+        return None
+    sent = _unix(date)
+    return max(at - (now if sent is None else sent), 0.0)
+
+
+def as_logged(value: str, date: str) -> str:
+    """What the crawl log keeps: seconds where the server's own `date` tells them, else what it wrote."""
+    if _is_number(value.strip()) or _unix(date) is None:
+        return value
+    seconds = seconds_asked(value, 0.0, date)
+    return value if seconds is None else f"{seconds:.0f}"
+
+
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdigit()
+
+
+def _unix(date: str) -> float | None:
     try:
-        at = email.utils.parsedate_to_datetime(value)
+        at = email.utils.parsedate_to_datetime(date)
+        # asctime's has no zone: all dates of HTTP are in UTC (RFC 9110 5.6.7)
+        return at.replace(tzinfo=at.tzinfo or UTC).timestamp()
     except (ValueError, OverflowError):
         return None
-    at = at.replace(tzinfo=at.tzinfo or UTC)  # asctime's has no zone: all dates of HTTP are in UTC (RFC 9110 5.6.7)
-    return max(at.timestamp() - now, 0.0)

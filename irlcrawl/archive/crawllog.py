@@ -7,7 +7,7 @@ is worth knowing, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata
 header holds, a field is one token of printable ASCII: other bytes, and the backslash, are written `\\xHH`.
 Times are UTC to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links not told and
 one of kind L. Annotations an audit of politeness needs: `address`, which was asked; `crawl_delay` (seconds) of a
-robots.txt; `retry_after` as a 429 or 503 gave it.
+robots.txt; `retry_after` as a 429 or 503 gave it, seconds where it gave a date and its own one.
 
 This is about lines; the files they stand in are logfiles.py's.
 """
@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from irlcrawl.archive.unit import Exchange, Location, Unit
+from irlcrawl.retryafter import as_logged
 from irlcrawl.rows import DISCOVERY_LETTER, Class, Reason, Source, name_key, origin_of
 
 RETRY_AFTER_CHARS = 64
@@ -93,7 +94,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
     if unit.robots is not None and unit.robots.get("crawl_delay") and unit.host == name_key(origin_of(unit.url)):
         notes["crawl_delay"] = f"{unit.robots['crawl_delay']:g}"
     if exchange is not None and exchange.status in THROTTLES and (after := exchange.value(b"retry-after")):
-        notes["retry_after"] = after[:RETRY_AFTER_CHARS].decode("latin-1")
+        date = (exchange.value(b"date") or b"").decode("latin-1")
+        notes["retry_after"] = as_logged(after.decode("latin-1"), date)[:RETRY_AFTER_CHARS]
     notes["warc"] = f"{location.file}@{location.record}+{location.end - location.record}"
     start_ms = int(unit.start * 1000)
     return format_entry(

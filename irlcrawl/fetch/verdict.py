@@ -66,5 +66,6 @@ def _reason(fetched: Fetched) -> Reason:
 
 def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
     """Retry-After in seconds, at most `seconds_max`; None without a valid one."""
-    seconds = seconds_asked((fetched.value(b"retry-after") or b"").decode("latin-1"), fetched.ended)
+    value, date = ((fetched.value(name) or b"").decode("latin-1") for name in (b"retry-after", b"date"))
+    seconds = seconds_asked(value, fetched.ended, date)
     return None if seconds is None else min(seconds, seconds_max)

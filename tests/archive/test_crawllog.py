@@ -67,6 +67,22 @@ def test_a_response_in_heritrix_fields() -> None:
     assert (entry.outcome, entry.reason, entry.warc) == ("fetched", "ok", (PLACE.file, 800, 600))
 
 
+@pytest.mark.parametrize(
+    ("header", "noted"),
+    [
+        (b"Retry-After: 90", "90"), (b"Retry-After: soon, please", "soon, please"),
+        (b"Retry-After: Tue, 14 Nov 2023 22:15:00 GMT", "Tue, 14 Nov 2023 22:15:00 GMT"),
+        (b"Retry-After: Tue, 14 Nov 2023 22:15:00 GMT\r\nDate: Tue, 14 Nov 2023 22:13:30 GMT", "90"),
+        (b"Retry-After: Tue, 14 Nov 2023 22:15:00 GMT\r\nDate: now", "Tue, 14 Nov 2023 22:15:00 GMT"),
+        (b"Retry-After: soon\r\nDate: Tue, 14 Nov 2023 22:13:30 GMT", "soon"),
+    ],
+)  # fmt: skip
+def test_what_a_server_asked_for_is_seconds_of_its_own_clock_where_that_is_known(header: bytes, noted: str) -> None:
+    unit = unit_of(status=503)
+    line = crawllog.line(unit, exchange_of(unit, header=b"HTTP/1.1 503 Busy\r\n" + header + b"\r\n\r\n"), PLACE)
+    assert crawllog.parse(line).notes["retry_after"] == noted
+
+
 def test_an_outcome_without_a_response_says_why() -> None:
     place = Location("f-20231114221320500-00000-s0001.warc.gz", 1, 0, 500, 300, 500, "")
     line = crawllog.line(failed_unit(hop=2, source=int(Source.REDIRECT), detail="no route, to host"), None, place)

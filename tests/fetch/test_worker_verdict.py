@@ -94,6 +94,14 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     assert verdict(404, retry_after=value).retry_after is None
 
 
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600])
+def test_a_date_was_taken_against_this_machines_clock(ahead: int) -> None:
+    """With ours an hour ahead of the server's a host was asked again at once, an hour behind, an hour too late."""
+    value, date = (email.utils.formatdate(ENDED + ahead + at, usegmt=True) for at in (90, 0))
+    assert verdict(503, retry_after=value, date=date).retry_after == 90.0
+    assert verdict(503, retry_after=value, date="yesterday").retry_after == max(0.0, 90.0 + ahead)
+
+
 @pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"])
 def test_a_date_without_a_zone_was_one_of_this_machines_zone(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value = time.strftime(form, time.gmtime(ENDED + 90))
