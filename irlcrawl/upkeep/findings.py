@@ -43,14 +43,22 @@ def note(file: str, what: str) -> Finding:
     return Finding(False, file, None, what)
 
 
-class Bar(Protocol):
-    """Progress of a check, in bytes read."""
+Told = Callable[[float], str]
+"""How an amount is said: words.size of bytes, as nearly all are, or `urls`."""
 
-    def stage(self, name: str, total: int) -> None:
-        """What is looked at now, and how many bytes there are."""
+
+def urls(count: float) -> str:
+    return words.plural(count, "URL")
+
+
+class Bar(Protocol):
+    """Progress of a check, in bytes read or what else a stage says."""
+
+    def stage(self, name: str, total: int, told: Told = words.size) -> None:
+        """What is looked at now, and how much there is."""
 
     def read(self, count: int) -> None:
-        """So many bytes more."""
+        """So much more."""
 
     def say(self, text: str) -> None:
         """A line, above the bar if there is one."""
@@ -64,7 +72,7 @@ class Silent:
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
 
-    def stage(self, name: str, total: int) -> None: ...
+    def stage(self, name: str, total: int, told: Told = words.size) -> None: ...
 
     def read(self, count: int) -> None: ...
 
@@ -81,19 +89,19 @@ class Lines(Silent):
     def __init__(self, stream: IO[str] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._clock = clock
-        self._name, self._total, self._done, self._due = "", 0, 0, 0.0
+        self._name, self._total, self._all, self._done, self._due = "", 0, "", 0, 0.0
 
-    def stage(self, name: str, total: int) -> None:
-        self._name, self._total, self._done = name, total, 0
+    def stage(self, name: str, total: int, told: Told = words.size) -> None:
+        self._name, self._total, self._all, self._done = name, total, told(total), 0
         self._due = self._clock() + LINE_SECONDS
-        self.say(f"{name}: {words.size(total)}")
+        self.say(f"{name}: {self._all}")
 
     def read(self, count: int) -> None:
         self._done += count
         if self._clock() >= self._due:
             self._due = self._clock() + LINE_SECONDS
             share = min(self._done / self._total, 1.0) if self._total else 1.0
-            self.say(f"{self._name}: {share:.0%} of {words.size(self._total)}")
+            self.say(f"{self._name}: {share:.0%} of {self._all}")
 
 
 class TerminalBar(Silent):
@@ -102,20 +110,27 @@ class TerminalBar(Silent):
     def __init__(self, stream: IO[str] | None = None) -> None:
         super().__init__(stream)
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description:<24}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        amount = TextColumn("{task.fields[amount]}")
+        columns = (TextColumn("{task.description:<24}"), BarColumn(), amount, TimeRemainingColumn())
         self._progress: Progress = Progress(*columns, console=Console(file=self._stream))
         self._progress.start()
-        self._task, self._total = self._progress.add_task("", total=None), 0
+        self._told: Told = words.size
+        self._total, self._done = 0, 0
+        self._task = self._progress.add_task("", total=None, amount="")
 
-    def stage(self, name: str, total: int) -> None:
-        self._progress.update(self._task, completed=self._total)  # what was skipped of it is over, too
-        self._total = max(total, 1)
-        self._task = self._progress.add_task(name, total=self._total)
+    def stage(self, name: str, total: int, told: Told = words.size) -> None:
+        self.read(self._total - self._done)  # what was skipped of it is over, too
+        self._total, self._done, self._told = total, 0, told
+        self._task = self._progress.add_task(name, total=max(total, 1), amount=self._amount())
 
     def read(self, count: int) -> None:
-        self._progress.update(self._task, advance=count)
+        self._done += count
+        self._progress.update(self._task, completed=self._done, amount=self._amount())
+
+    def _amount(self) -> str:
+        return f"{self._told(self._done)} of {self._told(self._total)}" if self._total else ""
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, markup=False, highlight=False)

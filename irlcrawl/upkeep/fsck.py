@@ -33,7 +33,7 @@ from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
 from irlcrawl.upkeep import formats
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
-from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+from irlcrawl.upkeep.findings import Bar, Finding, Findings, note, urls
 from irlcrawl.upkeep.sectors import Sectors
 from irlcrawl.upkeep.snapshot import read_marker
 from irlcrawl.upkeep.verify import Found, check_file
@@ -261,7 +261,8 @@ class Fsck:
             )  # fmt: skip
 
     def _urls(self, census: Census, reading: Reading) -> Findings:
-        self.bar.stage("what waits", sum(place.rows for place in (reading.runs, reading.calendar, reading.queues)))
+        waiting = sum(place.rows for place in (reading.runs, reading.calendar, reading.queues))
+        self.bar.stage("what waits", waiting, urls)
         for place, batch in reading.waiting():
             self.bar.read(batch.rows)
             yield from census.waiting(place, batch, str(self.job.state))

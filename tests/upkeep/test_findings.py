@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.upkeep.findings import Lines, TerminalBar
+from irlcrawl.upkeep.findings import Lines, TerminalBar, urls
 
 
 def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,8 +19,12 @@ def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> 
     terminal.stage("archives", 1000)
     terminal.read(500)
     terminal.say("note: [x] is told as it is")
-    terminal.stage("what waits", 26)
+    bar.stage("what waits", 26, urls)
+    terminal.stage("what waits", 26, urls)
+    terminal.read(13)
     terminal.close()
     err = capsys.readouterr().err
-    assert "1.0/1.0 kB" in err.splitlines()[-2] and "0/26 bytes" in err.splitlines()[-1]  # it was 26 of 1,000
+    assert "what waits: 26 URLs\n" in err
+    assert "1.0 kB of 1.0 kB" in err.splitlines()[-2], "what was skipped is over: it was 26 of 1,000"
+    assert "13 URLs of 26 URLs" in err.splitlines()[-1]
     assert "archives" in err and "note: [x] is told as it is" in err
