@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from irlcrawl.config import Config, ConfigError, changes, check_resume, check_start, load, to_toml, validate
 from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
+from irlcrawl.openfiles import FILES_MIN, allow_all
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
 from irlcrawl.watch.control import ControlError, NotOurs, ask
@@ -51,6 +52,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     if not seeds:
         _check_exists(job)
     job.check_usable()
+    _check_open_files()
     if args.dry_run:
         return _dry_run(job, config, len(seeds))
     from irlcrawl.crawl import run_crawl
@@ -81,6 +83,13 @@ def check_alone(job: JobDir) -> None:
     if not alone:
         raise JobLocked(
             f"{job.path}: in use by a crawl that still runs, though its LOCK was deleted; `irlcrawl stop` it"
+        )
+
+
+def _check_open_files() -> None:
+    if (most := allow_all()) < FILES_MIN:
+        raise JobError(
+            f"`ulimit -Hn` lets a process open {most} files, and a crawl needs {FILES_MIN}: raise that limit"
         )
 
 

@@ -18,7 +18,6 @@ import errno
 import gc
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -55,8 +54,6 @@ def _prepare_process() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(_PR_SET_NAME, NAME)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

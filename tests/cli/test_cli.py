@@ -337,6 +337,17 @@ def test_as_a_program_it_starts_without_what_it_does_not_need(tmp_path: Path) ->
     assert tree(tmp_path) == {}
 
 
+def test_a_crawl_that_may_open_too_few_files_says_so_before_it_begins(tmp_path: Path) -> None:
+    """It aborted in its event loop, with tracebacks."""
+    words = [sys.executable, "-m", "irlcrawl", "crawl", str(tmp_path / "job"), "a.example", "--user-agent", AGENT]
+    command = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", *words]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, tree(tmp_path)) == (ExitCode.FAILED, "", {})
+    assert (
+        done.stderr == "irlcrawl: `ulimit -Hn` lets a process open 16 files, and a crawl needs 512: raise that limit\n"
+    )
+
+
 # -- the documents ----------------------------------------------------------------------------------------------------
 
 
