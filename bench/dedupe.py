@@ -3,7 +3,9 @@
 The text is made first: lines of `--line-bytes`, URLs, a share of them repeats of an earlier one chosen evenly. Each
 program writes a file; both must have as many lines as there are different ones. dedupe keeps the order of the text,
 `sort -u` (in the C locale) gives the order of the bytes. Seconds are CPU time of the program and wall time; disk is the
-most that its temporary files took, looked at twenty times a second. `taskset -c 1` gives either one core.
+most that its temporary files took, looked at twenty times a second. A program that never held as much memory as this
+one did when it started it, as `sort` of a few lines, is told as that (so ru_maxrss counts). `taskset -c 1` gives either
+one core.
 """
 
 from __future__ import annotations
