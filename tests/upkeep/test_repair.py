@@ -14,6 +14,8 @@ from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
 from irlcrawl import cli
 from irlcrawl.archive.reader import records
+from irlcrawl.frontier.state import SEEDS_STREAM
+from irlcrawl.harvest import harvest_name
 from irlcrawl.job import ExitCode, JobDir
 from irlcrawl.upkeep import formats
 from irlcrawl.upkeep import repair as repair_module
@@ -127,6 +129,31 @@ def test_what_waits_after_a_repair_is_in_a_snapshot(copy: Copy, tmp_path: Path) 
     shots.take(job, "mended")
     shots.open_as(job, "mended", tmp_path / "again")
     goes_on(JobDir(tmp_path / "again"))
+
+
+def test_a_turn_that_takes_in_what_waits_while_a_snapshot_is_made_is_in_it(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed after the catalogue was read, it was in neither the commit nor the files."""
+    job = copy("stopped")
+    largest_gone(job)
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    look = formats.look
+
+    def turned(state: Path, files: Files) -> Catalog:
+        read = look(state, files)
+        waiting = job.state / harvest_name(SEEDS_STREAM, read.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"])
+        if waiting.exists():  # the turn's commit, and what it deletes then
+            with contextlib.closing(Catalog.open(job.state)) as catalog:
+                edits = Edits()
+                edits.set("taken-in", 1)
+                catalog.commit(edits)
+            waiting.unlink()
+        return read
+
+    monkeypatch.setattr(formats, "look", turned)
+    kept = shots.take(job, "mended").path / "state"
+    assert Catalog.open(kept, readonly=True).get("taken-in") == 1
 
 
 @pytest.mark.parametrize("what", ["format", "keys"])
