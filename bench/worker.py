@@ -85,7 +85,7 @@ class Frontier:
         self._decoder = Decoder()
         self._inbox: deque[Message] = deque()
         with (job / "LOCK").open("w") as lock:
-            self.process, self._sock = start_worker(job, lock.fileno())
+            self.process, self._sock = start_worker(job, (lock.fileno(),))
         self._send({
             "t": "hello", "config": dataclasses.asdict(config), "seed": SEED, "scope_version": 1,
             "scope_entries": ["any"], "stream": 0, "crawl": "bench",

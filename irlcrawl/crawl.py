@@ -27,7 +27,7 @@ def run_crawl(job: JobDir, config: Config, seeds: list[Seed], *, progress: Progr
     """Write the configuration into JOB and crawl until done, stopped or at a limit. JOB's lock is held by the caller.
     `seeds` is emptied once they are on the disk: a million of them would take 285 MB, in workers too, to the end.
     Raises OSError (the disk), JobError (JOB cannot be written), Damaged."""
-    assert job.lock_fd is not None, "whoever runs a crawl holds its lock"
+    assert job.lock_fds, "whoever runs a crawl holds its lock"
     gc.disable()  # loading makes objects that stay: a third of its time went into looking for garbage among them
     one_heap()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices
@@ -37,7 +37,7 @@ def run_crawl(job: JobDir, config: Config, seeds: list[Seed], *, progress: Progr
     for name in SHARED:
         importlib.import_module(name)
     gc.freeze()  # a collection would write to memory that all processes have in common
-    workers = fork_workers(job.path, job.lock_fd, config.crawl.workers or os.cpu_count() or 1, seeds.clear)
+    workers = fork_workers(job.path, job.lock_fds, config.crawl.workers or os.cpu_count() or 1, seeds.clear)
     from irlcrawl.frontier.supervisor import Supervisor
 
     gc.freeze()

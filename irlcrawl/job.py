@@ -82,7 +82,8 @@ def check_mounted(directory: Path) -> None:
 class JobDir:
     """Paths in JOB, and its lock: `with JobDir(path) as job:` creates what is missing and holds the lock.
 
-    `lock_fd` is the inheritable descriptor that keeps the lock (None while not held): pass it to every worker process.
+    `lock_fds` are the inheritable descriptors that keep the lock (none while it is not held): pass them to every worker
+    process. One is of LOCK, the other of JOB/warcs: two crawls may be led to the same archives, as a copy of JOB is.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -95,7 +96,7 @@ class JobDir:
         self.lock_file = self.path / "LOCK"
         self.socket = self.path / "control.sock"
         self.snapshots = self.path / "snapshots"
-        self.lock_fd: int | None = None
+        self.lock_fds: tuple[int, ...] = ()
 
     def exists(self) -> bool:
         """Whether a crawl was started here."""
@@ -163,13 +164,14 @@ class JobDir:
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)  # for people and messages; the lock itself is the flock
                 for directory in (self.state, self.warcs, self.logs):
                     directory.mkdir(exist_ok=True)
-                os.set_inheritable(fd, True)
+                self.lock_fds = (fd, *self._lock_archives())
+                for held in self.lock_fds:
+                    os.set_inheritable(held, True)
             except BaseException:
                 os.close(fd)
                 raise
         except OSError as error:
             raise self.cannot_be_written(error) from error
-        self.lock_fd = fd
 
     def acquire_to_look(self) -> None:
         """Take the lock and write nothing: a copy on a disk that cannot be written can be checked, too. JobError,
@@ -181,20 +183,32 @@ class JobDir:
             return
         try:
             self._lock(fd, LOCK_WAIT_SECONDS)
+            self.lock_fds = (fd, *(self._lock_archives() if self.warcs.is_dir() else ()))
         except BaseException:
             os.close(fd)
             raise
-        self.lock_fd = fd
 
     def _lock(self, fd: int, wait_seconds: float) -> None:
         if not _flock_within(fd, wait_seconds):
             raise JobLocked(f"{self.locked_by()}; see `irlcrawl status` and `irlcrawl stop`")
 
+    def _lock_archives(self) -> tuple[int, ...]:
+        """The descriptor that locks JOB/warcs; none where the file system locks no directories (NFS). JobLocked."""
+        fd = os.open(self.warcs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _flock_within(fd, LOCK_WAIT_SECONDS):
+                return (fd,)
+        except OSError:
+            os.close(fd)
+            return ()
+        os.close(fd)
+        raise JobLocked(f"{self.warcs}: leads to archives that another crawl, or a check of it, has in use")
+
     def release(self) -> None:
         """Give up this process's share of the lock; workers that are still alive keep theirs."""
-        if self.lock_fd is not None:
-            os.close(self.lock_fd)
-            self.lock_fd = None
+        for fd in self.lock_fds:
+            os.close(fd)
+        self.lock_fds = ()
 
     def __enter__(self) -> JobDir:
         self.acquire()

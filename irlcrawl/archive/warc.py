@@ -49,9 +49,15 @@ class WarcName:
 
 
 def warc_files(files: Files, directory: str, stream: int | None = None) -> list[WarcName]:
-    """The archive's files by (stream, serial), of one stream if it is given."""
+    """The archive's files by (stream, serial), of one stream if it is given. A link in place of one that was moved is
+    as good as it, and no file where it leads nowhere: that one is away."""
     found = [name for entry in files.listdir(directory) if (name := WarcName.parse(entry)) is not None]
-    return sorted((f for f in found if stream in (None, f.stream)), key=lambda f: (f.stream, f.serial))
+    there = (f for f in found if stream in (None, f.stream) and not _leads_nowhere(os.path.join(directory, f.on_disk)))
+    return sorted(there, key=lambda f: (f.stream, f.serial))
+
+
+def _leads_nowhere(path: str) -> bool:
+    return os.path.islink(path) and not os.path.exists(path)
 
 
 def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of: str) -> dict[str, str]:

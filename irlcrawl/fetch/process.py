@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -40,20 +40,20 @@ class Started(NamedTuple):
     """Our end of its pipe; the first thing to send is a hello (irlcrawl.wire)."""
 
 
-def start_worker(job: str | os.PathLike[str], lock_fd: int) -> Started:
+def start_worker(job: str | os.PathLike[str], lock_fds: Sequence[int]) -> Started:
     """A worker of the crawl in `job`, which inherits its end of a pipe and JOB's lock, and nothing else. OSError."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-m", "irlcrawl.fetch.worker", "--fd", str(theirs.fileno()), "--job", os.fspath(job)]
     command += ["--parent", str(os.getpid())]
     try:
-        process = subprocess.Popen(command, pass_fds=(theirs.fileno(), lock_fd), stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, pass_fds=(theirs.fileno(), *lock_fds), stdin=subprocess.DEVNULL)
     finally:
         theirs.close()
     return Started(process, ours)
 
 
 def fork_workers(
-    job: str | os.PathLike[str], lock_fd: int, count: int, forget: Callable[[], None] = lambda: None
+    job: str | os.PathLike[str], lock_fds: Sequence[int], count: int, forget: Callable[[], None] = lambda: None
 ) -> list[Started]:
     """So many workers, each as start_worker makes it, out of this process, which has one thread and no event loop. Only
     the first loads the rest at once; the others sleep until they are wanted, or their pipe closes. `forget` is called
@@ -67,14 +67,14 @@ def fork_workers(
         if pid == 0:
             for other in (ours, *(earlier.sock for earlier in started)):
                 other.close()
-            _be_worker(theirs, Path(job), lock_fd, parent, forget, eager=number == 0)
+            _be_worker(theirs, Path(job), lock_fds, parent, forget, eager=number == 0)
         theirs.close()
         started.append(Started(Forked(pid), ours))
     return started
 
 
 def _be_worker(
-    sock: socket.socket, job: Path, lock_fd: int, parent: int, forget: Callable[[], None], *, eager: bool
+    sock: socket.socket, job: Path, lock_fds: Sequence[int], parent: int, forget: Callable[[], None], *, eager: bool
 ) -> NoReturn:
     """The rest of a forked process's life. What it has of its parent's it neither uses nor finishes."""
     from irlcrawl.fetch import worker
@@ -86,7 +86,7 @@ def _be_worker(
             logging.root.removeHandler(handler)
             handler.close()
         forget()
-        _keep_open({sock.fileno(), lock_fd})
+        _keep_open({sock.fileno(), *lock_fds})
         status = worker.work(sock, job, parent, eager=eager)
     except BaseException:  # whatever it is must not unwind into what the parent was doing
         traceback.print_exc()

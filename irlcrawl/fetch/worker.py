@@ -4,8 +4,8 @@
 It takes visits from its pipe (irlcrawl.wire) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL
 when its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
 
-The process that starts it passes exactly two descriptors: the worker's end of a socket pair (--fd) and the job's lock,
-which stays held while this process lives.
+The process that starts it passes nothing but the worker's end of a socket pair (--fd) and the job's lock, which stays
+held while this process lives.
 
 What it imports is most of its start, and the start is most of what a crawl of one page waits for.
 """

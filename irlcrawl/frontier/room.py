@@ -10,6 +10,7 @@ one does not go on before there is a tenth more, so that it does not start only 
 from __future__ import annotations
 
 import errno
+import math
 import os
 
 from irlcrawl.frontier.state import State
@@ -60,16 +61,17 @@ class Room:
     def lacking(self, starting: bool = False) -> str | None:
         """A sentence when there is too little to go on (or, `starting`, to begin)."""
         needed = int(self.needed * HYSTERESIS) if starting else self.needed
-        return None if self.free >= needed else self.words(needed)
+        return None if self.free >= needed else self.words(int(self.needed * HYSTERESIS))
 
     def words(self, needed: int | None = None) -> str:
         """How much is free and how much it takes; with nothing given, for a write found no room, what is advised."""
         free, where = self._tightest()
-        told = f"{free / 1e6:,.0f} MB are free on the disk of {where}"
+        told = f"{free // 1_000_000:,.0f} MB are free on the disk of {where}"
         advised = self.advised * HYSTERESIS
         if needed is None and free >= advised:
             return f"{told}, and it takes no more: no inodes (df -i), or a quota; with more, the same command goes on"
+        enough = math.ceil((needed or advised) / 1e6)
         return (
-            f"{told}, the crawl needs {(needed or advised) / 1e6:,.0f} MB (the largest pending merge and a WARC file, "
+            f"{told}, the crawl needs {enough:,} MB (the largest pending merge and a WARC file, "
             "or frontier.disk_reserve_bytes); with that much room the same command goes on"
         )

@@ -44,6 +44,10 @@ MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
 OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
+COPY_WROTE = (
+    "of a stream that this crawl has not begun: a copy of it wrote here, or its catalogue is older. Move the archive "
+    "out of this directory, or let `fsck --repair` take in what is in it"
+)
 STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
 
 
@@ -143,7 +147,8 @@ def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
 
 def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
     """Archives of another crawl that a start would read on from, cut, or meet where a new worker writes: their units
-    name places of that crawl, and would end URLs of this one that nobody asked for."""
+    name places of that crawl, and would end URLs of this one that nobody asked for. A copy of this one is another, too:
+    the numbers of its streams are committed before anything is written under them."""
     crawl, new = catalog.get("crawl") or {}, catalog.get("stream-next", SEEDS_STREAM + 1)
     for file in warc_files(files, str(job.warcs)):
         known = catalog.get(f"streams/{file.stream}")
@@ -152,8 +157,11 @@ def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
         from irlcrawl.archive.redo import made_by  # a crawl that begins reads no archive
 
         path = os.path.join(job.warcs, file.on_disk)
-        if crawl and made_by(files, path) not in (crawl["id"], None):
+        maker = made_by(files, path)
+        if crawl and maker not in (crawl["id"], None):
             yield Damaged(path, 0, "an archive of another crawl: move it out of this directory")
+        elif crawl and maker is not None and file.stream >= new:
+            yield Damaged(path, 0, COPY_WROTE)
 
 
 def turn_name(commit: int) -> str:

@@ -150,8 +150,7 @@ class Supervisor:
         if self._idle:
             started = self._idle.pop(0)
         else:
-            assert self.job.lock_fd is not None
-            started = start_worker(self.job.path, self.job.lock_fd)
+            started = start_worker(self.job.path, self.job.lock_fds)
             self._started.append(started)
         await frontier.fleet.connect(Link(stream, started.process), started.sock, frontier.hello(stream))
 

@@ -26,7 +26,7 @@ from irlcrawl.archive.warc import OPEN, WarcName, warc_files
 from irlcrawl.config import ConfigError, load
 from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.frontier.state import check_last_commit, check_state_there, strangers
+from irlcrawl.frontier.state import COPY_WROTE, check_last_commit, check_state_there, strangers
 from irlcrawl.harvest import harvests_from
 from irlcrawl.job import SNAPSHOT, JobDir
 from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
@@ -340,7 +340,10 @@ class Fsck:
         """Every archive that is here; those that are away must be closed and committed."""
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
-        yield from map(Finding.of, strangers(self.job, self.files, catalog) if catalog and there else ())
+        for stranger in strangers(self.job, self.files, catalog) if catalog and there else ():
+            if stranger.what == COPY_WROTE:
+                self.closed_to_starts.add(stranger.file)
+            yield Finding.of(stranger)
         self.bar.stage("archives", sum(self._size(warcs, file.on_disk) for file in there))
         streams = {int(key.split("/")[1]): value for key, value in catalog.items("streams/")} if catalog else {}
         by_name = {file.name: file for file in there}
@@ -350,7 +353,8 @@ class Fsck:
             size = self.files.size(path)
             covered = _covered(file, streams, size, catalog)
             for found in check_file(self.files, path, self.bar, units.append, covered):
-                if found.damage and file.stream in streams and found.offset is not None and found.offset >= covered:
+                behind_commit = covered < size and found.offset is not None and found.offset >= covered
+                if found.damage and file.stream in streams and behind_commit:
                     self.closed_to_starts.add(path)
                 yield found
             if covered > size:

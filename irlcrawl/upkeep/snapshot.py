@@ -285,7 +285,9 @@ def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None
         serial, offset = live.get(file.stream, (file.serial + 1, 0))
         if file.serial > serial or (file.serial == serial and not offset):
             continue
-        if file.serial < serial or (not file.open and source.stat().st_size == offset):
+        if source.is_symlink() and not file.open:  # moved, and a link left in its place
+            (target / file.name).symlink_to(source.resolve())
+        elif file.serial < serial or (not file.open and source.stat().st_size == offset):
             files.link(source if source.exists() else job.warcs / file.name, target / file.name)
         else:
             _copy(source if source.exists() else job.warcs / file.name, target / file.name, offset)

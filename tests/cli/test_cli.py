@@ -41,7 +41,7 @@ class FakeCrawl:
         self.calls: list[tuple[config.Config, list[bytes]]] = []
 
     def run_crawl(self, at: JobDir, with_config: config.Config, seeds: Iterable[Any], *, progress: Any) -> int:
-        assert at.lock_fd is not None and at.is_locked(), "the lock is held while a crawl runs"
+        assert at.lock_fds and at.is_locked(), "the lock is held while a crawl runs"
         at.write_config(config.to_toml(with_config))
         Catalog.open(at.state).close()
         progress.tick(dict)

@@ -24,7 +24,7 @@ job = JobDir(sys.argv[1])
 job.acquire()
 child = [sys.executable, "-c", "import sys; print('child', flush=True); sys.stdin.read()"]
 if len(sys.argv) > 2:
-    subprocess.Popen(child, pass_fds=[job.lock_fd]).wait()
+    subprocess.Popen(child, pass_fds=job.lock_fds).wait()
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -47,18 +47,39 @@ def holder(path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
         process.stdout.close()
 
 
+def test_two_jobs_that_lead_to_the_same_archives_do_not_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a JOB whose warcs are on another disk: each recovered what the other was writing."""
+    monkeypatch.setattr("irlcrawl.job.LOCK_WAIT_SECONDS", 0.0)
+    first, copied = JobDir(tmp_path / "first"), JobDir(tmp_path / "copied")
+    (tmp_path / "disk").mkdir()
+    for job in (first, copied):
+        job.path.mkdir()
+        job.warcs.symlink_to(tmp_path / "disk")
+        job.lock_file.touch()
+    with first:
+        with pytest.raises(JobLocked, match="another crawl"):
+            copied.acquire()
+        with pytest.raises(JobLocked, match="another crawl"):
+            copied.acquire_to_look()
+        assert not copied.is_locked() and not copied.lock_fds
+    with copied:
+        pass
+
+
 def test_a_new_job_has_its_places_and_its_lock(tmp_path: Path) -> None:
     job = JobDir(tmp_path / "deep" / "job")
     assert not job.exists() and not job.is_locked()
     with job:
         assert sorted(entry.name for entry in job.path.iterdir()) == ["LOCK", "logs", "state", "warcs"]
-        assert job.lock_fd is not None and os.get_inheritable(job.lock_fd)
+        assert len(job.lock_fds) == 2 and all(map(os.get_inheritable, job.lock_fds))
         assert job.is_locked()
         assert not job.exists(), "a crawl is there once it has a configuration"
         job.write_config("# first\n")
         job.write_config("# second\n")
         assert job.exists() and job.config_file.read_text() == "# second\n"
-    assert job.lock_fd is None and not job.is_locked()
+    assert not job.lock_fds and not job.is_locked()
     assert "irlcrawl.tmp" not in os.listdir(job.path)
     with job:
         assert job.is_locked(), "it can be taken again"

@@ -127,7 +127,7 @@ from irlcrawl.fetch.process import fork_workers
 lock = os.open(sys.argv[1] + "/LOCK", os.O_CREAT | os.O_RDWR)
 secret = os.open(sys.argv[1] + "/SECRET", os.O_CREAT | os.O_RDWR)
 told, tell = os.pipe()
-workers = fork_workers(sys.argv[1], lock, 3, lambda: os.write(tell, b"."))
+workers = fork_workers(sys.argv[1], (lock,), 3, lambda: os.write(tell, b"."))
 forgot = b""
 while len(forgot) < 3:
     forgot += os.read(told, 3)

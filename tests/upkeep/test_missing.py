@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +109,30 @@ def test_archives_of_another_crawl_are_said_and_none_is_cut(copy: Copy, name: st
     assert any(found.file == str(path) and "another crawl" in found.what for found in damage(job))
     path.unlink()
     goes_on(job)
+
+
+def test_archives_that_a_copy_of_this_crawl_wrote_are_said(copy: Copy, tmp_path: Path) -> None:
+    """Both copies were led to the same archives: each took those of the other's streams for its own, and renamed them
+    under whoever wrote there."""
+    other = JobDir(copy("killed").path.rename(tmp_path / "other"))
+    job = copy("killed")
+    known = {path.name.removesuffix(".open") for path in job.warcs.iterdir()}
+    goes_on(other)
+    strange = [path for path in other.warcs.iterdir() if path.name not in known]
+    for path in strange:
+        shutil.copy(path, job.warcs)
+    before, archives = state_of(job), {file.name: file.read_bytes() for file in job.warcs.iterdir()}
+    error = opened(job)
+    assert os.path.basename(error.file) in {path.name for path in strange} and "a copy of it" in error.what
+    assert state_of(job) == before and {file.name: file.read_bytes() for file in job.warcs.iterdir()} == archives
+    assert any("a copy of it" in found.what for found in damage(job))
+    for path in strange:
+        (job.warcs / path.name).unlink()
+    goes_on(job)
+    job = copy("killed")
+    for path in strange:
+        shutil.copy(path, job.warcs)
+    mended(job)
 
 
 def test_a_catalogue_that_lost_its_end_deletes_nothing(copy: Copy) -> None:
