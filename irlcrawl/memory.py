@@ -85,9 +85,13 @@ class _Handler(ctypes.Structure):
 
 
 @cache
-def _plain() -> tuple[Callable[[object], object], object, _Handler]:
-    """What sets a thread's handler, the handler that asks malloc as Python itself does, and what that points to."""
-    lent = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API  # where import_array() of C looks, too
+def _plain() -> tuple[Callable[[object], object], object, object] | None:
+    """What sets a thread's handler of arrays, the handler that asks malloc as Python itself does, and the memory that
+    it stands in. None where numpy does not lend its functions as it does today."""
+    try:
+        lent = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API  # as import_array() of C has it
+    except (ImportError, AttributeError):
+        return None
     api = ctypes.pythonapi
     handler = _Handler(name=b"irlcrawl", version=1)
     api.PyMem_GetAllocator(_PYMEM_DOMAIN_RAW, ctypes.byref(handler.allocator))
@@ -101,10 +105,11 @@ def _plain() -> tuple[Callable[[object], object], object, _Handler]:
 
 def plain_arrays() -> None:
     """numpy keeps the first seven freed blocks of each size below a KiB for good: 3.6 MB that come one by one from all
-    over the heap, for hours, and each keep a page of it. Arrays that this thread, and tasks it begins from now on, make
-    have blocks of malloc's own instead."""
-    set_handler, handler, _ = _plain()
-    set_handler(handler)
+    over the heap, for hours, and hold a page of it each. What this thread, and tasks it begins from now on, make of
+    arrays has blocks of malloc's own instead."""
+    if (plain := _plain()) is not None:
+        set_handler, handler, _ = plain
+        set_handler(handler)
 
 
 class Trim:
