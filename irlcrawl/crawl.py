@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from irlcrawl.config import Config
 from irlcrawl.fetch.process import fork_workers
 from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.memory import one_heap
+from irlcrawl.memory import one_heap, plain_arrays
 
 if TYPE_CHECKING:
     from irlcrawl.seeds import Seed
@@ -40,6 +40,7 @@ def run_crawl(job: JobDir, config: Config, seeds: list[Seed], *, progress: Progr
     workers = fork_workers(job.path, job.lock_fds, config.crawl.workers or os.cpu_count() or 1, seeds.clear)
     from irlcrawl.frontier.supervisor import Supervisor
 
+    plain_arrays()
     gc.freeze()
     gc.enable()
     try:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import importlib
 from collections.abc import Callable
 from functools import cache
 
@@ -27,7 +28,8 @@ _PIECE_BYTES_MAX = 32 << 20  # the most glibc allows: larger pieces have pages o
 _PIECE_BYTES = 128 << 10  # what glibc begins with; being set, it stays (72 MiB with 512 KiB where this had 66)
 NO_THREAD = "can't start new thread"
 """Python's words where there is no room for the stack of one, as for the one that ends a loop's others."""
-_NUMPY_SIZES, _NUMPY_KEEPS = 1024, 7
+_PYMEM_DOMAIN_RAW = 0
+_PYDATAMEM_SETHANDLER = 304  # its place among the functions that numpy lends to extensions
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 
 
@@ -70,14 +72,44 @@ def _set_apart() -> None:
     _set(_M_MMAP_THRESHOLD, _PIECE_BYTES)
 
 
-@cache
-def _take_small_blocks() -> None:
-    """numpy keeps the first seven freed blocks of each size below a KiB for good, 3.6 MB of them. Taken one by one they
-    would come from all over the heap, for an hour, and each keep a page of it; now they lie side by side."""
-    import numpy as np  # by who has need of it anyway: crawl.py has a word to say to it before
+class _Allocator(ctypes.Structure):
+    """PyMemAllocatorEx, and numpy's PyDataMemAllocator, which differs in that its `free` is told the size as well."""
 
-    blocks = [np.empty(size, np.uint8) for size in range(1, _NUMPY_SIZES) for _ in range(_NUMPY_KEEPS)]
-    del blocks
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("ctx", "malloc", "calloc", "realloc", "free"))
+
+
+class _Handler(ctypes.Structure):
+    """numpy's PyDataMem_Handler (NEP 49)."""
+
+    _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
+
+
+@cache
+def _plain() -> tuple[Callable[[object], object], object, object] | None:
+    """What sets a thread's handler of arrays, the handler that asks malloc as Python itself does, and the memory that
+    it stands in. None where numpy does not lend its functions as it does today."""
+    try:
+        lent = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API  # as import_array() of C has it
+    except (ImportError, AttributeError):
+        return None
+    api = ctypes.pythonapi
+    handler = _Handler(name=b"irlcrawl", version=1)
+    api.PyMem_GetAllocator(_PYMEM_DOMAIN_RAW, ctypes.byref(handler.allocator))
+    capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    functions = pointer(("PyCapsule_GetPointer", api))(lent, None)
+    set_handler = ctypes.cast(functions, ctypes.POINTER(ctypes.c_void_p))[_PYDATAMEM_SETHANDLER]
+    of_handler = capsule(("PyCapsule_New", api))(ctypes.addressof(handler), b"mem_handler", None)
+    return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(set_handler), of_handler, handler
+
+
+def plain_arrays() -> None:
+    """numpy keeps the first seven freed blocks of each size below a KiB for good: 3.6 MB that come one by one from all
+    over the heap, for hours, and hold a page of it each. What this thread, and tasks it begins from now on, make of
+    arrays has blocks of malloc's own instead."""
+    if (plain := _plain()) is not None:
+        set_handler, handler, _ = plain
+        set_handler(handler)
 
 
 class Trim:
@@ -89,7 +121,6 @@ class Trim:
         self._clock = clock
         self._trim = _find_trim()
         self._next = clock.now() + TRIM_S
-        _take_small_blocks()
         if keep:
             _keep()
         else:

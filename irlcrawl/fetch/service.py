@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from irlcrawl.fetch.http import open_fetcher
 from irlcrawl.fetch.robots import Rules, RulesCache, product_token
 from irlcrawl.fetch.visit import Lease, Slot, Visit
 from irlcrawl.harvest import HarvestBuilder
-from irlcrawl.memory import Trim
+from irlcrawl.memory import Trim, plain_arrays
 from irlcrawl.page.context import Context
 from irlcrawl.page.process import process, rules_text
 from irlcrawl.ruleslog import Pointer, RulesLog
@@ -288,7 +289,9 @@ class Worker:
 
 async def serve(sock: socket.socket, job: Path, files: Files) -> None:
     """A worker on `sock` until the wire closes. Raises what made it impossible to go on."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(initializer=plain_arrays))
+    over: asyncio.Future[None] = loop.create_future()
     worker: Worker | None = None
 
     def on_message(message: Message) -> None:
@@ -333,4 +336,5 @@ def _entries(texts: Sequence[str]) -> list[bytes]:
 
 def run(sock: socket.socket, job: Path) -> None:
     """serve() on uvloop and the real file system."""
+    plain_arrays()
     uvloop.run(serve(sock, job, Files()))

@@ -19,7 +19,7 @@ from irlcrawl.frontier.release import Policy
 from irlcrawl.frontier.rules import KnownRules
 from irlcrawl.frontier.state import SEEDS_STREAM
 from irlcrawl.frontier.turn import Result, Task, Turn
-from irlcrawl.memory import Trim
+from irlcrawl.memory import Trim, plain_arrays
 from irlcrawl.upkeep.closed import ClosedWarcs
 from irlcrawl.url import host_of
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("irlcrawl.frontier")
 class Turns:
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-        self._thread = ThreadPoolExecutor(1, "turn")
+        self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(frontier.clock, keep=True)
         self._closed = ClosedWarcs(frontier.state, frontier.config.archive.on_warc_closed)
         self.rules = KnownRules(frontier.state, product_token(frontier.config.crawl.user_agent))
