@@ -202,7 +202,16 @@ class JobDir:
             os.close(fd)
             return ()
         os.close(fd)
-        raise JobLocked(f"{self.warcs}: leads to archives that another crawl, or a check of it, has in use")
+        if self.warcs.is_symlink():
+            raise JobLocked(f"{self.warcs}: leads to archives that another crawl, or a check of it, has in use")
+        raise self.unlocked_in_use()
+
+    def unlocked_in_use(self) -> JobLocked:
+        """What to tell when LOCK could be had, and somebody is there all the same: it was taken for a stale one."""
+        return JobLocked(
+            f"{self.path}: in use by a crawl, or a check of it, that still runs, though its LOCK was deleted; "
+            "`irlcrawl stop` it"
+        )
 
     def release(self) -> None:
         """Give up this process's share of the lock; workers that are still alive keep theirs."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irlcrawl.config import Config, ConfigError, changes, check_resume, check_start, load, to_toml, validate
-from irlcrawl.job import ExitCode, JobDir, JobError, JobLocked, command
+from irlcrawl.job import ExitCode, JobDir, JobError, command
 from irlcrawl.openfiles import FILES_MIN, allow_all
 from irlcrawl.watch import status as status_record
 from irlcrawl.watch import words
@@ -73,7 +73,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
 
 
 def check_alone(job: JobDir) -> None:
-    """JobLocked when a crawl answers although its lock could be had: somebody took LOCK for a stale one."""
+    """JobLocked when a crawl answers although its locks could be had."""
     try:
         alone = ask(job.socket, "status") is None
     except NotOurs:
@@ -81,9 +81,7 @@ def check_alone(job: JobDir) -> None:
     except ControlError:
         alone = False
     if not alone:
-        raise JobLocked(
-            f"{job.path}: in use by a crawl that still runs, though its LOCK was deleted; `irlcrawl stop` it"
-        )
+        raise job.unlocked_in_use()
 
 
 def _check_open_files() -> None:

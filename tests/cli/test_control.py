@@ -159,11 +159,15 @@ def test_closing_ends_open_connections(tmp_path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize("directories", [True, False])
 def test_a_crawl_whose_lock_was_deleted_is_in_use_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, directories: bool
 ) -> None:
     """Taken for a stale lock and deleted: the next start crawled beside the first one, and both damaged the state."""
     job = JobDir(tmp_path / "job")
+    monkeypatch.setattr("irlcrawl.job.LOCK_WAIT_SECONDS", 0.0)
+    if not directories:  # a file system that locks none
+        monkeypatch.setattr(JobDir, "_lock_archives", lambda _: ())
     with job:
         job.write_config('[crawl]\nuser_agent = "test/1.0 (+https://crawl.test/; me@crawl.test)"\n')
         job.lock_file.unlink()

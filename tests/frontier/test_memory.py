@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
+from drum import Files
 from irlcrawl.clock import VirtualClock
+from irlcrawl.config import Config
+from irlcrawl.fetch import service
+from irlcrawl.frontier.state import State
+from irlcrawl.frontier.turns import Turns
+from irlcrawl.job import JobDir
 from irlcrawl.memory import TRIM_S, Trim
+
+if TYPE_CHECKING:
+    from irlcrawl.frontier.frontier import Frontier
 
 PIECE, PIECES = 40_000, 2000
 
@@ -246,3 +262,29 @@ def test_i4_large_arrays_leave_no_huge_pages_in_the_heap(tmp_path: Path) -> None
     """The kernel filled them up again after they had been given back: a frontier grew by 2 MiB in ten minutes."""
     command = [sys.executable, "-c", LOADED, str(tmp_path / "job")]
     assert subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip() == "False"
+
+
+def handler() -> object:
+    """Who makes the arrays of this thread."""
+    return np._core.multiarray.get_handler_name()
+
+
+def test_i4_turns_make_plain_arrays(tmp_path: Path) -> None:
+    clock, config = VirtualClock(), Config()
+    config.crawl.user_agent = "Test/1 (+https://example.org/)"
+    with JobDir(tmp_path / "job") as job, contextlib.closing(State.open(job, config, clock)) as state:
+        turns = Turns(cast("Frontier", SimpleNamespace(state=state, clock=clock, config=config)))
+        assert turns._thread.submit(handler).result() == "irlcrawl" != handler()
+
+
+def test_i4_threads_of_a_worker_make_plain_arrays(tmp_path: Path) -> None:
+    async def look() -> object:
+        ours, theirs = socket.socketpair()
+        served = asyncio.ensure_future(service.serve(theirs, tmp_path, Files()))
+        await asyncio.sleep(0)
+        made_by = await asyncio.get_running_loop().run_in_executor(None, handler)
+        ours.close()
+        await served
+        return made_by
+
+    assert asyncio.run(look()) == "irlcrawl" != handler()
