@@ -7,7 +7,7 @@ is worth knowing, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata
 header holds, a field is one token of printable ASCII: other bytes, and the backslash, are written `\\xHH`.
 Times are UTC to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links not told and
 one of kind L. Annotations an audit of politeness needs: `address`, which was asked; `crawl_delay` (seconds) of a
-robots.txt; `retry_after` as a 429 or 503 gave it, seconds where it gave a date and its own one.
+robots.txt; `retry_after` as a 429 or 503 gave it, in seconds where that was a date and the server told its own.
 
 This is about lines; the files they stand in are logfiles.py's.
 """

@@ -1,0 +1,50 @@
+"""Closed archives are the operator's: moved, linked to, emptied or deleted, they keep no crawl from being checked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from irlcrawl import cli
+from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.upkeep import snapshot as shots
+from irlcrawl.upkeep.findings import Silent
+from irlcrawl.upkeep.fsck import Fsck
+from tests.upkeep.conftest import Copy
+from tests.upkeep.test_fsck import damage, findings
+
+
+def test_a_link_to_an_archive_on_a_disk_that_is_away_ended_fsck(copy: Copy, tmp_path: Path) -> None:
+    job, disk = copy("stopped"), tmp_path / "disk"
+    disk.mkdir()
+    path = min(job.warcs.iterdir())
+    path.rename(disk / path.name)
+    path.symlink_to(os.path.relpath(disk / path.name, job.warcs))
+    assert not damage(job) and not any("away" in found.what for found in findings(job))
+    kept = JobDir(shots.take(job, "kept").path)
+    assert (kept.warcs / path.name).read_bytes() == path.read_bytes(), "a relative link led elsewhere from there"
+    disk.rename(tmp_path / "unmounted")
+    for at in (job, kept):
+        assert not damage(at) and any("1 archives" in found.what and "are away" in found.what for found in findings(at))
+    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+
+
+def test_an_empty_archive_that_was_closed_keeps_no_crawl_from_going_on(copy: Copy) -> None:
+    """`--repair` made its state and its log anew for it, and repairs no archives."""
+    job = copy("stopped")
+    path = min(job.warcs.iterdir())
+    path.write_bytes(b"")
+    check = Fsck(job, Silent())
+    assert [found.file for found in check.run() if found.damage] and str(path) not in check.closed_to_starts
+    cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+    assert not (job.path / "state.damaged-1").exists()
+
+
+def test_archives_that_are_away_are_no_damage(copy: Copy) -> None:
+    """Closed and committed: the operator may have moved them."""
+    job = copy("stopped")
+    gone = sorted(job.warcs.iterdir())[:3]
+    for path in gone:
+        path.unlink()
+    assert damage(job) == []
+    assert any("3 archives" in found.what and "are away" in found.what for found in findings(job))
