@@ -13,19 +13,19 @@ from itertools import islice
 from typing import Any
 
 from drum import Files
-from irlcrawl.archive import crawllog, record, redo
-from irlcrawl.archive.unit import Exchange, Location, Unit
-from irlcrawl.clock import SystemClock
-from irlcrawl.config import Config
-from irlcrawl.fetch.decode import decode
-from irlcrawl.fetch.response import ResponseReader
-from irlcrawl.harvest import HarvestBuilder, Yield
-from irlcrawl.page import charset, links
-from irlcrawl.page.context import Context
-from irlcrawl.page.process import process
-from irlcrawl.rows import url_key
-from irlcrawl.scope import Scope
-from irlcrawl.url import Base
+from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.rows import url_key
+from irlcrawl.base.url import Base
+from irlcrawl.config.keys import Config
+from irlcrawl.web.coding import decode
+from irlcrawl.web.scope import Scope
+from irlcrawl.worker.archive import crawl_log, record, redo
+from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+from irlcrawl.worker.fetch.response import ResponseReader
+from irlcrawl.worker.harvest.builder import HarvestBuilder, Yield
+from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.process import process
+from irlcrawl.worker.page import charset, links
 
 PAGES_MAX = 4000
 ROUNDS = 3
@@ -100,7 +100,7 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
         "records compressed (isal)": compress,
         "records appended (page cache)": lambda p: os.write(sink, p.exchange.body),
         "process, all of it": lambda p: process(p.unit, p.exchange, p.location, context),
-        "  crawl log line": lambda p: crawllog.line(p.unit, p.exchange, p.location),
+        "  crawl log line": lambda p: crawl_log.line(p.unit, p.exchange, p.location),
         "  content coding undone": lambda p: decode(p.exchange.body, p.encoding, config.fetch.decoded_bytes_max),
         "  links extracted": lambda p: links.extract(p.body, p.type, p.unit.url, config.page),
         "    charset": lambda p: charset.sniff(p.body, p.type),

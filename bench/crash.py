@@ -41,7 +41,7 @@ from warcio.exceptions import ArchiveLoadFailed
 
 from bench import _jobs
 from bench.crawl import ours, tree
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.base.job import ExitCode, JobDir
 from tools.docsweb import audit, oracle, serve
 from tools.options import amount, whole
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from bench import _jobs
 from bench.crawl import ours, tree
-from irlcrawl.job import JobDir
-from irlcrawl.watch.control import ask
-from irlcrawl.watch.status import read_status
+from irlcrawl.base.job import JobDir
+from irlcrawl.crawl.control import ask
+from irlcrawl.crawl.status import read_status
 from tools.docsweb import serve
 from tools.options import amount, whole
 

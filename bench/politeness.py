@@ -18,11 +18,11 @@ import time
 import tracemalloc
 from typing import Any
 
-from irlcrawl import config
-from irlcrawl.clock import VirtualClock
-from irlcrawl.frontier.clocks import Clocks
-from irlcrawl.frontier.politeness import HostEntry, Politeness
-from irlcrawl.rows import name_key
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.rows import name_key
+from irlcrawl.config import keys as config
+from irlcrawl.frontier.politeness.clocks import Clocks
+from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
 from tools.options import whole
 
 FETCH_S = (0.05, 0.5)

@@ -35,12 +35,13 @@ from numpy.typing import NDArray
 from bench import _jobs
 from bench.crawl import ours, tree
 from drum import Batch, CheckUpdate, Edits, Ragged
-from irlcrawl.clock import SystemClock
-from irlcrawl.config import Config, apply, to_toml
-from irlcrawl.frontier.state import State
-from irlcrawl.job import JobDir
-from irlcrawl.rows import LINK, Source, name_key, priority_of
-from irlcrawl.url import split
+from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.rows import LINK, Source, name_key, priority_of
+from irlcrawl.base.url import split
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import apply, to_toml
+from irlcrawl.frontier.state.crawl_state import State
 from tools.options import amount, whole
 from tools.sampleweb.server import Ask, Origin, Reply, RunningWeb, running
 

@@ -37,8 +37,8 @@ import numpy as np
 from bench import _jobs
 from bench.crawl import ours, tree
 from drum import Catalog, Files
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.watch.control import ControlError, ask
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.crawl.control import ControlError, ask
 from tools.docsweb import serve
 from tools.options import amount, whole
 from tools.sampleweb.behaviour import HOSTS, HTTPS_HOSTS, UNSERVED, SampleWeb

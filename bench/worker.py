@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from bench._page_steps import steps
-from irlcrawl.clock import SystemClock
-from irlcrawl.config import Config, load
-from irlcrawl.fetch.process import start_worker
-from irlcrawl.rows import Robots, Source, name_key, origin_of, priority_of, url_key
-from irlcrawl.url import split
-from irlcrawl.wire import Decoder, Message, encode
+from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.rows import Robots, Source, name_key, origin_of, priority_of, url_key
+from irlcrawl.base.url import split
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import load
+from irlcrawl.worker.fetch.process import start_worker
+from irlcrawl.worker.fetch.wire import Decoder, Message, encode
 from tools.docsweb import oracle, serve
 from tools.docsweb.sets import DocswebError
 from tools.options import whole

@@ -9,9 +9,9 @@ INTERRUPTED = 11
 def main() -> int:
     """Run the command line; returns the exit code."""
     try:
-        from irlcrawl import cli
+        from irlcrawl.cli import main
 
-        return cli.main()
+        return main.main()
     except (KeyboardInterrupt, RuntimeError) as error:  # nothing was begun: from then on cli.py takes it
         if isinstance(error.__cause__ or error, KeyboardInterrupt):  # within a dataclass it becomes a RuntimeError
             return INTERRUPTED

@@ -22,14 +22,14 @@ from bench._sim.hosts import Hosts
 from bench._sim.policies import Policy
 from drum import Files
 from drum.cost import Seen
-from irlcrawl.clock import VirtualClock
-from irlcrawl.config import Config
-from irlcrawl.frontier.release import Policy as Release
-from irlcrawl.frontier.runs import ReadyRuns
-from irlcrawl.frontier.state import State
-from irlcrawl.frontier.turn import Result, Task, Turn
-from irlcrawl.job import JobDir
-from irlcrawl.memory import Trim
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.memory import Trim
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.runs import ReadyRuns
+from irlcrawl.frontier.turn.release import Policy as Release
+from irlcrawl.frontier.turn.turn import Result, Task, Turn
 from tools.simweb.web import Web
 
 START = 1_000_000_000.0

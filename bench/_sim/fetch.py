@@ -16,10 +16,29 @@ from numpy.typing import NDArray
 
 from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
-from irlcrawl.frontier.state import State
-from irlcrawl.harvest import CHUNK_ROWS, LABEL_ROWS, LABEL_SHIFT, PRIORITY_LAST, RETRY, RecentKeys, harvest_name
-from irlcrawl.page.linklist import BARE_SHARE, is_list
-from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, PRIORITY_DEPTH_MAX, SCOPE_ENTRY, YIELD, Class, Reason, Source
+from irlcrawl.base.rows import (
+    FACT,
+    LINK,
+    OUTCOME,
+    PAIR,
+    PRIORITY_DEPTH_MAX,
+    SCOPE_ENTRY,
+    YIELD,
+    Class,
+    Reason,
+    Source,
+)
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.worker.harvest.builder import (
+    CHUNK_ROWS,
+    LABEL_ROWS,
+    LABEL_SHIFT,
+    PRIORITY_LAST,
+    RETRY,
+    RecentKeys,
+    harvest_name,
+)
+from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
 from tools.simweb.truth import Truth, host_number, site_of

@@ -18,21 +18,21 @@ from bench._sim.leases import Leases, RunQueues
 from bench._sim.records import Records
 from bench._sim.table import Table
 from drum import Batch
-from irlcrawl.clock import VirtualClock
-from irlcrawl.config import Config
-from irlcrawl.frontier.bulk import Bulk
-from irlcrawl.frontier.clocks import Clocks
-from irlcrawl.frontier.columns import view
-from irlcrawl.frontier.gaps import FAILED, OK, THROTTLED
-from irlcrawl.frontier.gates import NONE, Flag, Kind
-from irlcrawl.frontier.handover import Handover
-from irlcrawl.frontier.hosts import STATE
-from irlcrawl.frontier.loads import InMemory, loads_of
-from irlcrawl.frontier.release import HostLoads
-from irlcrawl.frontier.runs import ReadyRuns, Run, Runs
-from irlcrawl.frontier.visits import Withdrawal
-from irlcrawl.frontier.workbench import VISIT_SECONDS_LEAST
-from irlcrawl.rows import Reason, Robots
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.dispatch.handover import Handover
+from irlcrawl.frontier.dispatch.loads import InMemory, loads_of
+from irlcrawl.frontier.dispatch.visits import Withdrawal
+from irlcrawl.frontier.politeness.bulk import Bulk
+from irlcrawl.frontier.politeness.clocks import Clocks
+from irlcrawl.frontier.politeness.columns import view
+from irlcrawl.frontier.politeness.gaps import FAILED, OK, THROTTLED
+from irlcrawl.frontier.politeness.gates import NONE, Flag, Kind
+from irlcrawl.frontier.politeness.queues import VISIT_SECONDS_LEAST
+from irlcrawl.frontier.state.hosts import STATE
+from irlcrawl.frontier.state.runs import ReadyRuns, Run, Runs
+from irlcrawl.frontier.turn.release import HostLoads
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web
 

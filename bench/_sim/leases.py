@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bench._sim.table import Table
 from drum import Batch
-from irlcrawl.frontier.columns import NONE, take_numbers
-from irlcrawl.frontier.runs import Run, Runs
+from irlcrawl.frontier.politeness.columns import NONE, take_numbers
+from irlcrawl.frontier.state.runs import Run, Runs
 
 I8s = NDArray[np.int64]
 ROW_BITS, ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from budgets import Sites
 from budgets.star import Star
 from budgets.worth import Worth
-from irlcrawl.config import Config
+from irlcrawl.config.keys import Config
 from tools.simweb.truth import NEVER, Kind, Truth
 from tools.simweb.web import Web
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bench._sim.table import Table
 from drum import Batch
-from irlcrawl.frontier.hosts import STATE
-from irlcrawl.rows import Reason, Robots
+from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.frontier.state.hosts import STATE
 
 I8s = NDArray[np.int64]
 F8s = NDArray[np.float64]

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from irlcrawl.archive.crawllog import LogEntry
-from irlcrawl.url import split
+from irlcrawl.base.url import split
+from irlcrawl.worker.archive.crawl_log import LogEntry
 from tools.docsweb.audit import Request
 
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from irlcrawl.config import from_dict
-from irlcrawl.fetch.http import tls_context
+from irlcrawl.config.toml import from_dict
+from irlcrawl.worker.fetch.http import tls_context
 from tools.docsweb import serve
 
 SAMPLE = 500

@@ -14,10 +14,10 @@ from typing import Any
 
 from bench.crawl import tree
 from drum.files import Files
-from irlcrawl.archive.logfiles import read
-from irlcrawl.config_keys import section_keys
-from irlcrawl.fetch.worker import NAME
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.config.keys import section_keys
+from irlcrawl.worker.archive.log_parts import read
+from irlcrawl.worker.fetch.worker import NAME
 from tools.docsweb import audit, oracle, serve
 
 FEATURES = "robots, canonicalisation, seen-check on disk, budgets, names, gzip WARC, crawl log, commits"

@@ -29,9 +29,9 @@ from typing import Any
 from bench.crawl import achievable, cores, handshake, ours, tree
 from bench.crawl.achievable import Gaps
 from drum.files import Files
-from irlcrawl.archive.logfiles import read
-from irlcrawl.config import Config
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.config.keys import Config
+from irlcrawl.worker.archive.log_parts import read
 from tools.docsweb import oracle, serve
 
 HOST_GAP_S = 5.0

@@ -37,13 +37,13 @@ from bench.resume import make_state
 from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
-from irlcrawl.config import Config
-from irlcrawl.frontier.state import SEEDS_STREAM
-from irlcrawl.harvest import RETRY
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.page.context import Context
-from irlcrawl.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
-from irlcrawl.scope import Scope
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
+from irlcrawl.web.scope import Scope
+from irlcrawl.worker.harvest.builder import RETRY
+from irlcrawl.worker.harvest.context import Context
 from tools.docsweb import oracle, serve
 
 LINKS = 5_000_000

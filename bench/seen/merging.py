@@ -19,16 +19,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import irlcrawl.cli
-from irlcrawl.frontier import supervisor
-from irlcrawl.frontier.entries import HostEntry
-from irlcrawl.frontier.fleet import Link
-from irlcrawl.frontier.frontier import Frontier
-from irlcrawl.frontier.state import SEEDS_STREAM
-from irlcrawl.frontier.turn import Result
-from irlcrawl.frontier.turns import Turns
-from irlcrawl.frontier.visits import Host
-from irlcrawl.harvest import harvest_name
+import irlcrawl.cli.main
+from irlcrawl.crawl import supervisor
+from irlcrawl.crawl.loop import Frontier
+from irlcrawl.crawl.turns import Turns
+from irlcrawl.frontier.dispatch.visits import Host
+from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.frontier.politeness.entries import HostEntry
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
+from irlcrawl.frontier.turn.turn import Result
+from irlcrawl.worker.harvest.builder import harvest_name
 
 LAG_SECONDS = 0.005
 ORDER: dict[str, Any] = {}
@@ -142,7 +142,7 @@ class WatchedTurns(Turns):
 def main(argv: list[str]) -> int:
     ORDER.update(json.loads(argv[0]))
     supervisor.Frontier = Watched  # type: ignore[assignment, misc]
-    return irlcrawl.cli.main(argv[1:])
+    return irlcrawl.cli.main.main(argv[1:])
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from drum import Batch
-from irlcrawl.archive.crawllog import LogEntry
-from irlcrawl.rows import name_key, url_key
+from drum.spill import Spill
+from irlcrawl.base.rows import name_key, url_key
+from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.findings import Finding, Findings
-from irlcrawl.upkeep.spill import Spill
 from irlcrawl.upkeep.verify import Found
-from irlcrawl.watch.reading import Reading
+from irlcrawl.worker.archive.crawl_log import LogEntry
 
 URL_BITS, ARCHIVE_BITS = 8, 6
 URL = np.dtype([("key", "<u8")])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
 from drum import Damaged
-from irlcrawl.watch import words
-from irlcrawl.watch.progress import unheard
+from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import unheard
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -18,26 +18,27 @@ from typing import Any
 from budgets import Ledger, LedgerError
 from drum import Catalog, Damaged, Files, UnknownVersion
 from drum.catalog import MISSING
+from drum.sectors import Sectors
 from drum.segment import Segment
-from irlcrawl.archive import logfiles
-from irlcrawl.archive.crawllog import BadLine, parse
-from irlcrawl.archive.logfiles import COMPRESSED, open_part, rolled_parts
-from irlcrawl.archive.warc import OPEN, WarcName, warc_files
-from irlcrawl.config import ConfigError, load
-from irlcrawl.frontier.hosts import OP_AGAIN, OP_NEW
-from irlcrawl.frontier.leases import LeaseLog
-from irlcrawl.frontier.state import COPY_WROTE, check_last_commit, check_state_there, strangers
-from irlcrawl.harvest import harvests_from
-from irlcrawl.job import SNAPSHOT, JobDir
-from irlcrawl.ruleslog import RULES_MAGIC, RulesLog, TornText, rules_log_name
-from irlcrawl.upkeep import formats
+from irlcrawl.base.job import SNAPSHOT, JobDir
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import COPY_WROTE, check_last_commit, check_state_there, strangers
+from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW
+from irlcrawl.frontier.state.lease_log import LeaseLog
+from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note, urls
-from irlcrawl.upkeep.sectors import Sectors
 from irlcrawl.upkeep.snapshot import read_marker
 from irlcrawl.upkeep.verify import Found, check_file
-from irlcrawl.watch.reading import Reading
+from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.crawl_log import BadLine, parse
+from irlcrawl.worker.archive.log_parts import COMPRESSED, open_part, rolled_parts
+from irlcrawl.worker.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.worker.harvest.builder import harvests_from
+from irlcrawl.worker.harvest.rules_log import RULES_MAGIC, RulesLog, TornText, rules_log_name
 
 Steps = Generator[Finding, None, bool]
 """Findings; returns whether nothing was damaged."""
@@ -295,7 +296,7 @@ class Fsck:
         for number in range(1, rolled + 1):
             if number not in parts:
                 whole = False
-                yield Finding(True, f"{path}.{number}{COMPRESSED}", None, logfiles.MISSING)
+                yield Finding(True, f"{path}.{number}{COMPRESSED}", None, log_parts.MISSING)
             else:
                 plain = not parts[number].endswith(COMPRESSED)  # then it is the newest one
                 crc = committed.get("rolled_crc") if plain else None
@@ -317,11 +318,11 @@ class Fsck:
         """One file, up to `until` bytes; with a `crc` those bytes must have it."""
         whole, at, found, packed = True, 0, 0, path.endswith(COMPRESSED)
         try:
-            for chunk in logfiles.chunks(open_part(self.files, path)):
+            for chunk in log_parts.chunks(open_part(self.files, path)):
                 chunk = chunk if until is None else chunk[: max(until - at, 0)]
                 self.bar.read(len(chunk))
                 found = zlib.crc32(chunk, found)
-                for text in logfiles.lines_of(chunk):
+                for text in log_parts.lines_of(chunk):
                     try:
                         census.logged(parse(text))
                     except BadLine as error:

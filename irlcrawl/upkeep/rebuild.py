@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
-from irlcrawl.frontier.state import SEEDS_STREAM, State
-from irlcrawl.harvest import RETRY, Rows, harvest_name
-from irlcrawl.page.context import Context
-from irlcrawl.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
-from irlcrawl.upkeep.spill import Spill
+from drum.spill import Spill
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.worker.harvest.builder import RETRY, Rows, harvest_name
+from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536
 CARRY_ROWS = 500_000

@@ -28,29 +28,31 @@ from budgets import RECORD as SITE
 from budgets import Histogram
 from budgets.sites import HISTOGRAM
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
-from irlcrawl.archive import redo
-from irlcrawl.archive.crawllog import LogEntry, is_seed
-from irlcrawl.archive.crawllog import line as line_of
-from irlcrawl.archive.logfiles import COMPRESSED
-from irlcrawl.archive.warc import OPEN, WarcName, warc_files
-from irlcrawl.clock import Clock
-from irlcrawl.config import check_start, load
-from irlcrawl.frontier.clocks import CLOCK, fold
-from irlcrawl.frontier.hosts import RECORD as HOST
-from irlcrawl.frontier.state import SEEDS_STREAM, State
-from irlcrawl.job import REPAIRED, JobDir
-from irlcrawl.page.context import Context
-from irlcrawl.page.process import process
-from irlcrawl.rows import Class, Reason, name_key
-from irlcrawl.ruleslog import rules_log_name
-from irlcrawl.scope import Scope
-from irlcrawl.upkeep import formats, salvage
+from drum.sectors import Sectors
+from drum.spill import Spill
+from irlcrawl.base.clock import Clock
+from irlcrawl.base.job import REPAIRED, JobDir
+from irlcrawl.base.rows import Class, Reason, name_key
+from irlcrawl.config.checks import check_start
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.politeness.clocks import CLOCK, fold
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.state.hosts import RECORD as HOST
+from irlcrawl.terminal import words
+from irlcrawl.upkeep import salvage
 from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.findings import Bar
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
-from irlcrawl.upkeep.sectors import Sectors
-from irlcrawl.upkeep.spill import Spill
-from irlcrawl.watch import words
+from irlcrawl.web.scope import Scope
+from irlcrawl.worker.archive import redo
+from irlcrawl.worker.archive.crawl_log import LogEntry, is_seed
+from irlcrawl.worker.archive.crawl_log import line as line_of
+from irlcrawl.worker.archive.log_parts import COMPRESSED
+from irlcrawl.worker.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.process import process
+from irlcrawl.worker.harvest.rules_log import rules_log_name
 
 KEY = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])

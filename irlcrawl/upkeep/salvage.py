@@ -15,19 +15,19 @@ from typing import Any
 
 from drum import Batch, Damaged, Files
 from drum.catalog import files_of, parse_line
+from drum.sectors import read_around
 from drum.segment import Section, Segment
-from irlcrawl.archive import logfiles
-from irlcrawl.archive.crawllog import BadLine, LogEntry, parse
-from irlcrawl.archive.logfiles import log_files, open_part
-from irlcrawl.archive.reader import Record, records
-from irlcrawl.archive.redo import read_unit
-from irlcrawl.archive.unit import Exchange, Location, Unit
-from irlcrawl.archive.warc import WarcName
-from irlcrawl.frontier.state import check_last_commit
-from irlcrawl.rows import url_key
-from irlcrawl.upkeep import formats
-from irlcrawl.upkeep.sectors import read_around
+from irlcrawl.base.rows import url_key
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import check_last_commit
 from irlcrawl.upkeep.verify import next_record
+from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, parse
+from irlcrawl.worker.archive.log_parts import log_files, open_part
+from irlcrawl.worker.archive.reader import Record, records
+from irlcrawl.worker.archive.redo import read_unit
+from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+from irlcrawl.worker.archive.warc import WarcName
 
 URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
 
@@ -150,8 +150,8 @@ def log_lines(files: Files, path: str) -> Iterator[tuple[str, bytes, LogEntry]]:
     """(file, line, entry) of every line of the crawl log that can be read, in order."""
     for part in log_files(files, path) if os.path.isdir(os.path.dirname(path)) else ():
         try:
-            for chunk in logfiles.chunks(open_part(files, part)):
-                for text in logfiles.lines_of(chunk):
+            for chunk in log_parts.chunks(open_part(files, part)):
+                for text in log_parts.lines_of(chunk):
                     try:
                         yield part, text, parse(text)
                     except BadLine:

@@ -27,15 +27,15 @@ from typing import Any
 
 from drum import Catalog, Damaged, Edits, Files, UnknownVersion
 from drum.catalog import MISSING
-from irlcrawl.archive import logfiles
-from irlcrawl.archive.logfiles import COMPRESSED
-from irlcrawl.archive.warc import warc_files
-from irlcrawl.config import ConfigError
-from irlcrawl.frontier.state import SEEDS_STREAM, check_state_there
-from irlcrawl.harvest import harvests_from
-from irlcrawl.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
-from irlcrawl.ruleslog import rules_log_name
-from irlcrawl.upkeep import formats
+from irlcrawl.base.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, check_state_there
+from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.log_parts import COMPRESSED
+from irlcrawl.worker.archive.warc import warc_files
+from irlcrawl.worker.harvest.builder import harvests_from
+from irlcrawl.worker.harvest.rules_log import rules_log_name
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -261,7 +261,7 @@ def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     """Rolled parts by link, the newest file up to its committed length."""
     log = catalog.get("log") or {}
     rolled, length = log.get("part", 0), log.get("bytes", 0)
-    logfiles.check_committed(files, os.fspath(job.crawl_log), log)
+    log_parts.check_committed(files, os.fspath(job.crawl_log), log)
     for number in range(1, rolled + 1):
         plain = f"crawl.log.{number}"
         name = plain + COMPRESSED if (job.logs / (plain + COMPRESSED)).exists() else plain

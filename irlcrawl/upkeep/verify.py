@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from drum.files import Damaged, Files, Handle
-from irlcrawl.archive.reader import Record, records
-from irlcrawl.archive.record import digest, split_response
-from irlcrawl.archive.unit import Unit
-from irlcrawl.archive.warc import OPEN
+from drum.sectors import SECTOR_BYTES, Unreadable
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
-from irlcrawl.upkeep.sectors import SECTOR_BYTES, Unreadable
+from irlcrawl.worker.archive.reader import Record, records
+from irlcrawl.worker.archive.record import digest, split_response
+from irlcrawl.worker.archive.unit import Unit
+from irlcrawl.worker.archive.warc import OPEN
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 SEARCH_BYTES = 1 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl import cli
+from irlcrawl.cli import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -17,7 +17,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
     def run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
+        code = main.main([str(word) for word in argv])
         out, err = capfd.readouterr()
         return code, out, err
 

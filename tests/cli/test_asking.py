@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from drum import Catalog, Edits
-from irlcrawl import verbs
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.watch import status as status_record
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import verbs_crawl
+from irlcrawl.crawl import status as status_record
 from tests.cli.conftest import REPOSITORY, Run, tree
 
 LOG = """\
@@ -67,13 +67,13 @@ def test_the_commands_it_names_can_be_pasted_into_a_shell(a_job: Path, run: Run)
 def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     at = JobDir(a_job)
     at.acquire()
-    monkeypatch.setattr(verbs, "STOP_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(verbs_crawl, "STOP_WAIT_SECONDS", 0.0)
     code, _, err = run("stop", a_job)
     assert code == ExitCode.FAILED and f"in use by process {os.getpid()}" in err and "does not answer" in err
-    monkeypatch.setattr(verbs, "ask", lambda path, cmd: "stopping")
+    monkeypatch.setattr(verbs_crawl, "ask", lambda path, cmd: "stopping")
     code, _, err = run("stop", a_job)
     assert code == ExitCode.FAILED and "still after" in err
-    monkeypatch.setattr(verbs, "ask", lambda path, cmd: at.release() or "stopping")
+    monkeypatch.setattr(verbs_crawl, "ask", lambda path, cmd: at.release() or "stopping")
     code, out, _ = run("stop", a_job)
     assert code == ExitCode.DONE and "stopped" in out
 
@@ -120,7 +120,7 @@ def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
         (b"http://a.example/1", b"http://a.example", "runs"),
         (b"http://b.example:81/2", b"http://b.example:81", "calendar"),
     ]
-    monkeypatch.setattr("irlcrawl.watch.reading.queued", lambda at: iter(waiting))
+    monkeypatch.setattr("irlcrawl.frontier.state.view.queued", lambda at: iter(waiting))
     assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
         "queued\truns\thttp://a.example/1", "queued\tcalendar\thttp://b.example:81/2",
     ]  # fmt: skip

@@ -22,11 +22,14 @@ from typing import Any
 import pytest
 
 from drum import Catalog
-from irlcrawl import cli, config, job, verbs
-from irlcrawl.config import keys
-from irlcrawl.config_checks import USER_AGENT_EXAMPLE
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.watch import status as status_record
+from irlcrawl.base import job
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main, verbs_crawl
+from irlcrawl.config import keys as config
+from irlcrawl.config.checks import USER_AGENT_EXAMPLE
+from irlcrawl.config.keys import keys
+from irlcrawl.config.toml import from_dict, load, to_toml
+from irlcrawl.crawl import status as status_record
 from tests.cli.conftest import REPOSITORY, Run, tree
 from tools.sampleweb.tls import authority
 
@@ -42,7 +45,7 @@ class FakeCrawl:
 
     def run_crawl(self, at: JobDir, with_config: config.Config, seeds: Iterable[Any], *, progress: Any) -> int:
         assert at.lock_fds and at.is_locked(), "the lock is held while a crawl runs"
-        at.write_config(config.to_toml(with_config))
+        at.write_config(to_toml(with_config))
         Catalog.open(at.state).close()
         progress.tick(dict)
         self.calls.append((with_config, [seed.url for seed in seeds]))
@@ -54,8 +57,8 @@ class FakeCrawl:
 @pytest.fixture
 def crawl(monkeypatch: pytest.MonkeyPatch) -> FakeCrawl:
     fake = FakeCrawl()
-    monkeypatch.setitem(sys.modules, "irlcrawl.crawl", types.SimpleNamespace(run_crawl=fake.run_crawl))
-    monkeypatch.setattr(verbs, "_log_to", lambda file, note: None)  # the log's handlers would outlive the test
+    monkeypatch.setitem(sys.modules, "irlcrawl.crawl.start", types.SimpleNamespace(run_crawl=fake.run_crawl))
+    monkeypatch.setattr(verbs_crawl, "_log_to", lambda file, note: None)  # the log's handlers would outlive the test
     monkeypatch.setattr(job, "LOCK_WAIT_SECONDS", 0.0)
     return fake
 
@@ -73,7 +76,7 @@ def test_a_name_that_cannot_be_written_to_standard_output_is_no_traceback(
         said = io.BytesIO()
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(said, encoding=encoding))
         for verb, *more in (["crawl", *seeds], ["status"], ["inspect"]):
-            assert cli.main([verb, str(where), *more]) == ExitCode.DONE
+            assert main.main([verb, str(where), *more]) == ExitCode.DONE
             assert b"udcff" in said.getvalue()
 
 
@@ -93,14 +96,14 @@ def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, craw
     assert (used.crawl.user_agent, used.crawl.workers, used.limits.pages, used.limits.bytes) == (AGENT, 2, 5, 7)
     assert (used.scope.kind, used.scope.exclude) == ("host", [r"\.pdf$", "[0-9]{9}"])
     assert (used.limits.seconds, used.page.scripts, used.page.nofollow) == (9.5, True, False)
-    assert config.load(where / "irlcrawl.toml") == used, "JOB holds the effective configuration"
+    assert load(where / "irlcrawl.toml") == used, "JOB holds the effective configuration"
     assert "done" in out and str(where / "warcs") in out
     assert not JobDir(where).is_locked()
 
 
 def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
     options = []
-    expected = config.load(None, [f"crawl.user_agent={AGENT}"])
+    expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
     for key in keys():
         if key.section == "site" or key.path == "crawl.user_agent":
@@ -294,7 +297,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, run: Run, crawl: FakeCra
 def test_a_dry_run_checks_everything_and_does_nothing(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
     got, out, err = run("crawl", tmp_path / "job", "a.example", "b.example", "--user-agent", AGENT, "--dry-run")
     assert got == ExitCode.DONE and "would create" in err and "2 seeds" in err
-    assert config.from_dict(tomllib.loads(out)).crawl.user_agent == AGENT
+    assert from_dict(tomllib.loads(out)).crawl.user_agent == AGENT
     assert tree(tmp_path) == {} and not crawl.calls
     assert run("crawl", tmp_path / "job", "http://", "--user-agent", AGENT, "--dry-run")[0] == ExitCode.CONFIG
 
@@ -304,13 +307,13 @@ def test_a_dry_run_checks_everything_and_does_nothing(tmp_path: Path, run: Run, 
 
 def test_help_version_and_mistakes(run: Run) -> None:
     code, out, _ = run("--help")
-    assert code == 0 and all(f"\n  {verb} " in out for verb in cli.VERBS)
+    assert code == 0 and all(f"\n  {verb} " in out for verb in main.VERBS)
     code, _, err = run("creep", "job")
     assert code == ExitCode.CONFIG and "no verb 'creep'" in err
     assert run()[0] == ExitCode.CONFIG
     code, _, err = run("crawl")
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
-    for verb in cli.VERBS:
+    for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} JOB")
     code, out, _ = run("--version")
@@ -320,7 +323,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
 def test_the_versions_shown_are_those_of_all_dependencies() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = [requirement.split(">")[0] for requirement in project["dependencies"]]
-    assert sorted(names) == sorted(cli.DEPENDENCIES)
+    assert sorted(names) == sorted(main.DEPENDENCIES)
 
 
 def test_as_a_program_it_starts_without_what_it_does_not_need(tmp_path: Path) -> None:
@@ -364,7 +367,7 @@ def test_the_readmes_commands_are_commands(
     Path("crawl.toml").write_text("[limits]\npages = 5\n")
     Path("seeds.txt.gz").write_bytes(gzip.compress(b"a.example\n"))
     commands = readme_commands()
-    assert {command[1] for command in commands} == set(cli.VERBS)
+    assert {command[1] for command in commands} == set(main.VERBS)
     for command in commands:
         code, _, err = run(*command[1:])
         assert code == (ExitCode.FAILED if command[1] == "get" else ExitCode.DONE), (command, err)

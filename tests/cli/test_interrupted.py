@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.job import ExitCode
+from irlcrawl.base.job import ExitCode
 
 LOADING = """
 class Loading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irlcrawl.url import SiteOf, canonical, host_of
+from irlcrawl.base.url import SiteOf, canonical, host_of
 from tests.conformance.vectors import path_of
 
 

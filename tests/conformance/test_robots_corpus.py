@@ -9,7 +9,7 @@ import tarfile
 import zstandard
 from protego import Protego
 
-from irlcrawl.fetch.robots import Rules
+from irlcrawl.web.robots import Rules
 from tests.conformance.vectors import path_of
 
 TOKENS = ("irlcrawl", "Googlebot", "bingbot")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.page.charset import codec_of
-from irlcrawl.url import Base, canonical
+from irlcrawl.base.url import Base, canonical
+from irlcrawl.worker.page.charset import codec_of
 from tests.conformance.vectors import cases
 
 PUNYCODE = {  # url-py refuses an ASCII name whose `xn--` label is no valid Punycode; browsers keep it as it is

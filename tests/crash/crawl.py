@@ -22,19 +22,19 @@ import pytest
 
 from budgets import Ledger
 from drum import Catalog, Segment
-from irlcrawl.archive import record, redo, warc
-from irlcrawl.archive.logfiles import read
-from irlcrawl.archive.unit import Unit
-from irlcrawl.fetch import service
-from irlcrawl.fetch.http import Fetched, Request
-from irlcrawl.frontier import gauges
-from irlcrawl.frontier import state as state_module
-from irlcrawl.frontier import turn as turn_module
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.rows import Class, Robots
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.rows import Class, Robots
+from irlcrawl.crawl import gauges
+from irlcrawl.frontier.state import crawl_state as state_module
+from irlcrawl.frontier.turn import turn as turn_module
+from irlcrawl.worker.archive import record, redo, warc
+from irlcrawl.worker.archive.log_parts import read
+from irlcrawl.worker.archive.unit import Unit
+from irlcrawl.worker.fetch import service
+from irlcrawl.worker.fetch.http import Fetched, Request
 from tests.crash import web as crash_web
 from tests.crash.disk import Change, Disk, DiskFiles, Outcome
-from tests.frontier.virtual_crawl import Crawl, Killed, Web
+from tests.crawl.virtual_crawl import Crawl, Killed, Web
 
 JOB = Path("/disk/job")
 DOWN_S = 0.05

@@ -13,14 +13,15 @@ from typing import get_args
 import pytest
 
 from drum import Damaged
-from irlcrawl.config import Config, to_toml
-from irlcrawl.job import JobDir
+from irlcrawl.base.job import JobDir
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import to_toml
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crash import crawl
 from tests.crash import web as crash_web
 from tests.crash.disk import DIRECTORY, Disk, Outcome
-from tests.frontier.virtual_crawl import Killed
+from tests.crawl.virtual_crawl import Killed
 
 FLIPS_PER_FILE = 4
 ASKED_AGAIN = re.compile(r"asked for again: \['http://[^/]*/robots\.txt'(, 'http://[^/]*/robots\.txt')*\]$")

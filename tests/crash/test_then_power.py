@@ -12,13 +12,13 @@ from importlib import import_module
 import pytest
 
 from drum import Catalog, Edits
-from irlcrawl.archive import redo
-from irlcrawl.archive.logfiles import read
-from irlcrawl.archive.warc import OPEN, warc_files
-from irlcrawl.frontier.logs import CrawlLog
-from irlcrawl.ruleslog import RulesLog
-from tests.archive.support import exchange_of, unit_of, writer_in
+from irlcrawl.frontier.state.sections import CrawlLog
+from irlcrawl.worker.archive import redo
+from irlcrawl.worker.archive.log_parts import read
+from irlcrawl.worker.archive.warc import OPEN, warc_files
+from irlcrawl.worker.harvest.rules_log import RulesLog
 from tests.crash.disk import Disk, DiskFiles, PowerLoss
+from tests.worker.archive.support import exchange_of, unit_of, writer_in
 
 SEEDS = 4
 LINE = b"2026-01-02T03:04:05.678Z 200 1 http://a.test/%d - - - - - - - outcome=fetched,reason=ok"

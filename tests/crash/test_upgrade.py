@@ -13,12 +13,12 @@ from typing import Any, get_args
 import pytest
 
 from drum import Catalog
-from irlcrawl.archive import redo
-from irlcrawl.job import ExitCode
-from irlcrawl.upkeep import formats
+from irlcrawl.base.job import ExitCode
+from irlcrawl.frontier.state import formats
+from irlcrawl.worker.archive import redo
 from tests.crash.crawl import FINAL, JOB, DiskCrawl, crawl_on, empty_disk
 from tests.crash.disk import Disk, Outcome
-from tests.frontier.virtual_crawl import START, Killed
+from tests.crawl.virtual_crawl import START, Killed
 from tests.upkeep import versions
 
 LATER = START + 86_400.0

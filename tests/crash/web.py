@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import random
 
-from irlcrawl.config import Config, Site
-from irlcrawl.frontier.dns import Resolved, ResolveError
-from irlcrawl.rows import Reason
-from tests.frontier.virtual_crawl import START, Answer, Names, Web
+from irlcrawl.base.rows import Reason
+from irlcrawl.config.keys import Config, Site
+from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
+from tests.crawl.virtual_crawl import START, Answer, Names, Web
 
 FETCH_S = 0.2
 GAP_HOST_S, GAP_ADDRESS_S = 0.4, 0.2

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from drum import Files
-from irlcrawl.archive import redo
-from irlcrawl.config import Config
-from irlcrawl.rows import Class, Reason, name_key
-from tests.fetch.driver import Driver, crawl_config
-from tests.fetch.loopback import Asked, Handler, Loopback, response
+from irlcrawl.base.rows import Class, Reason, name_key
+from irlcrawl.config.keys import Config
+from irlcrawl.worker.archive import redo
+from tests.worker.fetch.driver import Driver, crawl_config
+from tests.worker.fetch.loopback import Asked, Handler, Loopback, response
 
 Writer = asyncio.StreamWriter
 OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

@@ -16,7 +16,7 @@ from bench.crawl import achievable, cores, ours, peers, single, tree
 from bench.crawl import main as bench_crawl
 from bench.crawl.achievable import Gaps
 from bench.crawl.systems import PEERS
-from irlcrawl.archive.crawllog import LogEntry
+from irlcrawl.worker.archive.crawl_log import LogEntry
 from tools.docsweb.audit import Request
 from tools.docsweb.serve import running
 from tools.docsweb.sets import DocswebError

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from bench._sim.leases import Leases, RunQueues
 from bench._sim.records import Records
 from drum import Batch
-from irlcrawl.frontier.handover import Handover
-from irlcrawl.frontier.hosts import HostRecord, state_batch
-from irlcrawl.frontier.runs import Run, Runs
-from irlcrawl.frontier.visits import Host
-from irlcrawl.rows import Reason, Robots
+from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.frontier.dispatch.handover import Handover
+from irlcrawl.frontier.dispatch.visits import Host
+from irlcrawl.frontier.state.hosts import HostRecord, state_batch
+from irlcrawl.frontier.state.runs import Run, Runs
 
 Row = tuple[int, int, int]
 

@@ -10,7 +10,7 @@ import pytest
 from protego import Protego
 from simweb_support import BIG, all_pages, good_pages, homes
 
-from irlcrawl.rows import Robots
+from irlcrawl.base.rows import Robots
 from tools.simweb.answers import Fault
 from tools.simweb.links import degrees
 from tools.simweb.params import NO_ENEMIES, Params

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drum.ragged import Ragged
-from irlcrawl.url import SiteOf, canonical, split
+from irlcrawl.base.url import SiteOf, canonical, split
 from tools.simweb import writing
 from tools.simweb.params import Params
 from tools.simweb.truth import NOWHERE, Kind, Section, join_index, page_number, split_index

@@ -15,9 +15,9 @@ import pytest
 
 from drum.files import Files
 from drum.ragged import Ragged
-from irlcrawl.archive.crawllog import LogEntry
-from irlcrawl.archive.logfiles import read
-from irlcrawl.job import JobDir
+from irlcrawl.base.job import JobDir
+from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive.log_parts import read
 from tools.docsweb import audit
 from tools.simweb.__main__ import main
 from tools.simweb.answers import Fault

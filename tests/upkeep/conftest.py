@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.archive.warc import WarcWriter
-from irlcrawl.config import to_toml
-from irlcrawl.fetch import service
-from irlcrawl.job import ExitCode, JobDir
-from tests.frontier.virtual_crawl import Crawl, Killed
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.config.toml import to_toml
+from irlcrawl.worker.archive.warc import WarcWriter
+from irlcrawl.worker.fetch import service
+from tests.crawl.virtual_crawl import Crawl, Killed
 from tests.upkeep import versions
 
 Copy = Callable[[str], JobDir]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from irlcrawl import cli
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
@@ -26,7 +26,7 @@ def test_a_link_to_an_archive_on_a_disk_that_is_away_ended_fsck(copy: Copy, tmp_
     disk.rename(tmp_path / "unmounted")
     for at in (job, kept):
         assert not damage(at) and any("1 archives" in found.what and "are away" in found.what for found in findings(at))
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
 
 
 def test_an_empty_archive_that_was_closed_keeps_no_crawl_from_going_on(copy: Copy) -> None:
@@ -36,7 +36,7 @@ def test_an_empty_archive_that_was_closed_keeps_no_crawl_from_going_on(copy: Cop
     path.write_bytes(b"")
     check = Fsck(job, Silent())
     assert [found.file for found in check.run() if found.damage] and str(path) not in check.closed_to_starts
-    cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+    main.main(["fsck", str(job.path), "--repair", "--quiet"])
     assert not (job.path / "state.damaged-1").exists()
 
 

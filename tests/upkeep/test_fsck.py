@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 
 from drum import Catalog, Damaged, Edits, Files
-from irlcrawl import cli
-from irlcrawl.archive import logfiles, redo
-from irlcrawl.clock import VirtualClock
-from irlcrawl.frontier.state import State
-from irlcrawl.harvest import harvest_name
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.ruleslog import RulesLog, rules_log_name
+from drum.sectors import Sectors
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main
+from irlcrawl.frontier.state.crawl_state import State
 from irlcrawl.upkeep import fsck
 from irlcrawl.upkeep.findings import Finding, Silent
 from irlcrawl.upkeep.fsck import Fsck
-from irlcrawl.upkeep.sectors import Sectors
-from tests.frontier.virtual_crawl import START
+from irlcrawl.worker.archive import log_parts, redo
+from irlcrawl.worker.harvest.builder import harvest_name
+from irlcrawl.worker.harvest.rules_log import RulesLog, rules_log_name
+from tests.crawl.virtual_crawl import START
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling
 
@@ -58,10 +58,10 @@ def unpacked(path: Path) -> bytes | None:
 def test_a_sound_crawl_is_sound(copy: Copy, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy(kind)
     assert damage(job) == []
-    assert cli.main(["fsck", str(job.path)]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path)]) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert "all is as it was written" in out and "archives: " in err
-    assert cli.main(["verify", str(job.path), "--quiet"]) == ExitCode.DONE
+    assert main.main(["verify", str(job.path), "--quiet"]) == ExitCode.DONE
 
 
 def test_a_killed_crawl_has_notes_of_what_recovery_will_do(copy: Copy) -> None:
@@ -125,7 +125,7 @@ def test_a_flipped_byte_of_an_archive_is_found_once_and_what_follows_is_read_on(
             found = [one for one in damage(job) if one.file == str(path)]
             assert found and any(one.offset == start for one in found), (path.name, at, found)
             assert len(found) <= 3, "one byte is not the rest of the file"
-            assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+            assert main.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
             path.write_bytes(kept)
 
 
@@ -201,8 +201,8 @@ def test_what_does_not_belong_together_is_damage(copy: Copy) -> None:
 def test_a_running_crawl_is_not_checked_but_a_copy_may_be(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("stopped")
     with job, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("irlcrawl.job.LOCK_WAIT_SECONDS", 0.0)
-        assert cli.main(["fsck", str(job.path)]) == ExitCode.LOCKED
+        monkeypatch.setattr("irlcrawl.base.job.LOCK_WAIT_SECONDS", 0.0)
+        assert main.main(["fsck", str(job.path)]) == ExitCode.LOCKED
     assert "irlcrawl snapshot" in capsys.readouterr().err
 
 
@@ -210,7 +210,7 @@ def test_findings_for_programs(copy: Copy, capsys: pytest.CaptureFixture[str]) -
     job = copy("done")
     path = next(job.state.glob("turn-*.seg"))
     flip(path, 100)
-    assert cli.main(["fsck", str(job.path), "--json", "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--json", "--quiet"]) == ExitCode.DAMAGED
     out, err = capsys.readouterr()
     told = [json.loads(line) for line in out.splitlines()]
     assert any(one["damage"] and one["file"] == str(path) and one["offset"] <= 100 for one in told) and not err
@@ -218,7 +218,7 @@ def test_findings_for_programs(copy: Copy, capsys: pytest.CaptureFixture[str]) -
 
 def test_the_log_is_read_in_parts(copy: Copy) -> None:
     job = copy("done")
-    assert len(logfiles.log_files(Files(), str(job.crawl_log))) > 2
+    assert len(log_parts.log_files(Files(), str(job.crawl_log))) > 2
 
 
 @pytest.mark.parametrize("tail", [bytes(30), bytes(5000), b"\x05\0\0\0" + bytes(40), b"\xff\xff"])
@@ -267,9 +267,9 @@ def test_fsck_writes_nothing_so_a_copy_that_cannot_be_written_is_checked(
     job = copy("stopped")
     before = everything_of(job)
     monkeypatch.setattr("os.access", lambda path, mode: not mode & 2)
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
     job.lock_file.unlink()
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
     assert everything_of(job) == {name: told for name, told in before.items() if name != "LOCK"}
 
 
@@ -325,19 +325,19 @@ def test_what_the_disk_cannot_read_is_damage_with_a_place(
     sector = min(1, (path.stat().st_size - 1) // 4096)
     bad_sector(monkeypatch, path, sector)
     if what == "logs/crawl.log":
-        assert cli.main(["urls", str(job.path)]) == ExitCode.DAMAGED
+        assert main.main(["urls", str(job.path)]) == ExitCode.DAMAGED
         assert f"{path}: damaged at offset" in capsys.readouterr().err
     elif what == "state/catalog-":
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Damaged, match=re.escape(str(path))):
             State.open(job, versions.crawl_of(job.path, patch).config, VirtualClock())
-    assert cli.main(["fsck", str(job.path), "--quiet", "--json"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--quiet", "--json"]) == ExitCode.DAMAGED
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (found,) = [one for one in told if one["damage"] and "the disk cannot read" in one["what"]]
     assert found["file"] == str(path) and found["offset"] // 4096 == sector
     archive = what == "warcs/"
     if archive:
-        assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
-    code = cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+        assert main.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+    code = main.main(["fsck", str(job.path), "--repair", "--quiet"])
     assert code == (ExitCode.DAMAGED if archive else ExitCode.DONE), capsys.readouterr().out
 
 
@@ -349,7 +349,7 @@ def test_an_end_of_an_archive_that_the_disk_cannot_read_is_not_cut(
     path = max(job.warcs.glob("*.open"), key=lambda path: path.stat().st_size)
     size = path.stat().st_size
     bad_sector(monkeypatch, path, size // 4096)
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
     assert "the disk cannot read" in capsys.readouterr().out
     with pytest.raises(Damaged, match="the disk cannot read"):
         redo.cut_tail(Sectors(), str(path))
@@ -362,10 +362,10 @@ def test_a_damaged_configuration_is_named_and_not_the_catalogue(copy: Copy, caps
     flip(job.config_file, job.config_file.read_bytes().index(b"="), 1)
     (found,) = damage(job)
     assert found.file == str(job.config_file) and "by hand" in found.what
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
     assert str(job.config_file) in capsys.readouterr().err and not list(job.path.glob("*.repaired"))
     job.config_file.unlink()
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
     assert "put the configuration back" in capsys.readouterr().err
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from drum import Damaged
-from irlcrawl import cli
-from irlcrawl.clock import VirtualClock
-from irlcrawl.config import Config, load
-from irlcrawl.frontier.state import State
-from irlcrawl.job import ExitCode, JobDir
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.state.crawl_state import State
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings, flip
@@ -32,7 +33,7 @@ def opened(job: JobDir) -> Damaged:
 
 
 def mended(job: JobDir) -> None:
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     goes_on(job)
 
 
@@ -67,7 +68,7 @@ def test_a_snapshot_with_a_missing_segment_says_which(copy: Copy, capsys: pytest
     job = copy("stopped")
     gone = max(job.state.glob("turn-*.seg"))
     gone.unlink()
-    assert cli.main(["snapshot", str(job.path), "x"]) == ExitCode.DAMAGED
+    assert main.main(["snapshot", str(job.path), "x"]) == ExitCode.DAMAGED
     assert str(gone) in capsys.readouterr().err and not list(job.snapshots.iterdir())
 
 
@@ -191,7 +192,7 @@ def test_a_configuration_that_is_gone_is_not_made_anew(copy: Copy, capsys: pytes
     job.config_file.unlink()
     before = state_of(job)
     for more in ([], ["http://x.test/", "--user-agent", "A/1 (+http://a.test/)"]):
-        assert cli.main(["crawl", str(job.path), *more]) == ExitCode.FAILED
+        assert main.main(["crawl", str(job.path), *more]) == ExitCode.FAILED
         assert "put the configuration back" in capsys.readouterr().err
     assert state_of(job) == before and not job.config_file.exists()
 
@@ -217,7 +218,7 @@ def test_a_directory_in_a_segments_place_was_an_error_without_a_name(
     place.mkdir()
     error = opened(job)
     assert error.file == str(place) and error.what == "a directory is in this file's place: move it away"
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
     assert f"{place}" in (said := capsys.readouterr().out) and error.what in said
     place.rmdir()
     away.rename(place)
@@ -228,7 +229,7 @@ def test_a_directory_in_a_segments_place_was_an_error_without_a_name(
 def test_damage_is_said_with_what_to_do_about_it(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("stopped")
     max(job.state.glob("turn-*.seg"), key=lambda path: path.stat().st_size).unlink()
-    assert cli.main(["why", str(job.path), "a.one.test"]) == ExitCode.DAMAGED
+    assert main.main(["why", str(job.path), "a.one.test"]) == ExitCode.DAMAGED
     assert f"irlcrawl fsck {job.path}" in capsys.readouterr().err
 
 
@@ -245,10 +246,10 @@ def test_a_state_that_is_gone_is_said_and_nothing_is_begun_anew(copy: Copy, caps
     asked = ["status"], ["inspect"], ["report"]
     asked += ["why", "a.one.test"], ["urls", "--status", "queued"], ["snapshot", "k"]
     for verb, *more in asked:  # there was nothing to tell, they said
-        assert cli.main([verb, str(job.path), *more]) == ExitCode.DAMAGED, verb
+        assert main.main([verb, str(job.path), *more]) == ExitCode.DAMAGED, verb
         assert "the state is gone" in capsys.readouterr().err
     before = set(cli_lines(job, capsys))
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert "every URL is given a new key" in capsys.readouterr().out
     assert set(cli_lines(job, capsys)) == before
     goes_on(job)
@@ -257,7 +258,7 @@ def test_a_state_that_is_gone_is_said_and_nothing_is_begun_anew(copy: Copy, caps
 def cli_lines(job: JobDir, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """What `urls` lists."""
     capsys.readouterr()
-    assert cli.main(["urls", str(job.path)]) == ExitCode.DONE
+    assert main.main(["urls", str(job.path)]) == ExitCode.DONE
     return capsys.readouterr().out.splitlines()
 
 
@@ -277,8 +278,8 @@ def test_a_crawl_log_that_is_not_all_there_is_said_by_who_reads_it(
         path.unlink()
     asked = ["urls"], ["report"], ["report", "--politeness"], ["why", "a.one.test"], ["get", "http://a.one.test/none"]
     for verb, *more in (*asked, ["snapshot", "kept"]):
-        assert cli.main([verb, str(job.path), *more]) == ExitCode.DAMAGED, verb
+        assert main.main([verb, str(job.path), *more]) == ExitCode.DAMAGED, verb
         assert str(path) in capsys.readouterr().err
     assert not list(job.snapshots.iterdir())
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
-    assert cli.main(["urls", str(job.path)]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["urls", str(job.path)]) == ExitCode.DONE

@@ -12,15 +12,15 @@ import pytest
 
 from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
-from irlcrawl import cli
-from irlcrawl.archive.reader import records
-from irlcrawl.frontier.state import SEEDS_STREAM
-from irlcrawl.harvest import harvest_name
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.upkeep import formats
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.upkeep import repair as repair_module
 from irlcrawl.upkeep import snapshot as shots
-from tests.frontier.virtual_crawl import Killed
+from irlcrawl.worker.archive.reader import records
+from irlcrawl.worker.harvest.builder import harvest_name
+from tests.crawl.virtual_crawl import Killed
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling, save_config
 from tests.upkeep.test_fsck import flip
@@ -47,7 +47,7 @@ def goes_on(job: JobDir) -> None:
         assert crawl.run() == ExitCode.DONE
         assert set(crawl.outcomes()) == everything(crawl)
         assert not known & set(crawl.web.pages_asked) - PUT_OFF
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
 
 
 def flip_section(job: JobDir, named: str) -> None:
@@ -112,8 +112,8 @@ def test_a_damaged_crawl_is_mended_and_goes_on(
 ) -> None:
     job = copy(kind)
     DAMAGES[what](job)
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
     out = capsys.readouterr().out
     assert "URLs are done" in out and "the old files are in state.damaged-1" in out
     assert (job.path / "state.damaged-1").is_dir() and (job.path / "logs.damaged-1").is_dir()
@@ -125,7 +125,7 @@ def test_what_waits_after_a_repair_is_in_a_snapshot(copy: Copy, tmp_path: Path) 
     what it had archived."""
     job = copy("stopped")
     largest_gone(job)
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     shots.take(job, "mended")
     shots.open_as(job, "mended", tmp_path / "again")
     goes_on(JobDir(tmp_path / "again"))
@@ -137,7 +137,7 @@ def test_a_turn_that_takes_in_what_waits_while_a_snapshot_is_made_is_in_it(
     """Listed after the catalogue was read, it was in neither the commit nor the files."""
     job = copy("stopped")
     largest_gone(job)
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     look = formats.look
 
     def turned(state: Path, files: Files) -> Catalog:
@@ -169,7 +169,7 @@ def test_a_damaged_crawl_of_a_later_version_is_not_made_one_of_this(
     flip_section(job, "backoff") if damage == "segment" else middle_line(job)
     before = {path: path.read_bytes() for path in job.path.rglob("*") if path.is_file() and path.name != "LOCK"}
     for words in (["fsck"], ["fsck", "--repair"]):
-        code = cli.main([words[0], str(job.path), "--quiet", *words[1:]])
+        code = main.main([words[0], str(job.path), "--quiet", *words[1:]])
         assert code == (ExitCode.DAMAGED if damage == "catalogue" and len(words) == 1 else ExitCode.FAILED)
     assert "this program reads" in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in before}
@@ -181,7 +181,7 @@ def test_when_all_state_is_gone_the_archives_and_the_log_are_enough(
     job = copy("stopped")
     flip(job.crawl_log, 40)
     all_gone(job)
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert "every URL is given a new key" in capsys.readouterr().out
     goes_on(job)
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_had_again_is_counted(copy: Copy, capsys: pytest.CaptureF
                     flip(job.state / file, int(chunk["offset"]))
     for path in job.warcs.iterdir():
         path.unlink()
-    code = cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+    code = main.main(["fsck", str(job.path), "--repair", "--quiet"])
     out = capsys.readouterr().out
     assert code == ExitCode.DONE and f"NOT recoverable: {waiting} URLs" in out, out
     assert "archives that are away link to them" in out
@@ -209,7 +209,7 @@ def test_a_broken_archive_is_not_repaired(copy: Copy, capsys: pytest.CaptureFixt
     path = min(job.warcs.iterdir())
     flip(path, path.stat().st_size // 2)
     before = path.read_bytes()
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
     assert "archives are not repaired" in capsys.readouterr().out
     assert path.read_bytes() == before and not list(job.path.glob("*.damaged-*"))
 
@@ -229,7 +229,7 @@ def test_an_archive_that_no_start_can_go_on_from_keeps_no_crawl_closed(
         flip(path, position[1] + 150)
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Damaged):
         versions.crawl_of(job.path, monkeypatch).run()
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED  # what is gone stays gone
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED  # what is gone stays gone
     assert "URLs are done" in capsys.readouterr().out
     with pytest.MonkeyPatch.context() as monkeypatch:
         crawl = rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch)
@@ -237,15 +237,15 @@ def test_an_archive_that_no_start_can_go_on_from_keeps_no_crawl_closed(
         assert crawl.run() == ExitCode.DONE
         assert set(crawl.outcomes()) == everything(crawl)
     capsys.readouterr()
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
     assert "archives are not repaired" in capsys.readouterr().out, "once more it is not made anew"
 
 
 def test_a_damaged_clock_alone_does_not_make_everything_anew(copy: Copy) -> None:
     job = copy("killed")
     flip(job.state / "leases.log", 20)
-    assert cli.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert not list(job.path.glob("*.damaged-*"))
     goes_on(job)
 
@@ -263,7 +263,7 @@ def test_a_garbled_identity_is_not_believed(
     data = path.read_bytes()
     assert data.count(what) == 1
     path.write_bytes(data.replace(what, becomes))
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     out = capsys.readouterr().out
     assert "every URL is given a new key" in out and "NOT recoverable" not in out
     goes_on(job)
@@ -277,21 +277,21 @@ def test_a_configuration_no_crawl_starts_with_ends_no_repair_half_way(
     text = job.config_file.read_text()
     job.config_file.write_text(re.sub('user_agent = ".*"', 'user_agent = ""', text))
     flip(max(job.state.glob("turn-*.seg")), 100)
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
     assert "crawl.user_agent" in capsys.readouterr().err and not list(job.path.glob("*.repaired"))
     job.config_file.write_text(text)
     mended(job)
 
 
 def mended(job: JobDir) -> None:
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     goes_on(job)
 
 
 def test_an_older_catalogue_beside_a_broken_one_is_read(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("stopped")
     (job.state / "catalog-000009.log").touch()
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert "lost" not in capsys.readouterr().out
     goes_on(job)
 
@@ -316,15 +316,15 @@ def test_a_repair_that_is_killed_is_run_again(copy: Copy, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Files, "rename", watched)
     try:
-        cli.main(["fsck", str(job.path), "--repair", "--quiet"])
+        main.main(["fsck", str(job.path), "--repair", "--quiet"])
     except Killed:
         monkeypatch.setattr(Files, "rename", rename)
         if renames:
-            assert cli.main(["crawl", str(job.path), "--quiet", "-s", "limits.pages=90"]) == ExitCode.FAILED
+            assert main.main(["crawl", str(job.path), "--quiet", "-s", "limits.pages=90"]) == ExitCode.FAILED
     else:
         assert renames == 4, "there are four renames"
     monkeypatch.setattr(Files, "rename", rename)
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     assert not list(job.path.glob(f"*{repair_module.REPAIRED}"))
     goes_on(job)
 
@@ -333,7 +333,7 @@ def test_a_mended_crawl_counts_what_it_did_once(copy: Copy) -> None:
     job = copy("stopped")
     before = Catalog.open(job.state, readonly=True)
     middle_line(job)
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     after = Catalog.open(job.state, readonly=True)
     for name in ("fetched", "failed", "excluded"):
         assert after.get("ledger")[name] == before.get("ledger")[name]
@@ -348,7 +348,7 @@ def test_a_garbled_line_does_not_stand_for_an_archived_page(copy: Copy) -> None:
     text = job.crawl_log.read_bytes()
     at = text.index(b",warc=", text.index(b"outcome=fetched"))
     job.crawl_log.write_bytes(text[:at] + text[text.index(b"\n", at) :])
-    assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
     goes_on(job)
 
 
@@ -373,4 +373,4 @@ def test_what_seeds_opened_is_known_from_what_they_brought(tmp_path: Path) -> No
             save_config(crawl)
         for path in job.state.glob("*.seg"):
             path.unlink()
-        assert cli.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+        assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from drum import Catalog, Damaged, Files
-from irlcrawl import cli
-from irlcrawl.frontier.state import SEEDS_STREAM
-from irlcrawl.job import ExitCode, JobDir, JobError
-from irlcrawl.ruleslog import rules_log_name
+from irlcrawl.base.job import ExitCode, JobDir, JobError
+from irlcrawl.cli import main
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
-from tests.frontier.virtual_crawl import START, Crawl, Killed
+from irlcrawl.worker.harvest.rules_log import rules_log_name
+from tests.crawl.virtual_crawl import START, Crawl, Killed
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling, save_config
 
@@ -101,34 +101,34 @@ def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
     copy: Copy, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     job = copy("stopped")
-    assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.DONE
-    assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
+    assert main.main(["snapshot", str(job.path), "first"]) == ExitCode.DONE
+    assert main.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
     assert "--delete first" in capsys.readouterr().err
     for name in ("../up", ".hidden", "", "a/b"):  # what the command line says is no name, as README's table has it
-        assert cli.main(["snapshot", str(job.path), name]) == ExitCode.CONFIG
-        assert cli.main(["snapshots", str(job.path), "--delete", name]) == ExitCode.FAILED
+        assert main.main(["snapshot", str(job.path), name]) == ExitCode.CONFIG
+        assert main.main(["snapshots", str(job.path), "--delete", name]) == ExitCode.FAILED
     at = job.snapshots / "first"
     capsys.readouterr()
-    assert cli.main(["status", str(at)]) == ExitCode.DONE
+    assert main.main(["status", str(at)]) == ExitCode.DONE
     assert "state     snapshot" in capsys.readouterr().out  # it said that the same command goes on
     for words in (["status"], ["inspect"], ["urls"], ["report"], ["verify"], ["fsck", "--quiet"]):
-        assert cli.main([words[0], str(at), *words[1:]]) == ExitCode.DONE, words
-    assert cli.main(["why", str(at), "a.one.test"]) == ExitCode.DONE
+        assert main.main([words[0], str(at), *words[1:]]) == ExitCode.DONE, words
+    assert main.main(["why", str(at), "a.one.test"]) == ExitCode.DONE
     capsys.readouterr()
-    assert cli.main(["crawl", str(at)]) == ExitCode.FAILED
+    assert main.main(["crawl", str(at)]) == ExitCode.FAILED
     assert "--open first DIR" in capsys.readouterr().err
-    assert cli.main(["snapshots", str(job.path), "--json"]) == ExitCode.DONE
+    assert main.main(["snapshots", str(job.path), "--json"]) == ExitCode.DONE
     (listed,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert listed["name"] == "first" and listed["path"] == str(at) and listed["fetched"] >= 90
-    assert cli.main(["snapshots", str(job.path)]) == ExitCode.DONE
+    assert main.main(["snapshots", str(job.path)]) == ExitCode.DONE
     assert "first" in capsys.readouterr().out
-    assert cli.main(["snapshots", str(job.path), "--open", "first", str(tmp_path / "new")]) == ExitCode.DONE
-    assert cli.main(["snapshots", str(job.path), "--open", "first", str(tmp_path / "new")]) == ExitCode.FAILED
-    assert cli.main(["snapshots", str(job.path), "--open", "second", str(tmp_path / "other")]) == ExitCode.FAILED
+    assert main.main(["snapshots", str(job.path), "--open", "first", str(tmp_path / "new")]) == ExitCode.DONE
+    assert main.main(["snapshots", str(job.path), "--open", "first", str(tmp_path / "new")]) == ExitCode.FAILED
+    assert main.main(["snapshots", str(job.path), "--open", "second", str(tmp_path / "other")]) == ExitCode.FAILED
     assert "there are: first" in capsys.readouterr().err
     shared = list((tmp_path / "new" / "warcs").iterdir())
     assert shared and all(path.stat().st_nlink == 3 for path in shared)
-    assert cli.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
+    assert main.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
     assert list(shots.snapshots(job)) == [] and not at.exists()
     assert all(path.stat().st_nlink == 2 for path in shared)
     assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
@@ -177,8 +177,8 @@ def test_two_snapshots_at_once_do_not_clear_what_the_other_builds(
     def meanwhile(*known: Any) -> dict[str, Any]:
         monkeypatch.setattr(shots, "_build", build)
         facts = build(*known)
-        codes.append(cli.main(["snapshot", str(job.path), "second"]))
-        codes.append(cli.main(["snapshots", str(job.path), "--delete", "old"]))
+        codes.append(main.main(["snapshot", str(job.path), "second"]))
+        codes.append(main.main(["snapshots", str(job.path), "--delete", "old"]))
         return facts
 
     monkeypatch.setattr(shots, "_build", meanwhile)
@@ -187,7 +187,7 @@ def test_two_snapshots_at_once_do_not_clear_what_the_other_builds(
     assert {one.name for one in shots.snapshots(job)} == {"old", "first"}
     first = JobDir(job.snapshots / "first")
     assert not [found for found in Fsck(first, Silent(), now=lambda: START).run() if found.damage]
-    assert cli.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
+    assert main.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
 
 
 def test_a_snapshot_before_the_first_commit_says_why_there_is_none(
@@ -195,7 +195,7 @@ def test_a_snapshot_before_the_first_commit_says_why_there_is_none(
 ) -> None:
     with JobDir(tmp_path / "job") as job:
         job.write_config("")
-    assert cli.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
+    assert main.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
     assert "committed nothing yet" in capsys.readouterr().err
 
 
@@ -217,10 +217,10 @@ def test_a_snapshot_is_not_changed_by_being_kept_again_nor_opened_inside_its_cra
     job = copy("stopped")
     kept = shots.take(job, "first").path
     before = tree(kept)
-    assert cli.main(["snapshot", str(kept), "again"]) == ExitCode.FAILED
+    assert main.main(["snapshot", str(kept), "again"]) == ExitCode.FAILED
     assert "stays as it is" in capsys.readouterr().err and tree(kept) == before
     for inside in (job.snapshots / "second", job.path / "below" / "it"):
-        assert cli.main(["snapshots", str(job.path), "--open", "first", str(inside)]) == ExitCode.FAILED
+        assert main.main(["snapshots", str(job.path), "--open", "first", str(inside)]) == ExitCode.FAILED
         assert "name a directory elsewhere" in capsys.readouterr().err and not inside.exists()
 
 
@@ -237,11 +237,11 @@ def test_a_snapshot_whose_marker_is_damaged_is_named_and_keeps_no_other_from_bei
         with pytest.raises(Damaged, match="SNAPSHOT"):
             list(shots.snapshots(job))
     marker.write_bytes(garbled)
-    assert cli.main(["snapshots", str(job.path)]) == ExitCode.DAMAGED
-    assert cli.main(["fsck", str(marker.parent), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["snapshots", str(job.path)]) == ExitCode.DAMAGED
+    assert main.main(["fsck", str(marker.parent), "--quiet"]) == ExitCode.DAMAGED
     assert str(marker) in capsys.readouterr().err
-    assert cli.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
-    assert cli.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
+    assert main.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
+    assert main.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
     assert [one.name for one in shots.snapshots(job)] == ["second"]
     marker = job.snapshots / "second" / "SNAPSHOT"
     facts = json.loads(marker.read_bytes())
@@ -256,14 +256,14 @@ def test_archives_elsewhere_are_no_traceback_of_a_snapshot(
     `Invalid cross-device link`."""
     job = copy("stopped")
     shutil.rmtree(job.warcs)
-    assert cli.main(["snapshot", str(job.path), "without"]) == ExitCode.DONE
+    assert main.main(["snapshot", str(job.path), "without"]) == ExitCode.DONE
     job = copy("stopped")
 
     def link(files: Files, old: Path, new: Path) -> None:
         raise OSError(errno.EXDEV, "Invalid cross-device link", str(old))
 
     monkeypatch.setattr(Files, "link", link)
-    assert cli.main(["snapshot", str(job.path), "with"]) == ExitCode.FAILED
+    assert main.main(["snapshot", str(job.path), "with"]) == ExitCode.FAILED
     assert "is on another file system than the snapshots" in capsys.readouterr().err
     assert not list(job.snapshots.iterdir())
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from drum import Files
-from irlcrawl import cli
-from irlcrawl.archive.reader import records
-from irlcrawl.archive.warc import OPEN
-from irlcrawl.job import ExitCode
+from drum.sectors import Sectors
+from irlcrawl.base.job import ExitCode
+from irlcrawl.cli import main
+from irlcrawl.terminal import words
 from irlcrawl.upkeep.findings import Silent
-from irlcrawl.upkeep.sectors import Sectors
 from irlcrawl.upkeep.verify import verify
-from irlcrawl.watch import words
+from irlcrawl.worker.archive.reader import records
+from irlcrawl.worker.archive.warc import OPEN
 from tests.upkeep.conftest import Copy
 
 
@@ -27,29 +27,29 @@ def test_verify_takes_foreign_archives_and_says_what_is_wrong(tmp_path: Path, co
     )
     other = tmp_path / "other.warc.gz"
     other.write_bytes(gzip.compress(record) * 2)
-    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DONE
+    assert main.main(["verify", str(other), "--quiet"]) == ExitCode.DONE
     other.write_bytes(gzip.compress(record) + gzip.compress(record)[:-3])
-    assert cli.main(["verify", str(other), "--quiet"]) == ExitCode.DAMAGED
-    assert cli.main(["verify", str(tmp_path / "none.warc.gz")]) == ExitCode.FAILED
+    assert main.main(["verify", str(other), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["verify", str(tmp_path / "none.warc.gz")]) == ExitCode.FAILED
 
 
 def test_verify_called_archives_damaged_that_were_put_together_or_of_warc_1_0(tmp_path: Path, copy: Copy) -> None:
     first, second = sorted(copy("done").warcs.iterdir())[:2]
     both = tmp_path / "both.warc.gz"
     both.write_bytes(first.read_bytes() + second.read_bytes())
-    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DONE
+    assert main.main(["verify", str(both), "--quiet"]) == ExitCode.DONE
     request = next(record for record in records(Files(), str(first)) if record.kind == "request")
     both.write_bytes(first.read_bytes()[: request.end] + second.read_bytes())
-    assert cli.main(["verify", str(both), "--quiet"]) == ExitCode.DAMAGED, "a request without its response"
+    assert main.main(["verify", str(both), "--quiet"]) == ExitCode.DAMAGED, "a request without its response"
     members = [first.read_bytes()[record.offset : record.end] for record in records(Files(), str(first))]
     older = tmp_path / "older.warc.gz"
     older.write_bytes(b"".join(gzip.compress(b"WARC/1.0" + gzip.decompress(one)[8:]) for one in members))
-    assert cli.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
+    assert main.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
 
 
 def test_verify_said_an_archive_was_twice_its_size(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     path = sorted(copy("done").warcs.iterdir())[0]
-    assert cli.main(["verify", str(path)]) == ExitCode.DONE
+    assert main.main(["verify", str(path)]) == ExitCode.DONE
     size = words.size(path.stat().st_size)
     assert capsys.readouterr().err == f"{path.name}: {size}\n{path.name}, by warcio: {size}\n"
 
@@ -58,13 +58,13 @@ def test_an_empty_archive_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixt
     """`verify` found nothing wrong with one that had been cut to nothing."""
     path = tmp_path / "empty.warc.gz"
     path.touch()
-    assert cli.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
+    assert main.main(["verify", str(path), "--quiet"]) == ExitCode.DAMAGED
     assert f"{path}: at offset 0: an empty archive" in capsys.readouterr().out
 
 
 def test_verify_of_a_directory_without_archives_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`all is as it was written`, it said of a mistyped directory."""
-    assert cli.main(["verify", str(tmp_path)]) == ExitCode.FAILED
+    assert main.main(["verify", str(tmp_path)]) == ExitCode.FAILED
     assert "no archives here" in capsys.readouterr().err
 
 
@@ -75,9 +75,9 @@ def test_a_job_whose_archives_disk_is_not_mounted_is_not_well(
     job = copy("done")
     job.warcs.rename(tmp_path / "elsewhere")
     job.warcs.symlink_to(tmp_path / "elsewhere")
-    assert cli.main([verb, str(job.path), "--quiet"]) == ExitCode.DONE
+    assert main.main([verb, str(job.path), "--quiet"]) == ExitCode.DONE
     (tmp_path / "elsewhere").rename(tmp_path / "unmounted")
-    assert cli.main([verb, str(job.path), "--quiet"]) == ExitCode.FAILED
+    assert main.main([verb, str(job.path), "--quiet"]) == ExitCode.FAILED
     assert f"{job.warcs}: leads to {tmp_path / 'elsewhere'}, which is not there" in capsys.readouterr().err
 
 

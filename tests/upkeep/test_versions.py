@@ -12,16 +12,17 @@ import pytest
 import xxhash
 
 from drum import Catalog, Edits, Files, UnknownVersion
-from irlcrawl import cli
-from irlcrawl.archive.reader import records
-from irlcrawl.clock import VirtualClock
-from irlcrawl.config import Config, load
-from irlcrawl.frontier.state import State
-from irlcrawl.job import ExitCode, JobDir
-from irlcrawl.ruleslog import RulesLog
-from irlcrawl.upkeep import formats
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import State
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
+from irlcrawl.worker.archive.reader import records
+from irlcrawl.worker.harvest.rules_log import RulesLog
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
 
@@ -84,7 +85,7 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
         path.write_bytes(data)
     before = {path: path.read_bytes() for path in job.path.rglob("*") if path.is_file() and path.name != "LOCK"}
     for words in (["urls", str(job.path), "--status", "queued"], ["why", str(job.path), "a.one.test"]):
-        assert cli.main(words) == ExitCode.FAILED
+        assert main.main(words) == ExitCode.FAILED
         err = capsys.readouterr().err
         assert "this program reads" in err and "a later one" in err and str(job.state) in err
     with pytest.raises(UnknownVersion, match="this program reads"):
@@ -93,7 +94,7 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
         at = str(job.path)
         for words in (["snapshot", at, "x"], ["report", at, "--politeness"], ["report", at], ["status", at],
                       ["urls", at], ["fsck", at, "--quiet"], ["fsck", at, "--repair", "--quiet"]):  # fmt: skip
-            assert cli.main(words) == ExitCode.FAILED, words
+            assert main.main(words) == ExitCode.FAILED, words
             assert "this program reads" in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in before}, "and is left as it was"
 
@@ -101,14 +102,14 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
 def test_a_key_that_only_a_later_version_knows_is_no_mistake(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("stopped")
     job.config_file.write_text(job.config_file.read_text() + "\n[later]\nkey = 1\n")
-    assert cli.main(["resume", str(job.path)]) == ExitCode.CONFIG
+    assert main.main(["resume", str(job.path)]) == ExitCode.CONFIG
     assert "later" in capsys.readouterr().err
     with contextlib.closing(Catalog.open(job.state)) as catalog:
         edits = Edits()
         edits.set("crawl", {**catalog.get("crawl"), "format": formats.FORMAT + 1})
         catalog.commit(edits)
     for words in (["resume"], ["fsck", "--quiet"], ["why", "a.one.test"], ["report", "--politeness"]):
-        assert cli.main([words[0], str(job.path), *words[1:]]) == ExitCode.FAILED, words
+        assert main.main([words[0], str(job.path), *words[1:]]) == ExitCode.FAILED, words
         assert "this program reads" in capsys.readouterr().err
 
 

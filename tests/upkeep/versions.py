@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.config import Config
-from irlcrawl.frontier import schedule, state
-from tests.frontier.virtual_crawl import Answer, Crawl, Killed, Web, star
+from irlcrawl.config.keys import Config
+from irlcrawl.crawl import schedule
+from irlcrawl.frontier.state import crawl_state
+from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web, star
 
 HERE = Path(__file__).parent / "versions"
 RELEASED = sorted(path.name.removesuffix(".tar.gz") for path in HERE.glob("*.tar.gz"))
@@ -56,15 +57,15 @@ def configure(config: Config) -> None:
 def crawl_of(job: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
     crawl = Crawl(job, web(), [SEED], monkeypatch, workers=2)
     configure(crawl.config)
-    monkeypatch.setattr(state.secrets, "randbits", lambda bits: 4711)  # the same crawl each time
+    monkeypatch.setattr(crawl_state.secrets, "randbits", lambda bits: 4711)  # the same crawl each time
     monkeypatch.setattr(schedule, "ROWS_WANTED_MIN", 4)  # so that some URLs stay in every kind of queue
     return crawl
 
 
 def make(job: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """A version's archive: JOB of the killed crawl."""
-    from irlcrawl.config import to_toml
-    from irlcrawl.job import JobDir
+    from irlcrawl.base.job import JobDir
+    from irlcrawl.config.toml import to_toml
 
     crawl = crawl_of(job, monkeypatch)
     requests = 0

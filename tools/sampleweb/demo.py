@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drum.files import Files
-from irlcrawl.archive.crawllog import LogEntry
-from irlcrawl.archive.logfiles import read
-from irlcrawl.job import JobDir
+from irlcrawl.base.job import JobDir
+from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive.log_parts import read
 from tools.docsweb import audit
 from tools.sampleweb.behaviour import HOSTS, HTTPS_HOSTS, UNSERVED, SampleWeb
 from tools.sampleweb.server import Origin, RunningWeb, Server, running

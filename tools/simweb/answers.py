@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from drum.ragged import Batch
-from irlcrawl.rows import CRAWL_LOG_STATUS, Reason
+from irlcrawl.base.rows import CRAWL_LOG_STATUS, Reason
 from tools.simweb.mix import Array, F8s, U8s, lots, mix, normal, uniform
 from tools.simweb.params import SLOW_FACTOR
 from tools.simweb.truth import NOWHERE, Section, Sites, Truth, index_of, join_index, page_number, site_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from drum.ragged import Batch
-from irlcrawl.rows import Robots
+from irlcrawl.base.rows import Robots
 from tools.simweb.mix import Array, Bools, U8s, lot, lots, mix, uniform
 from tools.simweb.params import DELAYS_LONG, DELAYS_SHORT
 from tools.simweb.paths import DIRECTORIES

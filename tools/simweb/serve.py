@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from drum.ragged import Ragged
-from irlcrawl.rows import Robots
+from irlcrawl.base.rows import Robots
 from tools.sampleweb.dns import NameServer
 from tools.sampleweb.server import Ask, Origin, Reply, Server
 from tools.simweb.answers import Fault

@@ -1,0 +1,114 @@
+"""Getting a page out of the archive: the crawl log says where its record lies, one positioned read brings it.
+
+Works on a crawl that runs as on one that ended; nothing is locked, nothing is held in memory but one record.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from isal import isal_zlib
+
+from drum.files import Damaged, Files
+from irlcrawl.base.url import canonical
+from irlcrawl.web.coding import decode
+from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive.reader import Record, record_at
+from irlcrawl.worker.archive.record import split_response, uri, wire_header
+from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.archive.warc import OPEN
+
+What = Literal["payload", "headers", "record"]
+DECODED_BYTES_MAX = 256 << 20
+
+
+class Unavailable(LookupError):
+    """The archive does not hold what was asked for; the message tells a person what is known about it."""
+
+
+def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload", files: Files | None = None) -> bytes:
+    """The last response to `url` in the archive of JOB: its `payload` (content coding taken off), its `headers` (as
+    received), or its whole WARC `record`, uncompressed (without any response, the metadata record).
+
+    Unavailable (a LookupError) when there is none; drum.files.Damaged when the archive is not what the log says.
+    """
+    files = files or Files()
+    job = os.fspath(job_dir)
+    stored = canonical(url)
+    if stored is None:
+        raise Unavailable(f"{_text(url)}: not a URL that a crawl fetches")
+    entry = _entry(files, os.path.join(job, "logs", "crawl.log"), stored, what)
+    path, record = _record(files, os.path.join(job, "warcs"), entry)
+    if what == "record":
+        return _uncompressed(files, path, record)
+    try:
+        header, body = split_response(record.block)
+    except ValueError as error:
+        raise Damaged(path, record.offset, str(error)) from None
+    if what == "headers":
+        return wire_header(header)
+    return _payload(Exchange(stored, "", b"", header, body))
+
+
+def _entry(files: Files, log: str, url: bytes, what: What) -> LogEntry:
+    """The log entry whose record answers the question."""
+    try:
+        last, responded = log_parts.find(files, log, url)
+    except FileNotFoundError:
+        last = responded = None
+    if last is None:
+        raise Unavailable(
+            f"{_text(url)}: not in the crawl log: still waiting for its turn, never found, or out of the crawl's scope"
+        )
+    entry = responded or (last if what == "record" and last.warc is not None else None)
+    if entry is None:
+        more = " (its WARC record says more)" if last.warc is not None else ""
+        when = crawl_log.logged_time(last)
+        raise Unavailable(
+            f"{_text(url)}: no response is archived: {last.outcome}, reason {last.reason}, status {last.status}, "
+            f"at {when}{more}"
+        )
+    return entry
+
+
+def _record(files: Files, warcs: str, entry: LogEntry) -> tuple[str, Record]:
+    """(path of the file, record) that a log entry points to."""
+    assert entry.warc is not None
+    name, offset, _ = entry.warc
+    final = os.path.join(warcs, os.path.basename(name))
+    # `.open` first: when it is gone by now, it has its final name.
+    for path in (final + OPEN, final):
+        try:
+            record = record_at(files, path, offset)
+        except FileNotFoundError:
+            continue
+        if record.fields.get("warc-target-uri") != uri(entry.url):
+            raise Damaged(path, offset, f"the crawl log says that this is the record of {_text(entry.url)}; it is not")
+        return path, record
+    raise Unavailable(f"{_text(entry.url)}: archived in {name} at offset {offset}, but {warcs} has no such file")
+
+
+def _payload(exchange: Exchange) -> bytes:
+    """The body as it was before its content coding; as far as it goes when it was cut or is damaged."""
+    body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX + 1)
+    if len(body) > DECODED_BYTES_MAX:
+        raise Unavailable(
+            f"{_text(exchange.url)}: its {len(exchange.body)} bytes decode to more than {DECODED_BYTES_MAX}; "
+            "the whole record holds them as received"
+        )
+    return body
+
+
+def _uncompressed(files: Files, path: str, record: Record) -> bytes:
+    handle = files.open(path)
+    try:
+        data = files.pread(handle, record.end - record.offset, record.offset)
+    finally:
+        files.close(handle)
+    return isal_zlib.decompress(data, 31)
+
+
+def _text(url: str | bytes) -> str:
+    return url if isinstance(url, str) else url.decode("ascii", "backslashreplace")

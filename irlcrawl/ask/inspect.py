@@ -1,0 +1,97 @@
+"""What is in JOB, in a person's words: what was asked for, what came of it, what lies on the disk, what to do next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from irlcrawl.base.job import JobDir, command
+from irlcrawl.config.keys import Config, keys, value_of
+from irlcrawl.config.toml import load
+from irlcrawl.crawl import status
+from irlcrawl.terminal import words
+
+
+def describe(job: JobDir, name: str) -> list[str]:
+    """Lines of text; `name` is how the person calls JOB. Raises ConfigError, ControlError, drum's Damaged, OSError."""
+    config = load(job.config_file)
+    record = status.read_status(job)
+    return [
+        f"{job.path}: a crawl by irlcrawl",
+        "",
+        "What was asked for (other keys have their defaults)",
+        *_indent(_changed(config)),
+        "",
+        "How far it is",
+        *_indent(status.lines(record)),
+        "",
+        "What is on the disk",
+        *_indent(_places(job)),
+        "",
+        "What to do next",
+        *_indent(_next(name, str(record["state"]))),
+    ]
+
+
+def _indent(lines: Iterator[str] | list[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _changed(config: Config) -> Iterator[str]:
+    for key in keys():
+        if key.section != "site" and (value := value_of(config, key)) != key.default:
+            yield f"{key.path} = {', '.join(value) if isinstance(value, list) else value}"
+    for site, overrides in config.site.items():
+        given = (f"{name} {value}" for name, value in vars(overrides).items() if value is not None)
+        yield f"{site}: {', '.join(given)}"
+
+
+def _places(job: JobDir) -> Iterator[str]:
+    closed, open_ = _measure(job.warcs, ".warc.gz"), _measure(job.warcs, ".open")
+    text = f"{words.plural(closed[0], 'archive file')}, {words.size(closed[1])}"
+    if open_[0]:
+        text += f", and {open_[0]} not closed yet, {words.size(open_[1])}"
+    yield f"warcs/          {text}: WARC 1.1, for any tool that reads it; never deleted"
+    yield f"state/          {words.plural(*_files(job.state))}: what is known and what waits; needed to go on"
+    yield f"logs/           {words.plural(*_files(job.logs))}: crawl.log has a line for every outcome"
+    yield "irlcrawl.toml   the configuration it last ran with"
+
+
+def _files(directory: Path) -> tuple[int, str, str]:
+    number, size = _measure(directory)
+    return number, f"file, {words.size(size)}", f"files, {words.size(size)}"
+
+
+def _measure(directory: Path, suffix: str = "") -> tuple[int, int]:
+    """(files, bytes) of the files in `directory` that end with `suffix`; a running crawl may delete some meanwhile."""
+    number = size = 0
+    if not directory.is_dir():
+        return 0, 0
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(suffix):
+                try:
+                    size += entry.stat().st_size
+                except FileNotFoundError:
+                    continue
+                number += 1
+    return number, size
+
+
+def _next(name: str, state: str) -> Iterator[str]:
+    if state in status.ALIVE:
+        now = [
+            (("status", name, "--watch"), "watch it"),
+            (("stop", name), "end it cleanly; it can go on later"),
+        ]
+    else:
+        now = [(("resume", name), "go on, or with URLs: add seeds")]
+    always = [
+        (("urls", name, "--status", "failed"), "what could not be fetched, and why"),
+        (("urls", name, "--status", "excluded"), "what was left out, and why"),
+        (("get", name, "URL"), "a page out of the archive"),
+    ]
+    lines = [(command(*parts), what) for parts, what in (*now, *always)]
+    width = max(len(line) for line, _ in lines)
+    yield from (f"{line:{width}}   {what}" for line, what in lines)

@@ -1,0 +1,35 @@
+"""The crawl log as those read it who ask: as much of it as the last commit knows, or an error that names what is gone.
+
+Without a look at the catalogue a log whose parts somebody deleted reads like a shorter crawl.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from drum import Files
+from drum.sectors import Sectors
+from irlcrawl.base.job import JobDir
+from irlcrawl.frontier.state import formats
+from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.crawl_log import LogEntry
+
+
+def outcomes(
+    job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None
+) -> Iterator[LogEntry]:
+    """Entries in order, in constant memory (log_parts.read says what is wanted). Damaged, OSError."""
+    check_log(job)
+    if job.logs.is_dir():
+        yield from log_parts.read(Sectors(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)
+
+
+def check_log(job: JobDir) -> None:
+    """Damaged when there is less of the crawl log than the catalogue says, UnknownVersion. Works beside a crawl that
+    runs."""
+    try:
+        committed = formats.look(job.state).get("log") or {}
+    except FileNotFoundError:
+        return  # nothing was committed yet
+    log_parts.check_committed(Files(), os.fspath(job.crawl_log), committed)

@@ -1,0 +1,283 @@
+"""`irlcrawl report JOB --politeness`: every gap between two requests against the rule that applied, from the crawl log.
+
+It shares no code with what keeps the gaps (frontier/gaps.py, fetch/visit.py): from each logged exchange follows how
+long its host, its address and its site had to be left alone, and the next request there shows how long they were. Rules
+are those of the configuration at that time (catalogue `promises`), and of robots.txt and Retry-After as logged.
+
+Times are those of the newest run's clock: by how much the clock was set between two runs is known, unless the machine
+was started anew meanwhile (catalogue `clock-anchors`). Outcomes of a host may be logged out of order, so requests go
+through files of their own, partitioned by clock, which are sorted one at a time: 49 bytes a request in the temporary
+directory, constant memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from ipaddress import ip_address, ip_network
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drum.spill import Spill
+from irlcrawl.ask.outcomes import outcomes
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.rows import name_key, origin_of
+from irlcrawl.base.url import SiteOf, host_of
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.state import formats
+from irlcrawl.web.retry_after import seconds_asked
+from irlcrawl.worker.archive import crawl_log
+from irlcrawl.worker.archive.crawl_log import LogEntry
+
+TOLERANCE_MS, ROUNDED_MS = 2, 0.5
+"""Start and duration are logged to the nearest millisecond."""
+PART_BITS = 6
+
+ROW = np.dtype([
+    ("key", "<u8"), ("origin", "<u8"), ("start", "<i8"), ("end", "<i8"), ("rule", "<f8"), ("delay", "<f8"),
+    ("robots", "u1"),
+])  # fmt: skip
+"""A request at one clock. start, end: unix ms; rule: seconds that must pass before the next one, Crawl-delay apart;
+delay: the Crawl-delay a robots.txt brought, of others 0; robots: 1 where `delay` is news."""
+
+CLOCKS = ("host", "address", "site")
+_ENDS_BADLY = ("connect", "tls")
+
+
+@dataclass
+class Clock:
+    """What the audit found of one host, address or site. Seconds."""
+
+    name: str
+    requests: int
+    smallest_s: float
+    median_s: float
+    rule_s: float  # of the gap that came closest to it, or broke it by most
+    gap_s: float  # that gap
+    broken: int  # gaps shorter than their rule
+
+
+class Promises:
+    """The rules that were in force for a request, and what its run's clock was."""
+
+    def __init__(self, job: JobDir) -> None:
+        try:
+            catalog = formats.look(job.state)
+            self._rules, anchors = catalog.get("promises", []), catalog.get("clock-anchors", [])
+        except FileNotFoundError:
+            self._rules, anchors = [], []
+        if not self._rules:  # a crawl of a version that did not note them
+            config = load(job.config_file)
+            sites = {name: site.gap_host_seconds for name, site in config.site.items()}
+            gaps = {name: gap for name, gap in sites.items() if gap is not None}
+            self._rules = [{"from": 0.0, "promised": {"politeness": asdict(config.politeness), "sites": gaps}}]
+        self._networks = [
+            [ip_network(net) for net in one["promised"]["politeness"]["shared_addresses"]] for one in self._rules
+        ]
+        self._set: list[tuple[int, int]] = []
+        """(first stream of a run, ms by which the clock was set before it), oldest first."""
+        for (_, boot, anchor), (stream, next_boot, next_anchor) in pairwise(anchors):
+            if boot == next_boot:
+                self._set.append((stream, round(1000 * (next_anchor - anchor))))
+
+    def clock_set_ms(self, entry: LogEntry) -> int:
+        """By how much the clock was set since the run that made this request."""
+        return sum(ms for stream, ms in self._set if (entry.stream or 0) < stream)
+
+    def _of(self, entry: LogEntry) -> int:
+        """Number of the rules: those of its run, or (as earlier versions noted them) of its time."""
+        assert entry.start_ms is not None
+        stream, end = entry.stream or 0, (entry.start_ms + entry.duration_ms) / 1000
+        for number in range(len(self._rules) - 1, 0, -1):
+            rules = self._rules[number]
+            if stream >= rules["stream"] if "stream" in rules else end >= rules["from"]:
+                return number
+        return 0
+
+    def host(self, name: str, entry: LogEntry) -> float:
+        """Seconds a host must be left alone after this exchange, its Crawl-delay apart."""
+        promised = self._rules[self._of(entry)]["promised"]
+        rules = promised["politeness"]
+        floor = _nearest(promised["sites"], name, rules["gap_host_seconds"])
+        longest = rules["gap_host_max_seconds"]
+        took_ms = max(entry.duration_ms - ROUNDED_MS, 0)  # at least: what rounding added is not to be multiplied
+        wait = max(floor, min(rules["gap_host_factor"] * took_ms / 1000, longest))
+        if entry.status in crawl_log.THROTTLES or entry.reason in _ENDS_BADLY:
+            wait = max(wait, min(rules["backoff_seconds"], longest))
+        if "retry_after" in entry.notes:
+            wait = max(wait, min(_retry_after(entry), rules["retry_after_max_seconds"]))
+        return wait
+
+    def address(self, address: str, entry: LogEntry) -> float:
+        number = self._of(entry)
+        rules = self._rules[number]["promised"]["politeness"]
+        shared = self._networks[number] and any(ip_address(address) in net for net in self._networks[number])
+        return float(rules["gap_shared_address_seconds" if shared else "gap_address_seconds"])
+
+    def site(self, entry: LogEntry) -> float:
+        return float(self._rules[self._of(entry)]["promised"]["politeness"]["gap_site_seconds"])
+
+
+def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:
+    """`[site."x"]` of the name itself or of the nearest one above it."""
+    name = name.rstrip(".")
+    while gaps and name:
+        if name in gaps:
+            return gaps[name]
+        name = name.partition(".")[2]
+    return otherwise
+
+
+def _retry_after(entry: LogEntry) -> float:
+    assert entry.start_ms is not None
+    return seconds_asked(entry.notes["retry_after"], (entry.start_ms + entry.duration_ms) / 1000) or 0.0
+
+
+def audit(job: JobDir, shown: int) -> dict[str, Any]:
+    """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}, of each
+    kind the `shown` clocks that came closest to their rule, which memory holds. OSError, Damaged."""
+    promises = Promises(job)
+    site_of = SiteOf(load(job.config_file).scope.private_suffixes)
+    with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
+        parts = {clock: Spill(directory, clock, ROW, PART_BITS) for clock in CLOCKS}
+        requests = 0
+        for entry in _requests(job):
+            _file(entry, promises, site_of, parts)
+            requests += 1
+        told: dict[str, Any] = {"requests": requests, "broken": 0}
+        worst = {}
+        for clock in CLOCKS:
+            told[clock], worst[clock] = _judge(parts[clock], shown)
+            told["broken"] += told[clock]["broken"]
+    names = _names(job, site_of, {clock: set(found) for clock, found in worst.items()})
+    for clock in CLOCKS:
+        told[clock]["worst"] = [
+            asdict(Clock(names[clock].get(key, f"{key:016x}"), *facts)) for key, facts in worst[clock].items()
+        ]
+    return told
+
+
+def _requests(job: JobDir) -> Iterator[LogEntry]:
+    """Log entries behind which stands a request: not what was decided without one."""
+    for entry in outcomes(job):
+        asked = entry.start_ms is not None and entry.outcome != "excluded"
+        if asked and (entry.status > 0 or entry.duration_ms > 0 or entry.reason in _ENDS_BADLY):
+            yield entry
+
+
+def _clock_names(entry: LogEntry, site_of: SiteOf) -> dict[str, str]:
+    name = host_of(entry.url)
+    return {"host": name, "address": entry.notes.get("address", ""), "site": site_of(name)}
+
+
+def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str, Spill]) -> None:
+    """One request to the three clocks it went past."""
+    assert entry.start_ms is not None
+    start = entry.start_ms + promises.clock_set_ms(entry)
+    end = start + entry.duration_ms
+    names = _clock_names(entry, site_of)
+    origin = name_key(origin_of(entry.url))
+    # A redirected robots.txt says nothing about the Crawl-delay.
+    news = entry.outcome == "none" and not 300 <= entry.status < 400
+    delay = float(entry.notes.get("crawl_delay", 0.0))
+    row = (name_key(names["host"].encode()), origin, start, end)
+    parts["host"].add((*row, promises.host(names["host"], entry), delay, news))
+    if names["address"]:
+        key, rule = name_key(names["address"].encode()), promises.address(names["address"], entry)
+        parts["address"].add((key, origin, start, end, rule, 0.0, False))
+    key = name_key(names["site"].encode())
+    parts["site"].add((key, origin, start, end, promises.site(entry), 0.0, False))
+
+
+Facts = tuple[int, float, float, float, float, int]
+"""requests, smallest, median, rule, gap and broken of a Clock."""
+
+
+def _judge(parts: Spill, shown: int) -> tuple[dict[str, Any], dict[int, Facts]]:
+    """The sum over all clocks of a kind, and the ones that came closest to their rule, or broke it, worst first."""
+    clocks = gaps = broken = 0
+    smallest, sample = np.inf, [np.empty(0)]
+    worst: list[tuple[float, int, Facts]] = []
+    for rows in parts.parts():
+        rows = rows[np.lexsort((rows["end"], rows["start"], rows["key"]))]
+        rule = np.maximum(rows["rule"], _delays(rows))
+        edges = np.flatnonzero(np.concatenate(([True], rows["key"][1:] != rows["key"][:-1], [True])))
+        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist()):  # once a clock, and few of them are shown
+            clocks += 1
+            if last - first < 2:
+                continue
+            ends = np.maximum.accumulate(rows["end"][first : last - 1])
+            gap = (rows["start"][first + 1 : last] - ends) / 1000
+            slack = gap - rule[first : last - 1]
+            # Without a rule, as sites have none by default, requests may overlap.
+            short = int(((slack < -TOLERANCE_MS / 1000) & (rule[first : last - 1] > 0)).sum())
+            at = int(slack.argmin())
+            gaps, broken, smallest = gaps + len(gap), broken + short, min(smallest, float(gap.min()))
+            sample.append(gap)
+            facts = (last - first, float(gap.min()), float(np.median(gap)), float(rule[first + at]), float(gap[at]))
+            worst.append((float(slack[at]), int(rows["key"][first]), (*facts, short)))
+        worst = sorted(worst)[:shown]
+        sample = [_thinned(np.concatenate(sample))]
+    told = {
+        "clocks": clocks, "gaps": gaps, "broken": broken, "smallest_s": smallest if gaps else None,
+        "median_s": float(np.median(sample[0])) if gaps else None,
+    }  # fmt: skip
+    return told, {key: facts for _, key, facts in worst}
+
+
+SAMPLE_MAX = 1 << 20
+
+
+def _thinned(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """At most SAMPLE_MAX of the values, evenly: enough for a median over everything."""
+    return values if len(values) <= SAMPLE_MAX else values[:: len(values) // SAMPLE_MAX + 1]
+
+
+def _delays(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The Crawl-delay in force after each request: of its origin's last robots.txt. Rows by key, then start."""
+    order = np.lexsort((rows["start"], rows["origin"]))
+    origin, news, delay = rows["origin"][order], rows["robots"][order] > 0, rows["delay"][order]
+    first = np.concatenate(([True], origin[1:] != origin[:-1])) if len(order) else np.empty(0, np.bool_)
+    told = np.where(news | first, np.arange(len(order)), 0)
+    last = np.maximum.accumulate(told) if len(order) else told
+    found = np.empty(len(order), np.float64)
+    found[order] = np.where(news[last], delay[last], 0.0)
+    return found
+
+
+def _names(job: JobDir, site_of: SiteOf, wanted: dict[str, set[int]]) -> dict[str, dict[int, str]]:
+    """The names of a few clocks, from a second look at the log."""
+    names: dict[str, dict[int, str]] = {clock: {} for clock in CLOCKS}
+    for entry in _requests(job):
+        for clock, name in _clock_names(entry, site_of).items():
+            key = name_key(name.encode())
+            if key in wanted[clock]:
+                names[clock][key] = name
+    return names
+
+
+def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
+    """The findings in a person's words. every: all clocks of `worst`; else those that broke their rule, and of each
+    kind the one that came closest."""
+    yield f"{told['requests']:,} requests, judged by the crawl log; gaps from the end of one to the start of the next"
+    for clock in CLOCKS:
+        one = told[clock]
+        if not one["gaps"]:
+            yield f"{clock:<9}{one['clocks']:,} known, none was asked twice"
+            continue
+        yield (
+            f"{clock:<9}{one['clocks']:,} known, {one['gaps']:,} gaps: smallest {one['smallest_s']:.3f} s, "
+            f"median {one['median_s']:.3f} s, {one['broken']:,} shorter than the rule"
+        )
+        for found in one["worst"]:
+            if every or found["broken"] or (found is one["worst"][0] and found["rule_s"]):
+                verdict = f"BROKEN {found['broken']} times" if found["broken"] else "closest to its rule"
+                yield (
+                    f"         {found['name']}: {verdict}: {found['gap_s']:.3f} s where {found['rule_s']:.3f} s were "
+                    f"due; smallest {found['smallest_s']:.3f} s, median {found['median_s']:.3f} s"
+                )
+    yield "no promise was broken" if not told["broken"] else f"{told['broken']:,} gaps were too short"

@@ -1,0 +1,222 @@
+"""`irlcrawl report JOB`: sites by reputation, budget, what was spent on them, what waits and what came of it; and those
+that eat the crawl.
+
+One pass over the crawl log and one over what waits, forward, then the records of the sites that are shown. Memory is
+bounded: of more than SITES_MAX sites those least asked for are told together. Works beside a crawl that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from budgets.star import WITHOUT_LIMIT
+from drum import Batch
+from irlcrawl.ask.outcomes import outcomes
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.rows import name_key
+from irlcrawl.base.url import SiteOf, host_of
+from irlcrawl.frontier.state.view import Reading
+from irlcrawl.terminal import words
+
+SITES_MAX = 200_000
+EATERS_MAX = 10
+WASTE_SHARE = 0.02
+"""A site eats the crawl that wastes this share of all requests ..."""
+WAITING_SHARE = 0.10
+"""... or whose URLs are this share of all that wait (and three times the mean share), although fewer sites link to it
+than to the median site asked."""
+REQUESTS_LEAST = 20
+"""Of a crawl younger than this nothing is said."""
+
+
+@dataclass(slots=True)
+class Site:
+    """What is known of a site. spent: requests made (repeats included, robots.txt not); gained: those that brought a
+    page of its own (a 2xx with a body no page of this site had just before); waiting: URLs anywhere but in QF."""
+
+    name: str
+    spent: int = 0
+    gained: int = 0
+    failed: int = 0
+    excluded: int = 0
+    bytes: int = 0
+    waiting: int = 0
+    deferred: int = 0
+    in_degree: int = 0
+    budget: int = 0
+    placed: int = 0
+    last: str = ""  # the digest of its last page
+
+    @property
+    def worth(self) -> float | None:
+        """Its yield: pages gained per request."""
+        return self.gained / self.spent if self.spent else None
+
+    @property
+    def wasted(self) -> int:
+        return self.spent - self.gained
+
+    def told(self) -> dict[str, Any]:
+        values = asdict(self)
+        values.pop("last")
+        return {**values, "yield": self.worth}
+
+
+class Sites:
+    """Sites by key, at most SITES_MAX of them; `others` is the sum of those that were let go."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[int, Site] = {}
+        self.others = Site("others")
+        self.dropped = 0
+
+    def site(self, key: int, name: str) -> Site:
+        found = self.by_key.get(key)
+        if found is None:
+            if len(self.by_key) >= SITES_MAX:
+                self._shrink()
+            found = self.by_key[key] = Site(name)
+        return found
+
+    def _shrink(self) -> None:
+        """Let the half go that was asked least and waits least."""
+        ranked = sorted(self.by_key.items(), key=lambda item: item[1].spent + item[1].waiting + item[1].deferred)
+        for key, site in ranked[: len(ranked) // 2]:
+            del self.by_key[key]
+            self.dropped += 1
+            for name in ("spent", "gained", "failed", "excluded", "bytes", "waiting", "deferred"):
+                setattr(self.others, name, getattr(self.others, name) + getattr(site, name))
+
+
+def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]:
+    """{"totals", "sites": the first `top` in the order `by`, "eaters": [{…, "why"}], "others"}. Damaged, OSError."""
+    sites = Sites()
+    reading = Reading.open(job)
+    private = reading is not None and reading.config.scope.private_suffixes
+    site_of = SiteOf(private)
+    _read_log(job, site_of, sites)
+    if reading is not None and reading.begun:
+        for place, batch in reading.waiting():
+            _count_waiting(place, batch, site_of, sites)
+        keys = np.array(list(sites.by_key), np.uint64)
+        for key, record in reading.sites.records(keys).items() if len(keys) else ():
+            site = sites.by_key[key]
+            site.in_degree, site.budget, site.placed = record.in_degree, record.budget, record.placed
+    everything = list(sites.by_key.values())
+    ranked = sorted(everything, key=lambda site: (_rank(site, by), site.spent, site.name), reverse=True)
+    totals = {
+        "sites": len(everything) + sites.dropped,
+        "spent": sum(site.spent for site in everything) + sites.others.spent,
+        "gained": sum(site.gained for site in everything) + sites.others.gained,
+        "waiting": sum(site.waiting for site in everything) + sites.others.waiting,
+        "deferred": sum(site.deferred for site in everything) + sites.others.deferred,
+    }
+    return {
+        "totals": totals,
+        "sites": [site.told() for site in ranked[:top]],
+        "eaters": [{**site.told(), "why": why} for site, why in _eaters(everything, totals)],
+        "others": {**sites.others.told(), "sites": sites.dropped} if sites.dropped else None,
+    }
+
+
+def _read_log(job: JobDir, site_of: SiteOf, sites: Sites) -> None:
+    """A Python loop per outcome: each is a line of text."""
+    for entry in outcomes(job):
+        if entry.outcome == "none":  # robots.txt
+            continue
+        name = site_of(host_of(entry.url))
+        site = sites.site(name_key(name.encode()), name)
+        site.excluded += entry.outcome == "excluded"
+        site.failed += entry.outcome == "failed"
+        if entry.outcome == "excluded" or entry.start_ms is None:
+            continue
+        site.spent += 1
+        site.bytes += entry.size or 0
+        if entry.outcome == "fetched" and 200 <= entry.status < 300 and entry.digest != site.last:
+            site.gained += 1
+            site.last = entry.digest
+
+
+def _count_waiting(place: str, batch: Batch, site_of: SiteOf, sites: Sites) -> None:
+    keys, first, counts = np.unique(batch["site"], return_index=True, return_counts=True)
+    urls = batch["url"]
+    for key, at, rows in zip(keys.tolist(), first.tolist(), counts.tolist()):
+        site = sites.by_key.get(key) or sites.site(key, site_of(host_of(urls[at])))
+        if place == "deferred":
+            site.deferred += rows
+        else:
+            site.waiting += rows
+
+
+def _rank(site: Site, by: str) -> float:
+    match by:
+        case "reputation":
+            return site.in_degree
+        case "waiting":
+            return site.waiting + site.deferred
+        case "yield":
+            return -1.0 if site.worth is None else site.worth
+        case _:
+            return float(getattr(site, by))
+
+
+def _eaters(sites: list[Site], totals: dict[str, int]) -> Iterator[tuple[Site, str]]:
+    """The sites that take much and give little, worst first, with the reason in words."""
+    if totals["spent"] < REQUESTS_LEAST:
+        return
+    wasted = totals["spent"] - totals["gained"]
+    waiting = totals["waiting"] + totals["deferred"]
+    asked = sorted(site.in_degree for site in sites if site.spent)
+    median = asked[len(asked) // 2] if asked else 0
+    mean = totals["gained"] / totals["spent"]
+    found: list[tuple[float, Site, str]] = []
+    for site in sites:
+        waste, waits = site.wasted / totals["spent"], (site.waiting + site.deferred) / max(waiting, 1)
+        why = []
+        if waste >= WASTE_SHARE and site.worth is not None and site.worth <= mean / 2 and wasted:
+            why.append(f"{waste:.0%} of all requests went to it and brought nothing new (yield {site.worth:.2f})")
+        if waits >= max(WAITING_SHARE, 3 / len(sites)) and site.in_degree < max(median, 1):
+            why.append(f"{waits:.0%} of what waits is its, with an in-degree of {site.in_degree}")
+        if why:
+            found.append((max(waste, waits), site, "; ".join(why)))
+    found.sort(key=lambda one: (-one[0], one[1].name))
+    yield from ((site, why) for _, site, why in found[:EATERS_MAX])
+
+
+COLUMNS = ("site", "in-degree", "budget", "spent", "yield", "waiting", "over budget")
+
+
+def _row(site: dict[str, Any]) -> tuple[str, ...]:
+    worth = "-" if site["yield"] is None else f"{site['yield']:.2f}"
+    budget = "no limit" if site["budget"] >= WITHOUT_LIMIT else words.count(site["budget"])
+    linked, spent, waits, over = (words.count(site[name]) for name in ("in_degree", "spent", "waiting", "deferred"))
+    return site["name"], linked, budget, spent, worth, waits, over
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Names to the left, numbers to the right, each column as wide as its widest and two spaces from the next."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        yield "  ".join([name.ljust(widths[0]), *(map(str.rjust, numbers, widths[1:]))])
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """A table for people, and the eaters below it."""
+    totals = told["totals"]
+    yield (
+        f"{words.plural(totals['sites'], 'site')}, {words.plural(totals['spent'], 'request')}, "
+        f"{words.plural(totals['gained'], 'page')} gained, {words.count(totals['waiting'])} URLs waiting, "
+        f"{words.count(totals['deferred'])} over budget"
+    )
+    yield ""
+    yield from _table([COLUMNS, *(_row(site) for site in told["sites"])])
+    if told["others"]:
+        yield f"and {words.count(told['others']['sites'])} others, {words.count(told['others']['spent'])} requests"
+    yield ""
+    yield "sites that eat the crawl" if told["eaters"] else "no site eats the crawl"
+    for site in told["eaters"]:
+        yield f"  {site['name']}: {site['why']}"

@@ -1,0 +1,342 @@
+"""`irlcrawl why JOB URL|HOST|SITE`: where it stands, and why.
+
+Every answer is a JSON object; `lines` puts it into words. A question reads what waits and the crawl log once, forward,
+in constant memory, and a few blocks of the drums: time grows with what is on the disk, not with how busy the crawl is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from budgets.beast import RECORD, SLOTS
+from budgets.star import WITHOUT_LIMIT
+from drum import Batch
+from irlcrawl.ask.outcomes import check_log
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.rows import Reason, Robots, name_key, origin_of, url_key
+from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.frontier.politeness.columns import NONE
+from irlcrawl.frontier.politeness.gates import KIND_NAMES, Kind
+from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
+from irlcrawl.frontier.state.view import Reading
+from irlcrawl.terminal import words
+from irlcrawl.web.robots import product_token, verdict
+from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.harvest.rules_log import RulesLog
+
+HISTORY_MAX = 20
+HOSTS_SHOWN = 10
+
+Answer = dict[str, Any]
+
+
+def why(job: JobDir, asked: str, now: float) -> Answer:
+    """The answer; `asked` is a URL (with a path, or `://`), a host name or a site. ConfigError, Damaged, OSError."""
+    try:
+        url = seed_url(asked)
+    except SeedError as error:
+        raise ConfigError(f"{asked[:200]!r}: {error}") from error
+    reading = Reading.open(job)
+    if reading is None or not reading.begun:
+        return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
+    check_log(job)
+    question = _Question(reading, url, now)
+    if "/" in asked.strip().rstrip("/"):
+        return {"asked": asked, "url": url.decode(), **question.url()}
+    if question.name == question.site:
+        return {"asked": asked, "site": question.site, **question.all_of_site()}
+    return {"asked": asked, "host": question.name, **question.all_of_host()}
+
+
+class _Question:
+    def __init__(self, reading: Reading, url: bytes, now: float) -> None:
+        self._reading, self._url, self._now = reading, url, now
+        name, port = host_of(url), split(url)[2]
+        self._site_of = SiteOf(reading.config.scope.private_suffixes)
+        self.site = self._site_of(name)
+        self._host_name = name
+        bracketed = f"[{name}]" if ":" in name else name
+        self.name = name if port in (80, 443) else f"{bracketed}:{port}"
+        """The host name, in the form URLs have it, with its port if one was named."""
+        self._site_key = name_key(self.site.encode())
+        self._log = os.fspath(reading.job.crawl_log)
+
+    def url(self) -> Answer:
+        history = list(log_parts.entries_of(self._reading.files, self._log, self._url)) if self._has_log() else []
+        record = self._record(origin_of(self._url))
+        stands = self._stands(history[-1] if history else None)
+        return {
+            **stands,
+            "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
+            "robots": self._robots(record, self._url),
+            "host": self._host(record, self._host_name),
+            "site": self._site(),
+        }
+
+    def all_of_host(self) -> Answer:
+        """Every origin of a host name: with its port if one was named, else of all that wait or were asked."""
+        port = b"" if self.name == self._host_name else self.name[self.name.rindex(":") :].encode()
+        waiting: Counter[tuple[str, str]] = Counter()
+        for place, batch in self._of_site():
+            for url in batch["url"].tolist():
+                if host_of(url) == self._host_name and origin_of(url).endswith(port):
+                    waiting[origin_of(url).decode(), place] += 1
+        outcomes, last = self._outcomes(host=self.name)
+        origins = {origin for origin, _ in waiting} | {origin_of(entry.url).decode() for entry in last}
+        origins = origins or {origin_of(self._url).decode()}
+        return {
+            "waiting": _nested(waiting),
+            "outcomes": outcomes,
+            "history": [_told(entry) for entry in last],
+            "origins": {
+                origin: {
+                    "robots": self._robots(record := self._record(origin.encode()), None),
+                    **self._host(record, self._host_name),
+                }
+                for origin in sorted(origins)
+            },
+            "site": self._site(),
+        }
+
+    def all_of_site(self) -> Answer:
+        waiting: Counter[tuple[str, str]] = Counter()
+        for place, batch in self._of_site():
+            waiting.update((host_of(url), place) for url in batch["url"].tolist())
+        outcomes, last = self._outcomes(within=self.site)
+        hosts: Counter[str] = Counter()
+        for (host, _), urls in waiting.items():
+            hosts[host] += urls
+        places: Counter[str] = Counter()
+        for (_, place), urls in waiting.items():
+            places[place] += urls
+        return {
+            **self._site(),
+            "waiting": dict(places),
+            "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
+            "hosts": len(hosts),
+            "outcomes": outcomes,
+            "history": [_told(entry) for entry in last],
+        }
+
+    # -- pieces --------------------------------------------------------------------------------------------------------
+
+    def _has_log(self) -> bool:
+        return bool(log_parts.log_files(self._reading.files, self._log)) if self._reading.job.logs.is_dir() else False
+
+    def _stands(self, last: crawl_log.LogEntry | None) -> Answer:
+        """Seen or not, done or where it waits, and what that means."""
+        reading = self._reading
+        key = url_key(self._url, reading.seed)
+        seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
+        found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
+        if last is not None and last.outcome in ("fetched", "failed", "excluded"):
+            return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
+        place = self._place(key)
+        if place is not None:
+            return {**found, **place}
+        if not seen:
+            waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
+            found["stands"] = (
+                "a link to it was harvested, and waits for the next look" if waits
+                else "never found: no page that was fetched links to it, or it is out of the crawl's scope"
+            )  # fmt: skip
+            return {**found, "place": "harvested" if waits else "unknown"}
+        return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
+
+    def _place(self, key: int) -> Answer | None:
+        reading = self._reading
+        host = name_key(origin_of(self._url))
+        before = 0  # rows of its host in runs ahead of it
+        for place, batch in reading.waiting():
+            at = np.flatnonzero(batch["key"] == np.uint64(key))
+            if not len(at):
+                before += int((batch["host"] == np.uint64(host)).sum()) if place == "runs" else 0
+                continue
+            row = batch.slice(int(at[0]), int(at[0]) + 1)
+            before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
+            told = {name: row[name].tolist()[0] for name in ("depth", "hop", "attempt", "priority")}
+            return {**self._placed(place, row, before), "place": place, **told}
+        return None
+
+    def _placed(self, place: str, row: Batch, before: int) -> Answer:
+        reading = self._reading
+        if place == "runs":
+            text = "ready: in its host's run, or with a worker now" if reading.job.is_locked() else "ready"
+            return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
+        if place == "calendar":
+            due = float(row["due"][0])
+            why = "put off after a passing failure" if row["attempt"][0] else "put off until its host may take it"
+            return {"stands": f"{why}; due {_date(due)}", "due": due}
+        if place == "queues":
+            queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
+            labels, rows = reading.queues.counts()
+            ahead = int(rows[labels < row["queue"][0]].sum())
+            where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
+            text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
+            return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
+        if place == "deferred":
+            end = reading.sites.cycle_end(self._site_key)
+            text = f"over its site's budget: in QF until queue {end} is drained ({reading.sites.current} is)"
+            return {"stands": text, "cycle_end": end, "current": reading.sites.current}
+        return {"stands": "between two passes: the next turn takes it on"}
+
+    def _site(self) -> Answer:
+        """The site's budget with its inputs."""
+        record = self._reading.sites.site(self._site_key)
+        if record is None:
+            return {"name": self.site, "known": False}
+        told = asdict(record)
+        told.pop("site")
+        told["tried"] = told.pop("asked")  # `asked` is the question
+        return {"name": self.site, "known": True, **told, "current": self._reading.sites.current}
+
+    def _record(self, origin: bytes) -> HostRecord | None:
+        found, values = self._reading.hosts.lookup(np.array([name_key(origin)], np.uint64))
+        if not found[0]:
+            return None
+        return records_of(redated(values.select(STATE), self._reading.clock_set))[0]
+
+    def _robots(self, record: HostRecord | None, url: bytes | None) -> Answer:
+        """The state of robots.txt, and of a URL the rule that decides."""
+        if record is None:
+            return {"state": "unknown"}
+        state = record.robots_at(self._now)
+        told: Answer = {"state": state.name.lower(), "until": record.robots_until or None}
+        if record.crawl_delay:
+            told["crawl_delay_s"] = record.crawl_delay
+        if state is Robots.RULES and url is not None and record.rules_length:
+            pointer = (record.rules_log, record.rules_offset, record.rules_length)
+            try:
+                text = RulesLog.read(self._reading.files, os.fspath(self._reading.job.state), pointer)
+            except FileNotFoundError:  # it is asked for again
+                return {**told, "state": Robots.UNKNOWN.name.lower()}
+            token = product_token(self._reading.config.crawl.user_agent)
+            told["allowed"], told["rule"] = verdict(text, token, url)
+        return told
+
+    def _host(self, record: HostRecord | None, name: str) -> Answer:
+        """The host's failures, address and clocks: when it may be asked next."""
+        address = None if record is None else record.address_at(self._now)
+        clocks = self._reading.clocks(self._now)
+        told: Answer = {"address": address, "clocks": {}}
+        keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
+        due = self._now
+        for kind, text in keys:
+            gate = clocks.find(kind, name_key(text.encode())) if text else NONE
+            if gate != NONE:
+                seconds = {"gap_s": round(clocks.gap[gate], 3), "backoff_s": round(clocks.backoff[gate], 3)}
+                known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
+                told["clocks"][KIND_NAMES[kind]] = {"next": clocks.next[gate], **known}
+                due = max(due, clocks.next[gate])
+        if record is not None:
+            told["failures"] = record.failures
+            if record.dead and record.dead_until > self._now:
+                told["dead"], told["dead_until"] = Reason(record.dead).name.lower(), record.dead_until
+                due = max(due, record.dead_until)
+            if record.robots_at(self._now) is Robots.DENY:
+                due = max(due, record.robots_until)
+        return {**told, "next_allowed": due if due > self._now else None}
+
+    def _of_site(self) -> Iterator[tuple[str, Batch]]:
+        for place, batch in self._reading.waiting():
+            rows = batch.filter(batch["site"] == np.uint64(self._site_key))
+            if rows.rows:
+                yield place, rows
+
+    def _outcomes(self, host: str | None = None, within: str | None = None) -> tuple[Answer, list[crawl_log.LogEntry]]:
+        """(outcome: {reason: number}, the last entries) of a host or, with all its hosts, a site."""
+        counts: Counter[tuple[str, str]] = Counter()
+        last: list[crawl_log.LogEntry] = []
+        if not self._has_log():
+            return {}, last
+        for entry in log_parts.read(self._reading.files, self._log, host=host, within=within):
+            if within is not None and self._site_of(host_of(entry.url)) != within:
+                continue  # what lies under a public suffix are sites of their own
+            counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1
+            last.append(entry)
+            del last[:-HISTORY_MAX]
+        return _nested(counts), last
+
+
+def _told(entry: crawl_log.LogEntry) -> Answer:
+    told = {
+        "at": crawl_log.logged_time(entry), "url": entry.url.decode(), "status": entry.status,
+        "outcome": entry.outcome, "reason": entry.reason,
+    }  # fmt: skip
+    return {**told, **{name: value for name, value in entry.notes.items() if name not in told}}
+
+
+def _nested(counts: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    told: dict[str, dict[str, int]] = {}
+    for (first, second), number in sorted(counts.items()):
+        told.setdefault(first, {})[second] = number
+    return told
+
+
+def _date(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def lines(answer: Answer) -> Iterator[str]:
+    """The answer in a person's words: a fact a line, times as dates, history last."""
+    history = answer.get("history", [])
+    facts = {name: value for name, value in answer.items() if name not in ("asked", "history")}
+    if "known" in facts:  # the question was for a site
+        yield from _site_lines(facts)
+        facts = {name: value for name, value in facts.items() if name not in _SITE}
+    yield from _facts(facts, "")
+    if history:
+        yield "history"
+        for told in history:
+            notes = ("attempt", "address", "detail", "warc")
+            more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
+            text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
+            yield words.printable(f"{text}  {more}" if more else text)
+
+
+_SITE = {"site", "name", "known", "current", "budget", "unheld", "tried", *RECORD}
+
+
+def _site_lines(site: Answer) -> Iterator[str]:
+    """The site's budget, with what it comes from and what became of it."""
+    yield "site"
+    yield words.printable(f"  name           {site['name']}")
+    if not site["known"]:
+        yield "  budget         none yet: no URL of it was queued, and no link from another site counted"
+        return
+    seeds = "; it has a seed" if site["seeds"] else ""
+    linked = words.plural(site["in_degree"], "other site")
+    verb = "links" if site["in_degree"] == 1 else "link"
+    held = f"; {words.count(site['unheld'])} if it brought more" if site["unheld"] > site["budget"] else ""
+    free = site["budget"] >= WITHOUT_LIMIT
+    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} a queue"
+    yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
+    last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
+    yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
+    yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"
+    tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
+    yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
+
+
+def _facts(values: Answer, indent: str) -> Iterator[str]:
+    for name, value in values.items():
+        label = name.replace("_", " ")
+        if name == "site" and isinstance(value, dict):
+            yield from (f"{indent}{text}" for text in _site_lines(value))
+        elif name == "next_allowed" and value is None:
+            yield f"{indent}{label:<14} now"
+        elif isinstance(value, dict):
+            if value:
+                yield f"{indent}{label}"
+                yield from _facts(value, indent + "  ")
+        elif value is not None and not isinstance(value, list):
+            dated = isinstance(value, float) and value > 1e8
+            yield words.printable(f"{indent}{label:<14} {_date(value) if dated else value}")

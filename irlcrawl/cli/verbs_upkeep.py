@@ -1,0 +1,166 @@
+"""The verbs that look after a crawl's files: `fsck`, `verify`, `snapshot`, `snapshots`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irlcrawl.base.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, check_mounted, command
+from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import reader_may_leave, unheard
+
+if TYPE_CHECKING:
+    from irlcrawl.upkeep.findings import Bar, Finding
+    from irlcrawl.upkeep.fsck import Fsck
+    from irlcrawl.upkeep.snapshot import Snapshot
+
+
+def fsck(args: argparse.Namespace) -> int:
+    """Check everything of a JOB that does not run; DAMAGED when something is not as it was written, and --repair did
+    not mend it."""
+    from irlcrawl.cli.verbs_crawl import check_alone
+    from irlcrawl.upkeep.findings import bar_for
+    from irlcrawl.upkeep.fsck import Fsck
+
+    job = JobDir(args.job).require()
+    is_snapshot = (job.path / SNAPSHOT).exists()
+    if is_snapshot and args.repair:
+        raise JobError(f"{job.path}: a snapshot stays as it is; make a crawl of it, and repair that")
+    check_mounted(job.warcs)  # archives that are away are so one by one
+    try:
+        if args.repair:
+            job.acquire(repairing=True)
+        elif not is_snapshot:  # nobody writes to a snapshot
+            job.acquire_to_look()
+        check_alone(job)
+    except JobLocked as error:
+        job.release()
+        raise JobLocked(
+            f"{error}: its files change while it runs; "
+            f"stop it, or check a copy: {command('snapshot', args.job, 'NAME')}"
+        ) from None
+    bar = bar_for(quiet=args.quiet)
+    try:
+        if args.repair:
+            from irlcrawl.upkeep.repair import finish_interrupted
+
+            finish_interrupted(job)
+        check = Fsck(job, bar)
+        code = _told(check.run(), bar, args.json)
+        if args.repair and code == ExitCode.DAMAGED:
+            code = _repair(job, check, bar, args.json)
+        return code
+    finally:
+        bar.close()
+        job.release()
+
+
+def _repair(job: JobDir, check: Fsck, bar: Bar, as_json: bool) -> int:
+    """Mend what can be, say what could not be, and look again."""
+    from irlcrawl.base.clock import SystemClock
+    from irlcrawl.upkeep.fsck import Fsck
+    from irlcrawl.upkeep.repair import repair
+
+    damaged, leases = set(check.damaged), job.state / "leases.log"
+    if os.fspath(leases) in damaged:  # a start that finds none does what it would do with this one
+        leases.unlink()
+        damaged.remove(os.fspath(leases))
+        _say_repair("leases.log: deleted, so every host waits for its gap again", as_json)
+    if any(not file.startswith(os.fspath(job.warcs)) or file in check.closed_to_starts for file in damaged):
+        for told in repair(job, damaged, SystemClock(), bar):
+            _say_repair(told, as_json)
+    elif damaged:
+        _say_repair("archives are not repaired: what a broken record held is gone, and its URL stays done", as_json)
+        return ExitCode.DAMAGED
+    return _told(Fsck(job, bar).run(), bar, as_json)
+
+
+def _say_repair(told: str, as_json: bool) -> None:
+    _say(json.dumps({"repair": told}) if as_json else told)
+
+
+def _say(what: object) -> None:
+    """To whoever still reads: what is found and what is done do not depend on it."""
+    with unheard(sys.stdout):
+        print(what)
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Check archives alone: those of a JOB, or single files."""
+    from drum.sectors import Sectors
+    from irlcrawl.upkeep.findings import bar_for
+    from irlcrawl.upkeep.verify import verify as check
+    from irlcrawl.upkeep.verify import warcs_of
+
+    files, paths = Sectors(), list[str]()
+    for what in args.what:
+        if not os.path.isdir(what):
+            if not os.path.exists(what):
+                raise JobError(f"{what}: no such file or directory")
+            paths.append(what)
+            continue
+        warcs = JobDir(what).warcs
+        check_mounted(warcs)
+        found = list(warcs_of(files, os.fspath(warcs) if warcs.is_dir() else what))
+        if not found and not JobDir(what).exists():
+            raise JobError(f"{what}: no archives here")
+        paths += found
+    bar = bar_for(quiet=args.quiet)
+    try:
+        return _told(check(files, paths, bar), bar, args.json)
+    finally:
+        bar.close()
+
+
+def snapshot(args: argparse.Namespace) -> int:
+    from irlcrawl.upkeep import snapshot as shots
+
+    taken = shots.take(JobDir(args.job).require(), args.name)
+    _say(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
+    return ExitCode.DONE
+
+
+def snapshots(args: argparse.Namespace) -> int:
+    """List them; or delete one, or make a crawl of one."""
+    from irlcrawl.upkeep import snapshot as shots
+
+    job = JobDir(args.job).require()
+    if args.delete is not None:
+        shots.delete(job, args.delete)
+    elif args.open:
+        name, target = args.open
+        shots.open_as(job, name, Path(target))
+        _say(f"go on from it: {command('resume', target)}")
+    else:
+        with reader_may_leave():
+            for one in shots.snapshots(job):
+                print(json.dumps({**vars(one), "path": str(one.path)}) if args.json else _line(one))
+    return ExitCode.DONE
+
+
+def _line(one: Snapshot) -> str:
+    taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.taken))
+    fetched = words.plural(one.fetched, "URL")
+    return f"{one.name:<24} {taken}  commit {one.commit}, {fetched} fetched, {words.size(one.bytes)}"
+
+
+def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:
+    """Say each finding as it comes, and the sum of them; the exit code."""
+    damaged = notes = 0
+    for finding in findings:
+        damaged, notes = damaged + finding.damage, notes + (not finding.damage)
+        if sys.stdout.isatty() and not as_json:
+            bar.say(str(finding))
+        else:
+            _say(json.dumps(vars(finding)) if as_json else finding)
+    bar.close()
+    if not as_json:
+        told = f"{damaged} damaged" if damaged else "all is as it was written"
+        _say(f"{told} ({words.plural(notes, 'note')})" if notes else told)
+    return ExitCode.DAMAGED if damaged else ExitCode.DONE

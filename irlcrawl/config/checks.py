@@ -1,0 +1,177 @@
+"""What values the configuration takes, and what a crawl needs of it before it may start or go on."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+import re
+import shlex
+from typing import Any
+
+from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
+
+
+def checked(key: Key, path: str, value: Any) -> Any:
+    """`value` in the key's type. Raises ConfigError naming `path` and what it allows."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "list": (list,),
+    }  # fmt: skip
+    right = isinstance(value, kinds[key.type]) and (key.type == "bool" or not isinstance(value, bool))
+    if right and key.type == "list":
+        right = all(isinstance(item, str) for item in value)
+    if right and key.type == "float":
+        value = float(value)
+        right = math.isfinite(value)
+    if right and key.choices:
+        right = value in key.choices
+    if right and key.type in ("int", "float"):
+        right = (key.low is None or value >= key.low) and (key.high is None or value <= key.high)
+    if not right:
+        shown = json.dumps(value, ensure_ascii=False, default=str)
+        raise ConfigError(f"{path} = {shown}: takes {key.allows()}")
+    for text in value if key.type == "list" else [value] if key.type == "str" else []:
+        if not text.isprintable():
+            raise ConfigError(f"{path} = {json.dumps(text)}: takes printable text")
+    return value
+
+
+def site_name(name: str, where: str) -> str:
+    """The NAME of [site."NAME"] as URLs have it, IPv6 without brackets. ConfigError beginning with `where`."""
+    from irlcrawl.base.url import SeedError, named_host  # only who names a site pays for loading what reads URLs
+
+    try:
+        host, port = named_host(name)
+    except SeedError:
+        host, port = "", None
+    host = host.rstrip(".")
+    if port is not None or not re.fullmatch(r"[a-z0-9_.:-]+", host):
+        raise ConfigError(
+            f'{where}site."{name}": takes a host name or a registrable domain, such as [site."example.com"]; no port'
+        )
+    return host
+
+
+def validate(config: Config) -> None:
+    """Check what one key's table entry cannot say: patterns, networks, addresses, relations. Raises ConfigError."""
+    for path, networks in (
+        ("network.allow", config.network.allow),
+        ("politeness.shared_addresses", config.politeness.shared_addresses),
+    ):
+        for text in networks:
+            try:
+                ipaddress.ip_network(text)
+            except ValueError as error:
+                raise ConfigError(f"{path}: {text} is not a network such as 127.0.0.0/8: {error}") from error
+    for text in config.network.resolvers:
+        _check_resolver(text)
+    for path, patterns in (("scope.include", config.scope.include), ("scope.exclude", config.scope.exclude)):
+        for pattern in patterns:
+            _check_pattern(path, pattern)
+    if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
+        raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
+    try:
+        shlex.split(config.archive.on_warc_closed)
+    except ValueError as error:
+        raise ConfigError(f"archive.on_warc_closed = {config.archive.on_warc_closed!r}: no command: {error}") from error
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+]*", config.archive.prefix):
+        raise ConfigError(
+            f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
+        )
+
+
+def _check_resolver(text: str) -> None:
+    address, port = text, "53"
+    if text.startswith("["):
+        address, _, port = text[1:].partition("]")
+        port = port.removeprefix(":") or "53"
+    elif text.count(":") == 1:
+        address, port = text.split(":")
+    try:
+        ipaddress.ip_address(address)
+        right = port.isdecimal() and 0 < int(port) < 65_536
+    except ValueError:
+        right = False
+    if not right:
+        raise ConfigError(f"network.resolvers: {text} is not an address, address:port or [address]:port")
+
+
+def _check_pattern(path: str, pattern: str) -> None:
+    import re2  # only a configuration that has patterns pays for loading the matcher
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {reason}") from error
+
+
+USER_AGENT_EXAMPLE = "MyCrawler/1.0 (+https://example.org/crawler; me@example.org)"
+# RFC 9309 section 2.2.1 (the name), RFC 9110 section 10.1.5 (the version)
+_PRODUCT = re.compile(r"[A-Za-z_-]+(?:/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?(?= |$)")
+_CONTACT = re.compile(r"https?://[^\s/();,]+\.[^\s();,]+|[^\s@();,<>:]+@[^\s@();,<>]+\.[^\s@();,<>]+")
+
+
+def check_start(config: Config) -> None:
+    """What a crawl needs before its first request: a User-Agent that says who to write to. Raises ConfigError."""
+    agent = config.crawl.user_agent
+    example = f'for example: -s crawl.user_agent="{USER_AGENT_EXAMPLE}"'
+    if not agent:
+        raise ConfigError(f"crawl.user_agent: required, with a page about the crawl or an e-mail address; {example}")
+    if not agent.isascii() or _PRODUCT.match(agent) is None:
+        raise ConfigError(
+            f"crawl.user_agent = {agent!r}: begins with Name or Name/Version, the name of letters, '_' and '-' only "
+            f"(it is what robots.txt files name), all of it ASCII; {example}"
+        )
+    if _CONTACT.search(agent) is None:
+        raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
+    _check_budgets_of_sites(config)
+    ca_file = config.fetch.tls_ca_file
+    if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
+        raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
+    if ca_file:
+        import ssl  # only a configuration that names one pays for loading it
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(ca_file)
+        except ssl.SSLError as error:  # else each worker would end with it
+            raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no certificates in PEM format: {error}") from error
+
+
+def _check_budgets_of_sites(config: Config) -> None:
+    """What budgets are told of single sites holds for sites: said of a host it would hold for nothing."""
+    told = [
+        (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min")
+        if getattr(site, key) is not None
+    ]  # fmt: skip
+    if not told:
+        return
+    from irlcrawl.base.url import SiteOf  # only who says such a thing pays for reading the Public Suffix List
+
+    site_of = SiteOf(config.scope.private_suffixes)
+    for name, key in told:
+        if site_of(name) != name:
+            raise ConfigError(
+                f'site."{name}".{key}: counts for a registrable domain with all its hosts: [site."{site_of(name)}"]'
+            )
+
+
+def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
+    """`section.key was A, now B` for every key outside [site."NAME"] in which they differ."""
+    return [
+        f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
+        for key in keys()
+        if key.section != "site" and (key.fixed or not fixed_only)
+        if (before := value_of(old, key)) != (after := value_of(new, key))
+    ]
+
+
+def check_resume(old: Config, new: Config) -> None:
+    """Refuse a change of what shaped the files of a crawl. Raises ConfigError naming every such key."""
+    if changed := changes(old, new, fixed_only=True):
+        raise ConfigError(
+            "; ".join(changed) + ": cannot change when a crawl is resumed, because it shaped what is on disk"
+        )

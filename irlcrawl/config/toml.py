@@ -1,0 +1,201 @@
+"""The configuration: where it comes from and how it is written down.
+
+Sources in order: defaults, `--config FILE` (TOML), `-s section.key=value`. The effective configuration is written into
+JOB/irlcrawl.toml, which is what a resumed crawl starts from. `python -m irlcrawl.config` prints the reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from irlcrawl.config.checks import changes, check_resume, check_start, checked, site_name, validate
+from irlcrawl.config.keys import (
+    ROBOTS_FRESH_S_MAX,
+    SECTIONS,
+    Archive,
+    Budgets,
+    Config,
+    ConfigError,
+    Crawl,
+    Fetch,
+    Frontier,
+    Key,
+    Limits,
+    Network,
+    Page,
+    Politeness,
+    Robots,
+    Scope,
+    Site,
+    keys,
+    section_keys,
+    value_of,
+)
+
+__all__ = [
+    "ROBOTS_FRESH_S_MAX", "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier",
+    "Key", "Limits", "Network", "Page", "Politeness", "Robots", "Scope", "Site", "apply", "changes", "check_resume",
+    "check_start", "from_dict", "keys", "load", "override", "parse_value", "reference", "section_keys", "to_dict",
+    "to_toml", "validate", "value_of",
+]  # fmt: skip
+
+
+def load(
+    file: str | os.PathLike[str] | None = None,
+    overrides: Iterable[str] = (),
+    *,
+    base: Config | None = None,
+) -> Config:
+    """The configuration of `base` (default: the defaults), then the TOML `file`, then `section.key=value` overrides.
+
+    Raises ConfigError. The result is checked key by key (`validate`); whether it suffices to start a crawl is
+    `check_start`'s question.
+    """
+    config = from_dict(to_dict(base)) if base is not None else Config()
+    if file is not None:
+        apply(config, _read(file), where=f"{os.fspath(file)}: ")
+    for text in overrides:
+        apply(config, override(text), where=f"-s {text}: ")
+    validate(config)
+    return config
+
+
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The inverse of `to_dict`; missing keys take their defaults. Raises ConfigError."""
+    config = Config()
+    apply(config, values)
+    validate(config)
+    return config
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Plain dicts and lists (JSON-able); `site` overrides that are not set are left out."""
+    values = dataclasses.asdict(config)
+    values["site"] = {
+        name: {key: value for key, value in site.items() if value is not None} for name, site in values["site"].items()
+    }
+    return values
+
+
+def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
+    """Set the keys named by nested `values`, each checked by itself. Raises ConfigError beginning with `where`."""
+    for section, content in values.items():
+        if section not in SECTIONS:
+            raise ConfigError(f"{where}{section}: no such section{_near(section, SECTIONS)}")
+        if not isinstance(content, Mapping):
+            raise ConfigError(f"{where}{section} is a section of keys, not a value")
+        if section != "site":
+            _apply_section(getattr(config, section), section, section, content, where)
+            continue
+        for name, keys_of_site in content.items():
+            path = f'site."{name}"'
+            if not isinstance(keys_of_site, Mapping):
+                raise ConfigError(f'{where}{path} is a section of keys: [site."example.com"]')
+            host = site_name(name, where)
+            _apply_section(config.site.setdefault(host, Site()), "site", path, keys_of_site, where)
+
+
+def _apply_section(target: Any, section: str, path: str, content: Mapping[str, Any], where: str) -> None:
+    table = section_keys(section)
+    for name, value in content.items():
+        if name not in table:
+            raise ConfigError(f"{where}{path}.{name}: no such key{_near(name, table, path + '.')}")
+        setattr(target, name, checked(table[name], f"{where}{path}.{name}", value))
+
+
+def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {prefix}{near[0]}?" if near else "; `python -m irlcrawl.config` lists them"
+
+
+def _read(file: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        with open(file, encoding="utf-8-sig", newline="") as stream:  # some editors begin a file with a byte order mark
+            return tomllib.loads(stream.read())
+    except OSError as error:
+        raise ConfigError(f"{os.fspath(file)}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{os.fspath(file)}: not TOML: {error}") from error
+
+
+def override(text: str) -> dict[str, Any]:
+    """`section.key=value` or `site."example.com".key=value` as nested dicts; text needs no quotes."""
+    match = re.fullmatch(r"""((?:"[^"\n]*"|'[^'\n]*'|[^="'\n])+)=(.*)""", text, re.DOTALL)
+    if match is None:
+        raise ConfigError(f"-s {text}: write section.key=value")
+    path, value = match[1].strip(), match[2].strip()
+    try:
+        parts = _path(tomllib.loads(f"{path} = 0"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"-s {text}: {path} is not a key: {error}") from error
+    if not parts:  # a comment
+        raise ConfigError(f"-s {text}: write section.key=value")
+    table = section_keys(parts[0]) if parts[0] in SECTIONS else {}
+    nested: Any = parse_value(table.get(parts[-1]), value)
+    for part in reversed(parts):
+        nested = {part: nested}
+    return dict(nested)
+
+
+def _path(nested: Any) -> list[str]:
+    parts = []
+    while isinstance(nested, dict) and nested:
+        part, nested = next(iter(nested.items()))
+        parts.append(part)
+    return parts
+
+
+def parse_value(key: Key | None, text: str) -> Any:
+    """The value an option's text stands for: TOML where it is TOML of the key's kind, else text as it is written."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except tomllib.TOMLDecodeError:
+        value = text
+    if key is not None and key.type == "str" and not isinstance(value, str):
+        return text
+    if key is not None and key.type == "list" and not isinstance(value, list):
+        return [value if isinstance(value, str) else text]
+    return value
+
+
+def to_toml(config: Config) -> str:
+    """Every key with its value; `load` reads it back to an equal Config."""
+    lines = []
+    for section in SECTIONS:
+        if section != "site":
+            lines += [f"[{section}]"]
+            lines += [f"{key.name} = {_toml(value_of(config, key))}" for key in section_keys(section).values()] + [""]
+    for name, site in config.site.items():
+        lines += [f"[site.{_toml(name)}]"]
+        values = ((key, getattr(site, key)) for key in section_keys("site"))
+        lines += [f"{key} = {_toml(value)}" for key, value in values if value is not None] + [""]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """A TOML value. JSON's strings, numbers, booleans and arrays are TOML's too, DEL apart, which no key takes."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def reference() -> str:
+    """The reference of the configuration: a TOML file of the defaults in which every key is explained."""
+    lines = [
+        "# irlcrawl configuration: every key with its default. (fixed): may not change when a crawl is resumed.",
+        "",
+    ]
+    for section in SECTIONS:
+        lines += ['[site."example.com"]' if section == "site" else f"[{section}]"]
+        if section == "site":
+            lines += [f"# {(Site.__doc__ or '').split(':')[0]}."]
+        for key in section_keys(section).values():
+            lines += [f"# {key.doc} Takes {key.allows()}.{' (fixed)' if key.fixed else ''}"]
+            lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {_toml(key.default)}"]
+        lines += [""]
+    return "\n".join(lines)

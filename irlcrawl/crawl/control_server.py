@@ -1,0 +1,83 @@
+"""The running crawl's side of JOB/control.sock (irlcrawl/watch/control.py has the protocol)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from irlcrawl.crawl.control import Handler, short_address
+
+REQUEST_BYTES_MAX = 1 << 16
+
+log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """Answers requests inside the running event loop until `close`."""
+
+    def __init__(self, path: Path, handlers: Mapping[str, Handler]) -> None:
+        self._path = path
+        self._handlers = dict(handlers)
+        self._server: asyncio.Server | None = None
+        self._talks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Bind and listen. The caller holds JOB's lock, so a socket found here is a dead crawl's. Raises OSError."""
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with short_address(self._path) as address:
+                listener.bind(address)
+            self._path.chmod(0o600)
+            listener.setblocking(False)
+            self._server = await asyncio.start_unix_server(self._talk, sock=listener, limit=REQUEST_BYTES_MAX)
+        except BaseException:
+            listener.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop listening, end open connections and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            with suppress(FileNotFoundError):
+                self._path.unlink()
+        talks = list(self._talks)
+        for talk in talks:
+            talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.current_task()
+        assert talk is not None
+        self._talks.add(talk)
+        try:
+            while line := await reader.readline():
+                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError):  # the asker went away, or sent a line over the bound: nobody to tell
+            log.debug("control connection ended early", exc_info=True)
+        finally:
+            self._talks.discard(talk)
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            handler = self._handlers[request["cmd"]]
+        except (ValueError, KeyError, TypeError):
+            return {"error": f"not a request; commands are {', '.join(sorted(self._handlers))}"}
+        try:
+            result = handler(request)
+            return {"ok": await result if inspect.isawaitable(result) else result}
+        except Exception as error:  # a question must not end the crawl: whoever asked is told, and the log
+            log.exception("control command %s failed", request["cmd"])
+            return {"error": f"{type(error).__name__}: {error}"}

@@ -1,0 +1,141 @@
+"""The status record of a running crawl (irlcrawl.watch.status.FIELDS), counted from what the frontier holds."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from irlcrawl.base.rows import Reason
+
+if TYPE_CHECKING:
+    from irlcrawl.crawl.loop import Frontier
+
+LARGEST_SHOWN = 5
+COSTLY_REST = 100.0
+SILENT = (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST, Reason.PROTOCOL)
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Gauges:
+    """Makes the record. What costs O(hosts) or O(files) is counted anew only so often that it takes 1% of the time."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._costly: dict[str, Any] = {}
+        self._costly_due = 0.0
+
+    def record(self, state_name: str) -> dict[str, Any]:
+        """The whole record, with `state` as given."""
+        now = self._frontier.clock.now()
+        if now >= self._costly_due:
+            began = time.perf_counter()
+            self._costly = self._count()
+            self._costly_due = now + COSTLY_REST * (time.perf_counter() - began)
+        return {"state": state_name, "pid": os.getpid(), "updated": now, **self._totals(now), **self._costly}
+
+    def _totals(self, now: float) -> dict[str, Any]:
+        frontier = self._frontier
+        state, hosts = frontier.state, frontier.hosts
+        ledger, counters = state.ledger, state.counters
+        return {
+            "started": frontier.started,
+            "elapsed_s": frontier.elapsed_before + now - frontier.started,
+            "fetched": ledger.fetched,
+            "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
+            "failed": ledger.failed,
+            "failed_by_reason": dict(counters.get("failed_by_reason", {})),
+            "excluded": sum(ledger.excluded.values()),
+            "excluded_by_reason": dict(ledger.excluded),
+            "bytes": counters.get("bytes", 0),
+            "pages_per_s": frontier.schedule.pages_per_s,
+            "discovered_urls": ledger.discovered,
+            # Of a visit that is out, the outcomes of its first URLs may be counted already.
+            "queued_urls": max(ledger.discovered - ledger.done - hosts.urls_out, 0),
+            "leased_urls": hosts.urls_out,
+            "calendar_urls": state.calendar.rows,
+            "calendar_due": state.calendar.next_due(),
+            "duplicate_urls": counters.get("duplicates", 0),
+            "out_of_scope_urls": counters.get("out_of_scope", 0),
+            "trapped_urls": counters.get("trapped", 0),
+            "queued_hosts": len(hosts.hosts),
+            "fetch_failures": _without_response(counters),
+            "retry_count": counters.get("retries", 0),
+            "frontier_latency_s": frontier.schedule.turn_seconds,
+            "merges": _merges(frontier),
+            "frontier_bytes": frontier.pressure.frontier_bytes,
+            "frontier_full": frontier.pressure.frontier_full,
+            "harvest_bytes": frontier.pressure.harvest_bytes,
+            "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
+            "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
+            "workers": len(frontier.fleet.links),
+        }
+
+    def _count(self) -> dict[str, Any]:
+        frontier = self._frontier
+        job, files = frontier.state.job, frontier.state.files
+        return {
+            "ready_hosts": frontier.politeness.ready,
+            "delayed_hosts": frontier.politeness.delayed(),
+            "per_host_queue_size": _queue_sizes(frontier),
+            "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
+            "held": _held(frontier),
+            "warc_bytes": files.total(job.warcs),
+            "disk_free_bytes": files.free(job.path),
+        }
+
+
+def _merges(frontier: Frontier) -> dict[str, dict[str, int]]:
+    """How far the merges are that were begun and are not over, by drum."""
+    found = {}
+    for drum in frontier.state.drums:
+        done, buckets = drum.progress()
+        waiting = drum.pending_rows
+        if drum.merging or (waiting and 0 < done < buckets):
+            found[drum.name] = {"buckets_done": done, "buckets": buckets, "rows_waiting": waiting}
+    return found
+
+
+def _held(frontier: Frontier) -> dict[str, int]:
+    """How much of what grows for a while, and must stop growing, is in memory (I4)."""
+    state = frontier.state
+    return {
+        "hosts": len(frontier.hosts.hosts),
+        "clocks": len(frontier.clocks),
+        "names": frontier.resolver.names,
+        "rules_bytes": frontier.turns.rules.nbytes,
+        "block_bytes": state.runs.cached_bytes,
+        "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
+        "queue_index_bytes": state.sites.index_bytes,
+        "files_open": state.pool.files_open,
+        "catalog_entries": len(state.catalog.items()),
+    }
+
+
+def _without_response(counters: dict[str, Any]) -> int:
+    """Requests that ended without a response, repeated ones included."""
+    outcomes = (counters.get("failed_by_reason", {}), counters.get("retry_by_reason", {}))
+    return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in SILENT)
+
+
+def _queue_sizes(frontier: Frontier) -> dict[str, Any]:
+    """Mean and maximum of the URLs in runs per host in memory, and the hosts that have most."""
+    hosts = list(frontier.hosts.hosts.values())
+    largest = heapq.nlargest(LARGEST_SHOWN, hosts, key=lambda host: host.rows)
+    return {
+        "mean": sum(host.rows for host in hosts) / len(hosts) if hosts else 0.0,
+        "max": largest[0].rows if largest else 0,
+        "largest": {f"{host.scheme}://{host.name}:{host.port}": host.rows for host in largest},
+    }
+
+
+def _resident(pids: list[int]) -> int:
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm", encoding="ascii") as stream:
+                total += int(stream.read().split()[1]) * PAGE_BYTES
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended a moment ago
+    return total

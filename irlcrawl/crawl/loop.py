@@ -1,0 +1,340 @@
+"""The frontier's loop: when to turn, when to ask for harvests, when to lease, and when the crawl is over.
+
+One asyncio loop holds what is in memory (dispatch.py, politeness.py); one thread at a time runs a turn (turns.py). The
+loop commits what a turn did, tells the workers what changed, and takes the new runs in. Leases never wait for a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from drum import Edits
+from irlcrawl.base.clock import Clock
+from irlcrawl.base.job import ExitCode
+from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX, Config
+from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.toml import to_dict
+from irlcrawl.crawl import recovery
+from irlcrawl.crawl.deaths import Deaths
+from irlcrawl.crawl.gauges import Gauges
+from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.pressure import Pressure
+from irlcrawl.crawl.room import Room
+from irlcrawl.crawl.schedule import Schedule
+from irlcrawl.crawl.status import ENDED
+from irlcrawl.crawl.steps import log_step
+from irlcrawl.crawl.turns import TELL_SECONDS, Turns
+from irlcrawl.frontier.dispatch.dispatch import Dispatcher
+from irlcrawl.frontier.dispatch.dns import Resolver
+from irlcrawl.frontier.dispatch.outage import Outage
+from irlcrawl.frontier.dispatch.workers import Fleet, Link
+from irlcrawl.frontier.politeness.clocks import Clocks
+from irlcrawl.frontier.politeness.gates import Kind
+from irlcrawl.frontier.politeness.politeness import Politeness
+from irlcrawl.frontier.state.clock_set import set_since
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.lease_log import LeaseLog
+from irlcrawl.frontier.state.runs import ReadyHost
+from irlcrawl.worker.fetch.wire import Message, clock_anchor
+from irlcrawl.worker.harvest.rules_log import RulesLog
+
+TICK_S = 0.5
+BROUGHT_AT_ONCE = 4096
+
+_log = logging.getLogger("irlcrawl.frontier")
+
+
+async def _nobody(link: Link) -> None:
+    """Workers are replaced by whoever made them (supervisor.py)."""
+
+
+class Frontier:
+    """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
+
+    def __init__(self, state: State, config: Config, clock: Clock) -> None:
+        self.state, self.config, self.clock = state, config, clock
+        self._wakeup = asyncio.Event()
+        self.overrides = Overrides(config.site)
+        self.clocks = Clocks(config.frontier.hosts_active_max)
+        self.politeness = Politeness(clock, config.politeness, self.clocks)
+        self.resolver = Resolver(config.network, clock)
+        self.deaths = Deaths(self)
+        self.fleet = Fleet(
+            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self.deaths.lost
+        )
+        self.outage = Outage(
+            clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
+        )
+        self._leases_path = os.path.join(state.dir, "leases.log")
+        self.hosts = Dispatcher(
+            config, clock, self.politeness, self.resolver, state.runs, self.fleet,
+            LeaseLog(state.files, self._leases_path), self.overrides, self.outage,
+            self._wakeup.set,
+        )  # fmt: skip
+        self._gauges = Gauges(self)
+        self.room = Room(state)
+        self.pressure = Pressure(state)
+        self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
+        self.turns = Turns(self)
+        self._stop_code: ExitCode | None = None
+        self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
+        self._ended = False
+        self._aborting = False
+        self._leased = False
+        self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
+        self.started = clock.now()
+        self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
+        self.limits = Limits(state, config, self.room, self.pressure, self.started)
+        self.on_tick: Callable[[], None] = lambda: None
+        self._failure: BaseException | None = None  # of a callback, for `run` to raise
+        self.replace: Callable[[Link], Awaitable[None]] = _nobody
+
+    # -- open ------------------------------------------------------------------------------------------------------
+
+    async def open(self, seed_harvest: str | None, streams: list[int]) -> None:
+        """Recover what a crash left (`streams`: those of workers that are gone, and the seeds'), take in the seeds, and
+        bring every host with URLs in runs into memory."""
+        state, now = self.state, self.clock.now()
+        self.room.take_ballast()
+        found = LeaseLog.read(state.files, self._leases_path)
+        self.clocks.load(state.clock_log.list.batches(), now, state.clock_set)
+        crawled_before = state.catalog.get("ledger") is not None
+        self.clocks.open(now, found.promises, found.rebooted and crawled_before)
+        harvests: list[str] = []
+        for stream in sorted(streams):
+            left = recovery.recover_stream(state, self.config, stream)
+            harvests += left.harvests
+            if left.units or left.bytes_cut:
+                _log.info("stream %d: %d units read again, %d bytes cut", stream, left.units, left.bytes_cut)
+        if seed_harvest and seed_harvest not in harvests:
+            harvests.append(seed_harvest)
+        states = recovery.learn(state, self.politeness, harvests)
+        await self.turns.first(harvests, states, streams)
+        self.limits.received = state.counters.get("bytes", 0)
+        state.catalog.sweep()
+        RulesLog.drop_old(
+            state.files, state.dir, now - 2 * ROBOTS_FRESH_S_MAX, lambda stream: set_since(state.catalog, stream)
+        )
+        self._coming = state.runs.hosts()
+        self._bring_more()
+        log_step(f"{len(self.hosts.hosts)} hosts at hand")
+
+    def _bring_more(self) -> None:
+        """The next hosts with URLs in runs: the first of a hundred thousand need not wait for the last."""
+        if self._coming is None:
+            return
+        ready = list(islice(self._coming, BROUGHT_AT_ONCE))
+        records = recovery.known_records(self.state, [one.key for one in ready])
+        self.hosts.bring(ready, [records[one.key] for one in ready])
+        if len(ready) < BROUGHT_AT_ONCE:
+            self._coming = None
+
+    @property
+    def ending(self) -> ExitCode | None:
+        """The code the crawl is stopping with."""
+        return self._stop_code
+
+    def hello(self, stream: int) -> Message:
+        return {
+            "t": "hello",
+            "config": to_dict(self.config),
+            "seed": self.state.seed,
+            "scope_version": self.state.scope.version,
+            "scope_entries": [entry.decode("ascii") for entry in self.state.scope.entries()],
+            "stream": stream,
+            "crawl": self.state.crawl_id,
+            "clock": clock_anchor(self.clock),
+        }
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> ExitCode:
+        """Until nothing is left to do, a limit is reached or a stop is asked for and has been answered."""
+        try:
+            return await self._work()
+        finally:
+            self.deaths.over = True
+
+    async def _work(self) -> ExitCode:
+        while True:
+            now = self.clock.now()
+            self._bring_more()
+            if self._stop_code is None and (code := self.limits.reached(now)) is not None:
+                self.stop(code)
+            if news := self.clocks.news(now):
+                self.hosts.leases.append(news)
+            if self._stop_code is None:
+                self.hosts.resolve_ahead()
+                if not self.pressure.slow_down and (not self.outage.paused or self.outage.take_probe()):
+                    self._dispatch()
+            self._ask_for_harvests(now)
+            self.fleet.watch(now)
+            self.outage.watch(now)
+            if self._coming is None and self.turns.due(now):
+                self.turns.begin()
+            if self._over():
+                return await self._end()
+            self.on_tick()
+            await self._sleep(now)
+            if (failure := self.failure) is not None:
+                raise failure
+            self.turns.finish()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Of a callback or a task, which nobody else would see."""
+        return self._failure or self.deaths.failure or self.hosts.failure or self.outage.failure
+
+    def _dispatch(self) -> None:
+        if self.hosts.dispatch(self._allowance()) and not self._leased:
+            self._leased = True
+            log_step("first lease")
+
+    def wake(self) -> None:
+        self._wakeup.set()
+
+    async def _sleep(self, now: float) -> None:
+        if self._coming is not None:
+            await asyncio.sleep(0)
+            return
+        dues = [now + TICK_S]
+        if self._stop_code is None:
+            due = self.politeness.next_due()
+            held = self.outage.paused or self.pressure.slow_down
+            if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
+                dues.append(due)
+            calendar = None if self.turns.running else self.state.calendar.next_due()
+            if calendar is not None:
+                dues.append(max(calendar, self.schedule.turn_at))
+        timeout = max(min(dues) - self.clock.now(), 0.0005)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wakeup.wait()
+        except TimeoutError:
+            pass
+        self._wakeup.clear()
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def _on_message(self, link: Link, message: Message) -> None:
+        """From a pipe's callback, which would swallow an exception: `run` raises it."""
+        try:
+            self._take(link, message)
+        except Exception as error:
+            self._failure = error
+        self._wakeup.set()
+
+    def _take(self, link: Link, message: Message) -> None:
+        match message["t"]:
+            case "end":
+                self.limits.unfolded += message["reached"]
+                self.limits.received += message["bytes"]
+                self.schedule.moved = True
+                self.hosts.ended(link, message)
+            case "robots":
+                self.hosts.learnt_robots(link, message)
+            case "harvest":
+                link.asked = False
+                self.schedule.answered()
+                # A visit may have ended while a file was written: only an empty answer says that nothing is left.
+                link.unharvested = 0 if message["file"] is None else 1
+                if message["file"] is not None:
+                    self.turns.arrived(message["file"])
+            case "doubt":
+                self.hosts.doubted(link, message)
+            case "slot":
+                self.hosts.slots.wanted(link, link.visits.get(message["visit"]), message)
+            case "slot_end":
+                self.hosts.slots.ended(link, message)
+            case "ready":
+                if not self.fleet.working.is_set():
+                    log_step("first worker ready")
+                self.fleet.working.set()
+            case "bye":
+                link.said_bye = True
+
+    def _ask_for_harvests(self, now: float) -> None:
+        """When hungry, take what the workers have; when idle, too, so that the end is seen."""
+        if self._stop_code is not None or self.turns.inbox or self.turns.running or not self.schedule.should_ask(now):
+            return
+        for link in self.fleet.links:
+            if link.unharvested and not link.asked:
+                link.asked = True
+                self.schedule.asked()
+                link.send({"t": "harvest"})
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _allowance(self) -> int:
+        """How many URLs may be leased now: one while nobody answers, and no more than limits.pages lets."""
+        left = self.limits.allowance(self.hosts.urls_out)
+        return min(left, 1) if self.outage.paused else left
+
+    def stop(self, code: ExitCode) -> None:
+        """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""
+        if self._stop_code is None:
+            self._stop_code = code
+            self.fleet.end({"t": "stop"})
+        elif self._stop_code is ExitCode.DONE:  # only archives are still to be told: the next start tells the rest
+            self._left = code
+            self.turns.leave()
+        self._wakeup.set()
+
+    def abort(self, code: ExitCode | None) -> None:
+        """As stop, but what is in flight is dropped; None keeps the code of the stop that went before."""
+        self._stop_code = code or self._stop_code or ExitCode.FORCED
+        if not self._aborting:
+            self._aborting = True
+            self.fleet.end({"t": "abort"})
+        self._wakeup.set()
+
+    def _over(self) -> bool:
+        if self.turns.running or self.turns.handed_in or self.deaths.pending or self._coming is not None:
+            return False
+        if self._stop_code is not None:
+            return not self.fleet.links
+        return self.fleet.idle and not self.hosts.hosts and self.state.waiting == 0
+
+    async def _end(self) -> ExitCode:
+        """Nothing is out: say good-bye to the workers and commit the last word."""
+        if self._stop_code is None:
+            self._stop_code = ExitCode.DONE
+            self.fleet.end({"t": "stop"})
+            while self.fleet.links or self.deaths.pending:
+                self.fleet.watch(self.clock.now())
+                self.outage.watch(self.clock.now())
+                await self._sleep(self.clock.now())
+                if self.failure is not None:
+                    raise self.failure
+        self._ended = True
+        # A crawl that is done is not opened again: its last archives are told now. Others end within their time.
+        all_told = await self.turns.last(None if self._stop_code is ExitCode.DONE else TELL_SECONDS)
+        if self._left is not None and not all_told:
+            self._stop_code = self._left
+        self.hosts.close()
+        self.outage.close()
+        await self.resolver.close()
+        self.room.drop_ballast()
+        return self._stop_code
+
+    def say_full(self) -> None:
+        """The disk is full in the middle of something: nothing of that is committed, only how the crawl ended."""
+        self.room.drop_ballast()
+        edits = Edits()
+        edits.set("status", {**self.state.catalog.get("status", {}), "state": ENDED[ExitCode.DISK_FULL]})
+        try:
+            self.state.catalog.commit(edits)
+        except OSError as error:
+            _log.warning("no room even to say so: %s", error)
+
+    def status(self) -> dict[str, Any]:
+        """The record of irlcrawl.watch.status."""
+        code = self._stop_code
+        running = "paused" if self.outage.paused else "running"
+        state = running if code is None else ENDED[code] if self._ended else "stopping"
+        return self._gauges.record(state)

@@ -1,0 +1,195 @@
+"""What a worker left behind: complete harvests nobody named yet, and archived units no harvest covers.
+
+The same on every open and whenever a worker dies: the torn tail of its archive is cut, its complete harvests are taken
+in order, and the units behind the last of them are read again and give the harvest that was lost.
+The worker must be gone. Running it again gives the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drum import Batch
+from irlcrawl.base.rows import FACT, Class, Reason, Robots, name_key, origin_of
+from irlcrawl.base.url import host_of
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.dispatch.visits import Ending
+from irlcrawl.frontier.politeness.politeness import Outcome, Politeness
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.state.hosts import OP_STATE, HostRecord, records_of, redated, state_batch
+from irlcrawl.worker.archive.crawl_log import parse
+from irlcrawl.worker.harvest.builder import HarvestBuilder, harvests_from
+from irlcrawl.worker.harvest.context import Context
+
+UNANSWERED = frozenset(reason.name.lower() for reason in (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST))
+"""After which a host rests (fetch/verdict.py); and what broke off half-way, which the log does not tell apart."""
+
+THROTTLED = Reason.THROTTLED.name.lower()
+
+
+@dataclass
+class Recovered:
+    """What was found of one stream."""
+
+    harvests: list[str]  # files in order, complete and without a name
+    units: int = 0  # of them, read again from the archive
+    bytes_cut: int = 0
+    endings: dict[int, Ending] = field(default_factory=dict)  # of a worker that died alone
+
+
+def recover_stream(state: State, config: Config, stream: int) -> Recovered:
+    """Everything of a dead stream that is not in the catalogue, as harvest files. OSError, Damaged."""
+    known = state.streams[stream]
+    number, position = known["next"], (known["warc"][0], known["warc"][1])
+    found = Recovered([])
+    for name in harvests_from(set(state.files.listdir(state.dir)), stream, number):
+        serial, offset = state.pool.section(name, "outcomes").meta["warc"]
+        position = (serial, offset)
+        found.harvests.append(name)
+        number += 1
+    if stream == SEEDS_STREAM:
+        return found
+    from irlcrawl.worker.archive import (
+        redo,  # a crawl that begins reads no archive, and no page: loading both takes its time
+    )
+    from irlcrawl.worker.harvest.process import process
+
+    warcs = str(state.job.warcs)
+    found.bytes_cut = redo.recover(state.files, warcs, stream, position)
+    builder = HarvestBuilder(
+        state.files, state.dir, stream, state.clock, first_number=number,
+        duplicates_last=state.config.budgets.duplicates_last,
+        near_duplicates_max=state.config.page.near_duplicates_max,
+    )  # fmt: skip
+    builder.rules_log.recover()
+    context = Context(config, state.seed, state.scope, again=True)
+    for unit, exchange, location in redo.units(state.files, warcs, stream, position):
+        builder.add(process(unit, exchange, location, context))
+        position = location.position
+        found.units += 1
+        if builder.nbytes >= config.frontier.harvest_bytes:
+            found.harvests.append(builder.write(position) or "")
+    last = builder.write(position)
+    builder.rules_log.close()
+    found.harvests = [name for name in [*found.harvests, last] if name]
+    return found
+
+
+def recover_worker(state: State, config: Config, stream: int) -> Recovered:
+    """`recover_stream` of a worker that died alone, and how the visits ended of which it could not tell. In one step: a
+    turn in between might fold, and delete, what is read here."""
+    found = recover_stream(state, config, stream)
+    found.endings = _endings(state, found.harvests)
+    return found
+
+
+def _endings(state: State, harvests: list[str]) -> dict[int, Ending]:
+    """By host, how the last visit in recovered harvests ended: told or not, only who leased it knows."""
+    due = {name_key(origin_of(url)): due for name in harvests for url, _, due in _throttled(state, name)}
+    delays: dict[int, float] = {}
+    for name in harvests:
+        for batch in state.pool.section(name, "facts").scan(["host", "robots", "crawl_delay"]):
+            read = batch.filter(batch["robots"] == Robots.RULES)
+            delays.update(zip(read["host"].tolist(), read["crawl_delay"].tolist(), strict=True))
+    found: dict[int, Ending] = {}
+    for host, (_, ended, fetch_s, reason) in _last_exchanges(state, harvests).items():
+        throttled = reason == THROTTLED
+        outcome: Outcome = "throttled" if throttled else "failed" if reason in UNANSWERED else "ok"
+        found[host] = Ending(ended, fetch_s, outcome, due.get(host) if throttled else None, delays.get(host))
+    return found
+
+
+def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | None:
+    """What recovered harvests say about hosts, which the workers' own reports would have said: STATE rows for the hosts
+    drum (None when there are none), and for the clocks the end and duration of the last exchange, its back-off,
+    Crawl-delay and Retry-After. A failure counts only if it came later than what the last commit had learnt of them."""
+    facts: dict[int, list[tuple[float, ...]]] = {}
+    for name in harvests:
+        since = state.set_since(name)
+        for batch in state.pool.section(name, "facts").scan():
+            dated = batch.with_(at=batch["at"] + since, robots_until=batch["robots_until"] + since)
+            for row in zip(*(dated[column].tolist() for column in FACT), strict=True):
+                facts.setdefault(row[0], []).append(row)
+        _throttles(state, politeness, name)
+    asked = _last_exchanges(state, harvests)
+    if not asked:
+        return None
+    records = known_records(state, list({*facts, *asked}))
+    learnt = float(state.catalog.get("learnt", 0.0)) + state.clock_set
+    for host, rows in facts.items():
+        for _, at, robots, until, log, offset, length, crawl_delay, failed in sorted(rows, key=lambda row: row[1]):
+            record = records[host]
+            if not failed:
+                record.answered(at)
+            elif at > learnt:
+                record.failed(at)
+            if robots != Robots.UNKNOWN and not (failed and robots == Robots.DENY):
+                pointer = (int(log), int(offset), int(length)) if length else None
+                record.learn_robots(int(robots), until, pointer, crawl_delay)
+    for host, (clock_host, ended, fetch_s, reason) in asked.items():
+        politeness.observe(
+            clock_host=clock_host, address=None, site=0, ended=ended, fetch_s=fetch_s,
+            outcome="failed" if reason in UNANSWERED and ended > learnt else "unreached",
+            crawl_delay=records[host].crawl_delay,
+        )  # fmt: skip
+    return state_batch((host, records[host]) for host in facts) if facts else None
+
+
+def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, float, float, str]]:
+    """Host -> key of its clock, end, duration and reason of its last request. Those made elsewhere for its robots.txt
+    do not count: the clocks' log names them."""
+    found: dict[int, tuple[int, float, float, str]] = {}
+    for name in harvests:
+        since = state.set_since(name)
+        for batch in state.pool.section(name, "outcomes").scan(["host", "line"]):
+            # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
+            for host, line in zip(batch["host"].tolist(), batch["line"].tolist(), strict=True):
+                entry = parse(line)
+                if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
+                    continue
+                ended = (entry.start_ms + entry.duration_ms) / 1000 + since
+                if ended > found.get(host, (0, 0.0))[1]:
+                    clock_host = name_key(host_of(entry.url).encode("ascii"))
+                    found[host] = (clock_host, ended, entry.duration_ms / 1000, entry.reason)
+    return found
+
+
+def _throttled(state: State, harvest: str) -> Iterator[tuple[bytes, int, float]]:
+    """(URL, site, when it is due) of 429 and 503 with their Retry-After: the row put off says until when its host is
+    closed."""
+    throttled = [
+        batch["key"][(batch["reason"] == Reason.THROTTLED) & (batch["cls"] == Class.RETRY)]
+        for batch in state.pool.section(harvest, "outcomes").scan(["key", "reason", "cls"])
+    ]
+    keys = np.concatenate(throttled) if throttled else np.empty(0, np.uint64)
+    if not len(keys):
+        return
+    since = state.set_since(harvest)
+    for batch in state.pool.section(harvest, "retries").scan():
+        rows = batch.filter(np.isin(batch["key"], keys))
+        due = rows["due"] + since
+        yield from zip(rows["url"].tolist(), rows["site"].tolist(), due.tolist(), strict=True)
+
+
+def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
+    now = state.clock.now()
+    for url, site, due in _throttled(state, harvest):
+        politeness.observe(
+            clock_host=name_key(host_of(url).encode("ascii")), address=None, site=site, ended=now, outcome="throttled",
+            retry_after=max(0.0, due - now),
+        )  # fmt: skip
+
+
+def known_records(state: State, hosts: list[int]) -> dict[int, HostRecord]:
+    """The records of hosts by key, from the drum and what waits before it; a new one where neither has one."""
+    keys = np.array(hosts, np.uint64)
+    found, values = state.hosts.lookup(keys)
+    records = records_of(redated(values, state.clock_set))
+    known = {host: record if there else HostRecord() for host, record, there in zip(hosts, records, found, strict=True)}
+    for batch in state.hosts.waiting(OP_STATE):
+        wanted = batch.filter(np.isin(batch["key"], keys))
+        known.update(zip(wanted["key"].tolist(), records_of(redated(wanted, state.clock_set)), strict=True))
+    return known

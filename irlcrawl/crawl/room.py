@@ -1,0 +1,77 @@
+"""How much of JOB's disk must stay free: for the largest merge that is pending and a WARC file more.
+
+A full disk that comes as a surprise (others write there, too) finds JOB/ballast, which is given up so that at least
+how the crawl ended can be written down.
+
+One threshold. Below it a running crawl stops cleanly, while there is still room to write down what it has; a stopped
+one does not go on before there is a tenth more, so that it does not start only to stop again.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+
+from irlcrawl.frontier.state.crawl_state import State
+
+HYSTERESIS = 1.1
+BALLAST_BYTES = 256 << 10
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether that is what the error says."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class Room:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._ballast = state.job.path / "ballast"
+        self.count()
+
+    def count(self) -> None:
+        """Look anew at what is pending; between turns."""
+        config = self._state.config
+        self.advised = self._state.merge_bytes + config.archive.roll_bytes
+        self.needed = config.frontier.disk_reserve_bytes or self.advised
+
+    def take_ballast(self) -> None:
+        """For the time of a run. OSError."""
+        files, path = self._state.files, self._ballast
+        files.unlink(path, missing_ok=True)
+        handle = files.create(path)
+        try:
+            files.write(handle, os.urandom(BALLAST_BYTES))  # no file system can store it in less
+        finally:
+            files.close(handle)
+
+    def drop_ballast(self) -> None:
+        self._state.files.unlink(self._ballast, missing_ok=True)
+
+    @property
+    def free(self) -> int:
+        return self._tightest()[0]
+
+    def _tightest(self) -> tuple[int, str]:
+        """What is free on the disk that has least, and a directory on it: archives may lie on one of their own."""
+        job = self._state.job
+        return min((self._state.files.free(path), str(path)) for path in (job.path, job.warcs))
+
+    def lacking(self, starting: bool = False) -> str | None:
+        """A sentence when there is too little to go on (or, `starting`, to begin)."""
+        needed = int(self.needed * HYSTERESIS) if starting else self.needed
+        return None if self.free >= needed else self.words(int(self.needed * HYSTERESIS))
+
+    def words(self, needed: int | None = None) -> str:
+        """How much is free and how much it takes; with nothing given, for a write found no room, what is advised."""
+        free, where = self._tightest()
+        told = f"{free // 1_000_000:,.0f} MB are free on the disk of {where}"
+        advised = self.advised * HYSTERESIS
+        if needed is None and free >= advised:
+            return f"{told}, and it takes no more: no inodes (df -i), or a quota; with more, the same command goes on"
+        enough = math.ceil((needed or advised) / 1e6)
+        return (
+            f"{told}, the crawl needs {enough:,} MB (the largest pending merge and a WARC file, "
+            "or frontier.disk_reserve_bytes); with that much room the same command goes on"
+        )

@@ -1,0 +1,147 @@
+"""When to turn, how much a turn should bring, and when to ask workers for what they harvested.
+
+Low water: fewer visits are out or could soon start than the workers could carry in that time. High water: as many URLs
+in runs as would last for the horizon. A turn starts when the low water asks for it and the last one has rested, or at
+once when nothing at all can be leased; so a crawl of one site feels immediate and a long one spends little on turns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from irlcrawl.base.clock import Clock
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.dispatch.dispatch import Dispatcher
+from irlcrawl.frontier.dispatch.workers import Fleet
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.turn.turn import Result
+
+NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
+REST_FACTOR = 10.0  # a turn starts no sooner than this many times the last one's duration after it,
+REST_S, REST_DRY_S = 2.0, 0.2  # and than this; the shorter one when some host ran dry
+TURN_S_MAX = 60.0  # of a turn that counts: this process may have been stopped meanwhile, or the machine asleep
+ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless nothing is ready
+INBOX_AGE_MAX_S = 10.0
+ROWS_WANTED_MIN = 1000
+RATE_S = 30.0
+STARTS_PER_SLOT_MAX = 16  # visits of one slot that low water counts on
+LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some microseconds per visit counted
+
+
+class Schedule:
+    """Decisions only; the frontier acts on them and tells what happened (`began`, `turned`, `asked`, …)."""
+
+    def __init__(self, config: Config, clock: Clock, state: State, hosts: Dispatcher, fleet: Fleet) -> None:
+        self._config, self._clock, self._state, self._hosts, self._fleet = config, clock, state, hosts, fleet
+        self.turn_seconds = 0.0
+        """Duration of the last turn, at most TURN_S_MAX."""
+        self._turned_at = 0.0
+        self._asked_at = 0.0  # when harvests were asked for that are still to come; 0 none
+        self._inbox_since = 0.0
+        self._rate: deque[tuple[float, int]] = deque()
+        self._low = True
+        self._low_until = 0.0
+        self.moved = True
+        """The last turn moved something, or something happened since it began: another turn may, too."""
+
+    # -- what happened ---------------------------------------------------------------------------------------------
+
+    def began(self) -> None:
+        """A turn begins: what happens from now on it does not see."""
+        self.moved = False
+
+    def turned(self, result: Result) -> None:
+        now = self._clock.now()
+        self.turn_seconds, self._turned_at, self._low_until = min(result.seconds, TURN_S_MAX), now, 0.0
+        self.moved = self.moved or result.moved
+        self._rate.append((now, self._state.ledger.fetched))
+        while len(self._rate) > 2 and self._rate[0][0] < now - RATE_S:
+            self._rate.popleft()
+
+    def asked(self) -> None:
+        self._asked_at = self._clock.now()
+
+    def answered(self) -> None:
+        """A harvest came, asked for or not."""
+        self.moved = True
+        if not any(link.asked for link in self._fleet.links):
+            self._asked_at = 0.0
+
+    def inbox_filled(self) -> None:
+        self._inbox_since = self._clock.now()
+
+    # -- water ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def pages_per_s(self) -> float:
+        """Of late; 0 before it is known."""
+        if len(self._rate) < 2:
+            return 0.0
+        (first, before), (last, after) = self._rate[0], self._rate[-1]
+        return (after - before) / max(last - first, 1.0)
+
+    @property
+    def starving(self) -> bool:
+        """Nothing is out and nothing can be leased soon: only a turn brings work."""
+        return self._hosts.visits_out == 0 and self._hosts.politeness.ready_pairs(NEAR_S, 1) == 0
+
+    @property
+    def low(self) -> bool:
+        """A slot carries one visit at a time but may start many: where visits last 20 ms, a hundred in two seconds."""
+        now = self._clock.now()
+        if now >= self._low_until:
+            within = max(NEAR_S, 2 * self.turn_seconds)
+            starts = min(max(1.0, within / max(self._hosts.visit_seconds, 0.001)), STARTS_PER_SLOT_MAX)
+            wanted = int(max(self._fleet.slots, 1) * starts)
+            self._low = self._hosts.visits_out + self._hosts.politeness.ready_pairs(within, wanted) < wanted
+            self._low_until = now + LOW_AGE_S
+        return self._low
+
+    @property
+    def _rows_high(self) -> int:
+        return max(16 * ROWS_WANTED_MIN, int(self.pages_per_s * self._config.politeness.horizon_seconds))
+
+    @property
+    def _room(self) -> bool:
+        """Below high water, in URLs and in hosts."""
+        hosts_max = self._config.frontier.hosts_active_max
+        return self._state.runs.rows < self._rows_high and len(self._hosts.hosts) < hosts_max
+
+    def rows_wanted(self) -> int:
+        """Enough to last until the turn after the next may end, and never past high water."""
+        if not self._room:
+            return 0
+        until_next = 2 * (REST_FACTOR + 2) * self.turn_seconds + 2 * NEAR_S
+        enough = max(ROWS_WANTED_MIN, int(self.pages_per_s * until_next))
+        return min(enough, self._rows_high - self._state.runs.rows)
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    @property
+    def rested_at(self) -> float:
+        """When the next turn may start, if there is something to lease until then."""
+        rest = REST_DRY_S if self._hosts.ran_dry else REST_S
+        return self._turned_at + max(rest, REST_FACTOR * self.turn_seconds)
+
+    @property
+    def turn_at(self) -> float:
+        """... or, while workers are asked for their harvests, when it no longer waits for them."""
+        return max(self.rested_at, self._asked_at + ANSWER_S)
+
+    def should_ask(self, now: float) -> bool:
+        """Whether to ask the workers for their harvests."""
+        return self.starving or (now >= self.rested_at and self.low)
+
+    def should_turn(self, now: float, handed_in: bool, inbox: bool) -> bool:
+        """Whether a turn is due. handed_in: something waits in memory for it; inbox: harvests among that."""
+        starving = self.starving
+        if not starving and now < self.turn_at:
+            return False
+        state = self._state
+        calendar = state.calendar.next_due()
+        if calendar is not None and calendar <= now:
+            return True
+        if inbox and now - self._inbox_since > INBOX_AGE_MAX_S:
+            return True
+        waiting = self.moved and state.waiting > state.runs.rows + state.calendar.rows and self._room
+        return (handed_in or waiting) and (starving or self.low)

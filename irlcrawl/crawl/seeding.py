@@ -1,0 +1,49 @@
+"""Seeds enter like everything else: as a harvest, of a stream of their own, durable before the crawl looks at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from drum import Batch, Ragged, SegmentWriter
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of, url_key
+from irlcrawl.config.keys import Config
+from irlcrawl.crawl.seeds import Seed
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.worker.harvest.builder import RETRY, harvest_name
+from irlcrawl.worker.harvest.context import Context
+
+CHUNK_ROWS = 65_536
+
+
+def write_seeds(state: State, config: Config, seeds: Sequence[Seed], number: int) -> str:
+    """A harvest file of seeds: depth 0, and the scope each opens. Returns its name. OSError."""
+    name = harvest_name(SEEDS_STREAM, number)
+    context = Context(config, state.seed, state.scope)
+    with SegmentWriter(state.files, os.path.join(state.dir, name)) as writer:
+        links = writer.section("links", LINK)
+        scope = writer.section("scope", SCOPE_ENTRY)
+        for start in range(0, len(seeds), CHUNK_ROWS):
+            urls = list(dict.fromkeys(seed.url for seed in seeds[start : start + CHUNK_ROWS]))
+            links.append(_rows(urls, context))
+            entries = dict.fromkeys(state.scope.entry_of_seed(url) for url in urls)
+            scope.append(Batch({"entry": Ragged.from_list(list(entries))}))
+        writer.section("pairs", PAIR)
+        writer.section("outcomes", OUTCOME, {"stream": SEEDS_STREAM, "number": number, "warc": [0, 0], "counters": {}})
+        writer.section("retries", RETRY)
+        writer.section("facts", FACT)
+    return name
+
+
+def _rows(urls: list[bytes], context: Context) -> Batch:
+    """LINK rows. A Python loop per seed: each comes as a Python object."""
+    names = [context.names(url) for url in urls]
+    columns = {name: np.zeros(len(urls), "<" + kind) for name, kind in LINK.items() if kind != BYTES}
+    columns["key"] = np.array([url_key(url, context.seed) for url in urls], np.uint64)
+    columns["site"] = np.array([site for site, _ in names], np.uint64)
+    columns["host"] = np.array([host for _, host in names], np.uint64)
+    columns["source"][:] = Source.SEED
+    columns["priority"][:] = priority_of(0, Source.SEED)
+    return Batch({**columns, "url": Ragged.from_list(urls)})

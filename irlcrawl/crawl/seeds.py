@@ -1,0 +1,153 @@
+"""Seeds: where a crawl begins, out of files, standard input and the command line.
+
+One URL per line; `#` begins a comment line; a bare host means `http://host/`; after a tab, `key=value` metadata as
+Nutch's and StormCrawler's injectors take it (checked, returned, not used yet). gzip and zstd are recognised by their
+first bytes. Every malformed line is collected before anything is refused, so that a person sees all of them at once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, NamedTuple
+
+import zstandard
+
+from irlcrawl.base.url import SeedError, host_of, seed_url
+
+PROBLEMS_SHOWN_MAX = 20
+LINE_BYTES_MAX = 1 << 20
+"""No URL is that long: this bounds what a wrong file (a disk image, a bomb) can cost."""
+
+
+class Seed(NamedTuple):
+    url: bytes  # canonical
+    meta: dict[str, str]
+
+
+class SeedsError(ValueError):
+    """Seeds that cannot be used; the message has a line `file:line: reason` for each. Exit code 4."""
+
+    def __init__(self, problems: list[str]) -> None:
+        shown = problems[:PROBLEMS_SHOWN_MAX]
+        if len(problems) > len(shown):
+            shown.append(f"... and {len(problems) - len(shown)} more malformed lines")
+        super().__init__("\n".join(shown))
+        self.problems = problems
+
+
+def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[bytes] | None = None) -> list[Seed]:
+    """Every seed of `files` (`-` is standard input) and `urls`, in order. Raises SeedsError naming all bad lines."""
+    seeds: list[Seed] = []
+    problems: list[str] = []
+    for number, text in enumerate(urls, 1):
+        _parse(text, f"URL {number} of the command line", seeds, problems)
+    for name in dict.fromkeys(files):  # named twice, standard input is at its end the second time
+        where = "standard input" if name == "-" else name
+        number = 0
+        try:
+            with _open(name, stdin) as stream:
+                for number, line in enumerate(_lines(stream), 1):
+                    _parse_line(line, f"{where}:{number}", seeds, problems)
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError, _TooLong) as error:
+            # What makes a compressed file unreadable shows at the line after the last good one.
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            problems.append(f"{where}:{number + 1}: {reason}" if number else f"{where}: {reason}")
+    if problems:
+        raise SeedsError(problems)
+    return seeds
+
+
+class _TooLong(ValueError):
+    pass
+
+
+def _open(name: str, stdin: IO[bytes] | None) -> Any:
+    raw = open(name, "rb", buffering=0) if name != "-" else stdin or sys.stdin.buffer  # noqa: SIM115 the caller closes
+    stream: Any = io.BufferedReader(raw)
+    magic = stream.peek(4)[:4]
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.open(stream, "rb")
+    if magic == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(_WholeFrames(stream))
+    return stream
+
+
+class _WholeFrames(io.RawIOBase):
+    """The bytes of zstd frames one after another. zstandard's own reader takes a cut file for a short one: not here."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._fed = False  # bytes of a frame that has not ended were given to the decoder
+        self._input = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        while not self._ready:
+            self._input = self._input or self._source.read(1 << 12)
+            if not self._input:
+                if self._fed:
+                    raise EOFError("the zstd file ends in the middle of a frame")
+                return 0
+            self._fed = True
+            self._ready = memoryview(self._frame.decompress(self._input))
+            self._input = b""
+            if self._frame.eof:
+                self._input = self._frame.unused_data
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._fed = False
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    first = True
+    while line := stream.readline(LINE_BYTES_MAX):
+        if len(line) == LINE_BYTES_MAX:
+            raise _TooLong(f"a line of more than {LINE_BYTES_MAX} bytes: not a list of URLs")
+        yield line.removeprefix(b"\xef\xbb\xbf") if first else line
+        first = False
+
+
+def _parse_line(line: bytes, where: str, seeds: list[Seed], problems: list[str]) -> None:
+    try:
+        text = line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        problems.append(f"{where}: not UTF-8")
+        return
+    if text.strip() and not text.lstrip().startswith("#"):
+        _parse(text, where, seeds, problems)
+
+
+def _parse(text: str, where: str, seeds: list[Seed], problems: list[str]) -> None:
+    address, *fields = text.split("\t")
+    meta = {}
+    for item in fields:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            problems.append(f"{where}: {item!r} after a tab is not key=value")
+            return
+        meta[name.strip()] = value.strip()
+    try:
+        url = seed_url(address.strip())
+    except SeedError as error:
+        problems.append(f"{where}: {error}")
+        return
+    if not _HOST(host_of(url)):  # a URL all the same: in a list of "rank,name", say, or of quoted ones
+        problems.append(f"{where}: no host is called {host_of(url)[:100]!r}")
+        return
+    seeds.append(Seed(url, meta))
+
+
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+").fullmatch
+"""What names of hosts are made of (RFC 1123, and the `_` that some have), and IPv6 addresses."""

@@ -1,0 +1,210 @@
+"""What a crawl is doing, as one flat record: the crawl makes it, `status` prints it, programs read it as JSON.
+
+A crawl that runs is asked through its control socket. When none runs, the last record it committed (catalogue entry
+`status`) is what there is. `FIELDS` is the whole shape; a field nobody filled is null rather than absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from irlcrawl.base.job import SNAPSHOT, ExitCode, JobDir
+from irlcrawl.crawl.control import NotOurs, ask
+from irlcrawl.terminal import words
+
+FIELDS: dict[str, str] = {
+    "state": "running, paused (no network), stopping, busy (no answer), killed, snapshot, or how the last run ended",
+    "source": "live (asked) or committed (the last commit of a crawl that does not run)",
+    "pid": "process of the running crawl",
+    "started": "unix seconds: this or the last run",
+    "updated": "unix seconds: when this was counted",
+    "elapsed_s": "seconds all runs of the crawl took together",
+    "fetched": "URLs that ended with an HTTP response",
+    "fetched_by_reason": "ok, http_error, redirect, truncated -> count",
+    "failed": "URLs that ended without a response",
+    "failed_by_reason": "reason -> count",
+    "excluded": "URLs that were not to be requested",
+    "excluded_by_reason": "reason -> count",
+    "bytes": "received, header and body",
+    "pages_per_s": "over the last half minute or so; over the whole run when it has ended",
+    "discovered_urls": "different URLs in scope ever found",
+    "queued_urls": "of these, waiting anywhere",
+    "leased_urls": "of these, with a worker now",
+    "calendar_urls": "of these, put off: repeats, Retry-After, a robots.txt that cannot be had, more than a host takes",
+    "calendar_due": "unix seconds: when the first of those is due; null when there are none",
+    "duplicate_urls": "links to URLs already known",
+    "out_of_scope_urls": "links that lead out of scope",
+    "trapped_urls": "links of near-duplicates in a row (page.near_duplicates_max), not followed",
+    "queued_hosts": "hosts with URLs ready or waiting for a clock",
+    "ready_hosts": "of these, hosts that may be visited now",
+    "delayed_hosts": "why others may not -> count",
+    "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
+    "fetch_failures": "requests without a response, repeated ones included",
+    "retry_count": "requests put off to be repeated",
+    "frontier_latency_s": "duration of the last turn",
+    "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
+    "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar and runs",
+    "frontier_full": "more than frontier.bytes_max",
+    "harvest_bytes": "on disk, of harvests that are not merged yet",
+    "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
+    "rereads_per_url": "... of these, times it came back from QF: at most 2",
+    "workers": "fetch worker processes alive",
+    "memory_bytes": "resident, all processes",
+    "held": "what the frontier holds in memory: kind -> how many, or bytes",
+    "warc_bytes": "written to archives",
+    "disk_free_bytes": "on JOB's file system",
+}
+
+ENDED = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed",
+    ExitCode.DISK_FULL: "disk full",
+    ExitCode.DAMAGED: "damaged",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.FORCED: "forced to stop",
+    ExitCode.SIZE_LIMIT: "at its size limit",
+    ExitCode.TIME_LIMIT: "at its time limit",
+}
+"""`state` of a crawl that ended with this code."""
+
+ALIVE = ("running", "paused", "stopping", "busy")
+
+
+def complete(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with every field of FIELDS present, in their order; unknown fields follow."""
+    return {**dict.fromkeys(FIELDS), **values}
+
+
+def read_status(job: JobDir) -> dict[str, Any]:
+    """The record of `job`, live or committed. Raises ControlError, drum's Damaged, OSError."""
+    try:
+        live = ask(job.socket, "status")
+    except NotOurs:  # who may read its files may know what they say
+        live = None
+    if live is not None:
+        return complete({**live, "source": "live"})
+    locked = job.is_locked()
+    values = complete({"state": "new", **_committed(job), "source": "committed"})
+    if locked:
+        values["state"] = "busy"
+        return values
+    values["pid"] = None
+    if (job.path / SNAPSHOT).exists():
+        values["state"] = "snapshot"
+    elif values["state"] in ALIVE:
+        values["state"] = "killed"
+    return values
+
+
+def _committed(job: JobDir) -> dict[str, Any]:
+    from drum import Files  # loads numpy: only when no crawl could be asked
+    from irlcrawl.frontier.state import formats
+
+    try:
+        catalog = formats.look(job.state)
+    except FileNotFoundError:
+        from irlcrawl.frontier.state.crawl_state import check_state_there
+
+        check_state_there(job, Files())
+        return {}  # started, but killed before its first commit
+    return dict(catalog.get("status") or {})
+
+
+def lines(values: Mapping[str, Any]) -> list[str]:
+    """The record in a person's words, one fact a line."""
+    number = {name: value or 0 for name, value in values.items() if value is None or isinstance(value, int | float)}
+    told = [
+        ("state", _state(values)),
+        ("fetched", f"{words.plural(number['fetched'], 'URL')}, {words.size(number['bytes'])}{_rate(values)}"),
+        ("", words.parts(values["fetched_by_reason"])),
+        ("failed", _total(values, "failed")),
+        ("excluded", _total(values, "excluded")),
+        ("waiting", _waiting(values)),
+        ("put off", _put_off(values)),
+        ("frontier", _frontier(values)),
+        ("delayed", words.parts(values["delayed_hosts"])),
+        ("links", _links(values)),
+        ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
+                    f"{words.plural(number['fetch_failures'], 'request')} without a response"),
+        ("turn", f"the last one took {words.duration(values['frontier_latency_s'])}"),
+        *(("merge", _merge(name, values)) for name in _long_merges(values)),
+    ]  # fmt: skip
+    return [f"{name:<10}{text}" for name, text in told if text]
+
+
+def line(values: Mapping[str, Any]) -> str:
+    """The record in one line, for logs and terminals without a screen."""
+    told = [
+        f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
+        words.size(values["bytes"] or 0),
+        f"waiting {words.count(values['queued_urls'] or 0)} of {words.plural(values['queued_hosts'] or 0, 'host')}",
+        *([f"put off {_put_off(values)}"] if values["calendar_urls"] else ()),
+        f"ready {words.count(values['ready_hosts'] or 0)}",
+        f"failed {words.count(values['failed'] or 0)}",
+        f"excluded {words.count(values['excluded'] or 0)}",
+        *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
+    ]
+    return ", ".join(told)
+
+
+def _state(values: Mapping[str, Any]) -> str:
+    text = str(values["state"])
+    if text == "killed":
+        text = "killed; the same command goes on"
+    return text + (f", after {words.duration(values['elapsed_s'])}" if values["elapsed_s"] is not None else "")
+
+
+def _rate(values: Mapping[str, Any]) -> str:
+    return f" ({words.rate(values['pages_per_s'])}/s)" if values["pages_per_s"] is not None else ""
+
+
+def _total(values: Mapping[str, Any], name: str) -> str:
+    total = values[name] or 0
+    reasons = words.parts(values[f"{name}_by_reason"])
+    return words.count(total) + (f" ({reasons})" if reasons else "")
+
+
+def _waiting(values: Mapping[str, Any]) -> str:
+    text = f"{words.plural(values['queued_urls'] or 0, 'URL')}, {words.plural(values['queued_hosts'] or 0, 'host')}"
+    text += f" ({words.count(values['ready_hosts'] or 0)} ready)"
+    longest = (values["per_host_queue_size"] or {}).get("max")
+    return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
+
+
+def _put_off(values: Mapping[str, Any]) -> str:
+    """What a crawl that seems to do nothing waits for."""
+    if not values["calendar_urls"]:
+        return ""
+    text = words.plural(values["calendar_urls"], "URL")
+    seconds = (values["calendar_due"] or 0.0) - values["updated"]
+    return f"{text}, the first for {words.duration(seconds)}" if seconds > 0 and values["state"] in ALIVE else text
+
+
+def _frontier(values: Mapping[str, Any]) -> str:
+    if values["frontier_bytes"] is None:
+        return ""
+    full = " (full: frontier.bytes_max)" if values["frontier_full"] else ""
+    return (
+        f"{words.size(values['frontier_bytes'])}{full}, harvests to be merged {words.size(values['harvest_bytes'])}; "
+        f"{values['lookups_per_url']:.2f} lookups and {values['rereads_per_url']:.2f} re-reads a URL"
+    )
+
+
+def _long_merges(values: Mapping[str, Any]) -> list[str]:
+    """Those of several buckets; one alone is over at once."""
+    return [name for name, merge in (values["merges"] or {}).items() if merge["buckets"] > 1]
+
+
+def _merge(name: str, values: Mapping[str, Any]) -> str:
+    merge = values["merges"][name]
+    of = f"{words.count(merge['buckets_done'])} of {words.plural(merge['buckets'], 'bucket')}"
+    return f"{name} {of}, {words.plural(merge['rows_waiting'], 'row')} to go"
+
+
+def _links(values: Mapping[str, Any]) -> str:
+    found = words.plural(values["discovered_urls"] or 0, "URL")
+    repeated = words.count(values["duplicate_urls"] or 0)
+    trapped = f", {words.count(values['trapped_urls'])} in traps" if values["trapped_urls"] else ""
+    outside = words.count(values["out_of_scope_urls"] or 0)
+    return f"{found} found; {repeated} more led to these, {outside} out of scope{trapped}"

@@ -1,0 +1,91 @@
+"""What is in memory of a host, of a visit that is out, and of URLs on their way out of the runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from drum import Batch
+from irlcrawl.base.rows import Reason
+from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome
+from irlcrawl.frontier.state.hosts import HostRecord
+from irlcrawl.frontier.state.runs import Run
+from irlcrawl.worker.fetch.wire import Message
+
+LATEST_START_S = 30.0
+"""A visit starts no request later than this after its lease."""
+
+
+class Host(HostEntry):
+    """A host in memory. `rows`: its URLs in runs that are not out or done."""
+
+    __slots__ = ("dns_failures", "record", "rows", "runs", "worker")
+
+    def __init__(self, *, record: HostRecord, **known: Any) -> None:
+        super().__init__(**known)
+        self.record = record
+        self.runs: list[Run] = []  # nearly always one: an empty deque has 600 bytes
+        self.rows = 0
+        self.worker = -1  # stream of the worker that had its last visit
+        self.dns_failures = 0
+
+
+@dataclass(slots=True)
+class Visit:
+    """A lease that is out since `leased` (unix seconds): rows [run.at, run.at + rows) of the host's first run."""
+
+    number: int
+    host: Host
+    run: Run
+    rows: int
+    leased: float
+
+
+@dataclass(slots=True)
+class Withdrawal:
+    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
+
+    runs: list[Run]
+    reason: Reason
+    due: float = 0.0
+    gap: float = 0.0
+
+
+class Ending(NamedTuple):
+    """What is known of the end of a visit whose worker died before it told."""
+
+    ended: float = 0.0  # of its last exchange, unix seconds
+    fetch_s: float = 0.0
+    outcome: Outcome = "ok"
+    due: float | None = None  # until when the server closed the host, unix seconds
+    crawl_delay: float | None = None  # as learnt in it
+
+
+def visit_message(visit: Visit, batch: Batch, now: float, gap: float, patience: float, scope_version: int) -> Message:
+    """The lease as it goes to the worker (shape: irlcrawl.wire); `batch` holds the visit's LINK rows."""
+    host, record = visit.host, visit.host.record
+    rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
+    urls = {name: batch[name].tolist() for name in ("key", "depth", "hop", "source", "priority", "attempt")}
+    texts = b"\n".join(batch["url"].tolist()).decode("ascii")
+    robots = {
+        "state": int(record.robots_at(now)),
+        "until": record.robots_until,
+        "rules": rules,
+        "crawl_delay": record.crawl_delay,
+    }
+    return {
+        "t": "visit",
+        "visit": visit.number,
+        "host": host.name,
+        "scheme": host.scheme,
+        "port": host.port,
+        "address": host.address,
+        "host_key": host.key,
+        "gap": gap,
+        "patience": patience,
+        "robots": robots,
+        "scope": scope_version,
+        "failures": record.failures,
+        "urls": {"segment": visit.run.segment, "row": visit.run.at, "url": texts, **urls},
+        "not_after": now + LATEST_START_S,
+    }

@@ -1,0 +1,184 @@
+"""The fetch workers as the frontier sees them: processes, their pipes, what each carries, and who gets the next visit.
+
+A worker is a stream: its harvests are numbered from 0 and its archive files carry its number. A worker that dies is
+never restarted; another one with a new stream takes its place, after what it left behind was recovered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from irlcrawl.base.job import ExitCode
+from irlcrawl.worker.fetch.process import Process
+from irlcrawl.worker.fetch.wire import Message, Wire, open_wire
+
+LOAD_SLACK = 1.05
+"""A host stays with its worker until that one's load exceeds the least by this factor: less than the 15% within which
+workers are to be balanced."""
+HALF_LIFE_S = 10.0
+BYTES_AS_REQUEST = 32_000
+"""So many bytes take a worker as long (to parse, to archive) as a request without any."""
+WATCHED_S = 1.0
+"""More than this between two passes of the loop is a pause of this process."""
+START_S = 60.0
+"""A worker may take this long to load on a busy machine."""
+SILENT_AT_END_S = 4.0
+"""A stop has to be over within 10 s."""
+
+_log = logging.getLogger("irlcrawl.frontier")
+
+
+@dataclass(eq=False)
+class Link:
+    """One worker: its process and pipe, the visits it holds and how much of its work was not handed over yet."""
+
+    stream: int
+    process: Process
+    wire: Wire | None = None
+    visits: dict[int, Any] = field(default_factory=dict)
+    urls_out: int = 0
+    work: float = 0.0  # done of late, in requests; halved every HALF_LIFE_S
+    unharvested: int = 0  # exchanges reported since its last harvest
+    asked: bool = False  # a harvest was asked for and has not come
+    said_bye: bool = False
+    lost: bool = False
+    endings: dict[int, Any] = field(default_factory=dict)  # by host, of a dead one: what its archive says (visits.py)
+    heard: bool = False  # it is ready
+    silent_s: float = 0.0  # since it last said anything or was asked to, as far as this process was awake
+    pinged: bool = False  # it was asked to, and has not
+
+    def send(self, message: Message) -> None:
+        if self.wire is not None and not self.lost:
+            self.wire.send(message)
+
+
+class Fleet:
+    """All workers. `on_message(link, message)` and `on_lost(link)` are called from the event loop."""
+
+    def __init__(
+        self,
+        visits_max: int,
+        silent_max_s: float,
+        on_message: Callable[[Link, Message], None],
+        on_lost: Callable[[Link], None],
+    ) -> None:
+        self._visits_max = visits_max
+        self._silent_max_s = silent_max_s
+        self._watched_at = float("inf")
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self.links: list[Link] = []
+        self._last_word: Message | None = None
+        self.working = asyncio.Event()
+        """Set when the first worker is ready."""
+        self.wanted = asyncio.Event()
+        """Set when there are visits for more than one worker."""
+
+    async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
+        """Take in a worker that was started (fetch/process.py)."""
+        link.wire = await open_wire(
+            sock, lambda message: self._heard(link, message), lambda error: self._closed(link, error)
+        )
+        link.send(hello)
+        self.links.append(link)
+        if self._last_word is not None:
+            link.send(self._last_word)
+
+    def _heard(self, link: Link, message: Message) -> None:
+        link.heard, link.silent_s, link.pinged = True, 0.0, False
+        self._on_message(link, message)
+
+    def watch(self, now: float) -> None:
+        """Once in each pass of the loop: ask workers that say nothing for a word, and kill those that give none. Time
+        in which this process itself stood still is not held against them."""
+        passed = min(max(now - self._watched_at, 0.0), WATCHED_S)
+        self._watched_at = now
+        faded = 0.5 ** (passed / HALF_LIFE_S)
+        patience = self._silent_max_s if self._last_word is None else min(self._silent_max_s, SILENT_AT_END_S)
+        for link in self.links:
+            link.silent_s += passed
+            link.work *= faded
+            if link.silent_s <= (patience if link.heard else max(patience, START_S)) / 2:
+                continue
+            if link.pinged:
+                _log.warning("worker %d says nothing: killing it", link.stream)
+                link.process.kill()
+            link.pinged, link.silent_s = True, 0.0
+            link.send({"t": "ping"})
+
+    def _closed(self, link: Link, error: Exception | None) -> None:
+        del error  # the process's end says more; why it ended stands on its stderr
+        link.lost = True
+        if link in self.links:
+            self.links.remove(link)
+        self._on_lost(link)
+
+    async def reap(self, link: Link, seconds: float = 5.0) -> int:
+        """Wait for a worker's process whose pipe is closed; one that lingers is killed. Returns its exit status."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(None, lambda: link.process.wait(seconds))
+        except subprocess.TimeoutExpired:
+            link.process.kill()
+            return await loop.run_in_executor(None, link.process.wait)
+
+    def worked(self, link: Link, requests: int, received: int) -> None:
+        """What a visit that ended has cost the worker, roughly."""
+        link.work += requests + received / BYTES_AS_REQUEST
+
+    @property
+    def capacity(self) -> int:
+        """Visits that could be leased now."""
+        return sum(max(0, self._visits_max - len(link.visits)) for link in self.links)
+
+    @property
+    def slots(self) -> int:
+        return self._visits_max * len(self.links)
+
+    def choose(self, sticky: int) -> Link | None:
+        """The worker for a visit: the one with stream `sticky` unless it is loaded more than the least, or None. What
+        was done of late is load, too: a host that is half the web has one visit at a time, and would keep one worker
+        busy while the others, who have done with the rest, stand by."""
+        free = [link for link in self.links if len(link.visits) < self._visits_max]
+        if not free:
+            return None
+        least = min(free, key=_load)
+        for link in free:
+            if link.stream == sticky and _load(link) <= _load(least) * LOAD_SLACK + 16:
+                return link
+        return least
+
+    def broadcast(self, message: Message) -> None:
+        for link in self.links:
+            link.send(message)
+
+    def end(self, message: Message) -> None:
+        """Tell every worker to end, and those that are still to come."""
+        self._last_word = message
+        self.broadcast(message)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is out and nothing was left unharvested."""
+        return all(not link.visits and not link.unharvested and not link.asked for link in self.links)
+
+
+def _load(link: Link) -> float:
+    """In requests; a URL that is out counts as one of BYTES_AS_REQUEST."""
+    return link.work + 2 * link.urls_out
+
+
+def how_ended(status: int) -> str:
+    """Of a worker that nobody asked to, in words; what it said itself stands above them."""
+    if status == -signal.SIGKILL:
+        return "was killed: by somebody, or by the kernel for want of memory"
+    if status < 0:
+        return f"was ended by signal {-status}"
+    return "found no room on the disk" if status == ExitCode.DISK_FULL else f"ended with status {status}"

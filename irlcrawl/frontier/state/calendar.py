@@ -1,0 +1,79 @@
+"""URLs with a date: repeats after a passing failure, the surplus of slow hosts, what a closed robots.txt keeps waiting.
+
+A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so what was learnt about
+their host meanwhile holds for them too.
+
+Dues are at rest (clockset.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Catalog, Edits, Fifo, Holder, SegmentPool, SegmentWriter
+from irlcrawl.base.rows import LINK
+from irlcrawl.frontier.state.clock_set import clock_set
+
+SECOND_MAX = 2**32 - 1
+
+
+class Calendar:
+    def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
+        self._fifo = Fifo("calendar", catalog, pool, label="due")
+        self._catalog = catalog
+
+    @property
+    def _clock_set(self) -> float:
+        """Looked up each time: a start commits it after the calendar was opened."""
+        return clock_set(self._catalog)
+
+    @property
+    def rows(self) -> int:
+        return self._fifo.rows
+
+    def add(self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, due: NDArray[np.float64]) -> None:
+        """Put away LINK rows until `due` (unix seconds, f8 a row); nothing leaves before its time."""
+        if rows.rows:
+            seconds = np.ceil(due - self._clock_set).clip(0, SECOND_MAX).astype(np.uint32)
+            self._fifo.put(writer(), edits, rows.select(LINK).with_(due=seconds))
+
+    def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
+        """Take the rows due by now, earliest seconds first, about `rows_max` at most (all of one second together)."""
+        next_due = self.next_due()
+        if next_due is None or next_due > now:
+            return
+        through = min(int(now - self._clock_set), self._fifo.label_for(rows_max) or 0)
+        for batch in self._fifo.take_through(edits, through):
+            yield batch.select(LINK)
+
+    def next_due(self) -> float | None:
+        """When the first row is due; None when there is none."""
+        first = self._fifo.first
+        return None if first is None else first + self._clock_set
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes of the waiting rows."""
+        return self._fifo.nbytes
+
+    def shed(self, writer: SegmentWriter, edits: Edits, rows: int, drop: Callable[[Batch], None]) -> int:
+        """Give up about `rows` rows, those due last: drop(LINK batch) gets them. Returns how many it were."""
+        return self._fifo.drop_last(writer, edits, rows, lambda batch: drop(batch.select(LINK)))
+
+    @property
+    def holder(self) -> Holder:
+        """What names sections here (drum.vacuum)."""
+        return self._fifo
+
+    def tidy(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
+        """Join small sections when many have gathered."""
+        if self._fifo.sections >= 8:
+            self._fifo.tier(writer(), edits)
+
+    def scan(self) -> Iterator[Batch]:
+        """Every waiting row (for listings): LINK and `due`, in unix seconds."""
+        for batch in self._fifo.scan():
+            yield batch.with_(due=batch["due"] + self._clock_set)

@@ -1,0 +1,179 @@
+"""What is known of a host: one fixed-size record in the `hosts` drum, which is the robots cache, the address book and
+the memory of failures in one. URLs pass it on their way from the queues to the runs and come out with their host's
+record.
+
+The frontier's loop owns the truth about the hosts it has in memory and writes whole records (op STATE); the drum's own
+column `released` counts the URLs let through, for the quota. Texts (robots rules) rest in append-only logs that the
+record points to.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Result
+from irlcrawl.base.rows import LINK, Reason, Robots
+
+STATE = {
+    "robots": "u1",  # rows.Robots
+    "robots_until": "f8",  # DATES are unix seconds, but in the drum (redated)
+    "rules_log": "u4",
+    "rules_offset": "u8",
+    "rules_length": "u4",
+    "crawl_delay": "f4",  # seconds
+    "denials": "u1",  # robots.txt unreachable this many times in a row
+    "failures": "u2",  # visits in a row without any response
+    "failed_since": "f8",
+    "answered_at": "f8",  # last response, 0 never
+    "family": "u1",  # 4, 6; 0 no address known
+    "address_hi": "u8",
+    "address_lo": "u8",
+    "address_until": "f8",
+    "dead": "u1",  # rows.Reason, 0 (OK) when it is not
+    "dead_until": "f8",
+}
+DATES = ("robots_until", "failed_since", "answered_at", "address_until", "dead_until")
+RECORD = {**STATE, "released": "u8"}
+
+OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
+"""Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar."""
+
+
+def keyed_by_host(rows: Batch) -> Batch:
+    """LINK rows as the hosts drum takes them: `key` is the host, `url_key` the URL."""
+    columns = {name: rows[name] for name in LINK if name != "host"}
+    return Batch({**columns, "key": rows["host"], "url_key": rows["key"]})
+
+
+def keyed_by_url(rows: Batch) -> Batch:
+    """What the hosts drum emits as LINK rows again, with the kernel's columns."""
+    columns = {name: column for name, column in rows.columns.items() if name not in ("key", "url_key")}
+    return Batch({**columns, "host": rows["key"], "key": rows["url_key"]})
+
+
+class HostsKernel:
+    """The last STATE of a group becomes its record; then every URL is emitted with it (shapes: drum.kernels.Kernel).
+
+    Emitted columns: those of STATE, and `ordinal` u8: how many URLs of the host were released before this one (0 for
+    one that comes back), which the quota is measured on.
+    """
+
+    def __init__(self, with_states: bool) -> None:
+        """`with_states`: STATE rows are pending (else no pending section has their columns)."""
+        self.columns: Sequence[str] = tuple(STATE) if with_states else ()
+
+    def __call__(self, found: NDArray[np.bool_], stored: Batch, items: Batch, starts: NDArray[np.int64]) -> Result:
+        op = items["op"]
+        groups = len(starts) - 1
+        group = np.repeat(np.arange(groups), np.diff(starts))
+        is_state, is_new = op == OP_STATE, op == OP_NEW
+        values = {name: stored[name].copy() for name in RECORD}
+        last = np.full(groups, -1, np.int64)
+        last[group[is_state]] = np.flatnonzero(is_state)  # numpy keeps the last assignment of a repeated index
+        told = np.flatnonzero(last >= 0)
+        rows = last[told]
+        for name in self.columns:
+            values[name][told] = items[name][rows]
+        before = np.concatenate(([0], np.cumsum(is_new)))
+        rank = before[:-1] - before[starts[:-1]][group]
+        ordinal = np.where(is_new, values["released"][group] + rank.astype(np.uint64), np.uint64(0))
+        fresh = (before[starts[1:]] - before[starts[:-1]]).astype(np.uint64)
+        values["released"] = values["released"] + fresh
+        columns = {name: values[name][group] for name in STATE}
+        columns["ordinal"] = ordinal.astype(np.uint64)
+        return Result(values=Batch(values), write=(last >= 0) | (fresh > 0), emit=~is_state, columns=columns)
+
+
+@dataclass(slots=True)
+class HostRecord:
+    """A row of STATE as a Python object: one per host in memory."""
+
+    robots: int = Robots.UNKNOWN
+    robots_until: float = 0.0
+    rules_log: int = 0
+    rules_offset: int = 0
+    rules_length: int = 0
+    crawl_delay: float = 0.0
+    denials: int = 0
+    failures: int = 0
+    failed_since: float = 0.0
+    answered_at: float = 0.0
+    family: int = 0
+    address_hi: int = 0
+    address_lo: int = 0
+    address_until: float = 0.0
+    dead: int = Reason.OK
+    dead_until: float = 0.0
+
+    def robots_at(self, now: float) -> Robots:
+        """The robots state that holds now; an expired one is UNKNOWN."""
+        return Robots(self.robots) if self.robots_until > now else Robots.UNKNOWN
+
+    def address_at(self, now: float) -> str | None:
+        """The address while it may be used."""
+        if not self.family or self.address_until <= now:
+            return None
+        number = (self.address_hi << 64) | self.address_lo
+        text = str(ipaddress.IPv4Address(number) if self.family == 4 else ipaddress.IPv6Address(number))
+        return sys.intern(text)  # many hosts have the same
+
+    def set_address(self, address: str, until: float) -> None:
+        parsed = ipaddress.ip_address(address)
+        number = int(parsed)
+        self.family = parsed.version
+        self.address_hi, self.address_lo, self.address_until = number >> 64, number & (2**64 - 1), until
+
+    def answered(self, at: float) -> None:
+        """A response came: whatever was held against the host is void."""
+        self.failures, self.failed_since, self.answered_at, self.dead = 0, 0.0, at, Reason.OK
+
+    def failed(self, at: float) -> None:
+        """A visit ended without any response."""
+        if self.failures == 0:
+            self.failed_since = at
+        self.failures = min(self.failures + 1, 65_535)
+
+    def learn_robots(self, state: int, until: float, rules: tuple[int, int, int] | None, crawl_delay: float) -> None:
+        """An answer; told twice it counts once."""
+        if (state, until) == (self.robots, self.robots_until):
+            return
+        self.robots, self.robots_until, self.crawl_delay = state, until, crawl_delay
+        self.rules_log, self.rules_offset, self.rules_length = rules or (0, 0, 0)
+        self.denials = min(self.denials + 1, 255) if state == Robots.DENY else 0
+
+
+_FIELDS = [f.name for f in fields(HostRecord)]
+_row = attrgetter(*STATE)
+_ROW_DTYPE = np.dtype([("key", "<u8"), *((name, "<" + kind) for name, kind in STATE.items())])
+_PACKED = struct.Struct("<Q" + "".join(np.dtype(kind).char.replace("L", "Q") for kind in STATE.values()))
+worth_a_row = attrgetter(*(name for name in STATE if name != "answered_at"))
+"""What of a record has to go back to the hosts drum when it changes: when it answered last, alone, need not."""
+
+
+def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
+    """(host key, record) pairs as rows of `key` + STATE."""
+    rows = b"".join([_PACKED.pack(key, *_row(record)) for key, record in records])
+    table = np.frombuffer(rows, _ROW_DTYPE)
+    return Batch({name: np.ascontiguousarray(table[name]) for name in _ROW_DTYPE.names or ()})
+
+
+def redated(states: Batch, seconds: float) -> Batch:
+    """Rows with STATE, every date in them (0 is none) so many seconds later: in the drum they are at rest
+    (clockset.py), everywhere else in unix time."""
+    if not seconds:
+        return states
+    return states.with_(**{name: np.where(states[name] == 0, 0.0, states[name] + seconds) for name in DATES})
+
+
+def records_of(batch: Batch) -> list[HostRecord]:
+    """The STATE columns of a batch, a record per row."""
+    columns = [batch[name].tolist() for name in _FIELDS]
+    return [HostRecord(*row) for row in zip(*columns, strict=True)]

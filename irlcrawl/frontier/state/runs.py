@@ -1,0 +1,279 @@
+"""URLs that are ready to be leased, at rest on disk: per turn one ready segment, in it per host one run, best first.
+
+A URL's place (segment number, row) never changes and is what a lease, a WARC unit and an outcome name. What is done is
+a bitmap per segment, not one integer per run as in the design: two workers' harvests of one host may be committed in
+either order, and after a power loss only one of them may be there; a bitmap is exact in every case and costs one bit a
+URL. All bitmaps are written into one section at each commit that changed one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Catalog, Edits, Place, Ragged, Section, SegmentPool, SegmentWriter
+from irlcrawl.base.rows import BYTES, LINK
+from irlcrawl.frontier.state.hosts import STATE
+
+BLOCK_ROWS = 512
+"""Rows per block of a ready section: what one visit reads."""
+RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "origin": BYTES, **STATE}
+"""The index of a ready segment: a row per run, so that opening a crawl reads no URL."""
+PROGRESS = {"segment": "u4", "bits": BYTES}
+
+
+@dataclass(slots=True)
+class Run:
+    """Rows [at, end) of a ready segment, all of one host: what is left to lease of a run."""
+
+    segment: int
+    at: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.at
+
+
+@dataclass(slots=True)
+class ReadyRuns:
+    """The runs of a new ready segment: `index` (RUN) has a row for each, every host's at most one."""
+
+    segment: int
+    index: Batch
+
+
+@dataclass(slots=True)
+class ReadyHost:
+    """A host with a run: what the loop needs to make or extend its entry."""
+
+    key: int
+    site: int
+    origin: bytes
+    run: Run
+
+
+class _Segment:
+    """A ready segment in memory: where its blocks begin, and which rows are done. Its file is opened when needed."""
+
+    def __init__(self, section: Section, done: NDArray[np.bool_]) -> None:
+        self.first = [0, *accumulate(section.blocks["rows"].tolist())]
+        self.done = done
+        self.left = int(len(done) - done.sum())
+        self.row_bytes = section.nbytes / max(section.rows, 1)
+
+
+class Runs:
+    """All live ready segments. `fold` and `add` belong to the turn, `read` to the loop; neither waits for the other."""
+
+    def __init__(self, catalog: Catalog, pool: SegmentPool, cache_bytes_max: int = 16 << 20) -> None:
+        self._pool = pool
+        self._segments: dict[int, _Segment] = {}
+        self._refs: dict[int, dict[str, Any]] = {}
+        self._next = int(catalog.get("ready-next", 0))
+        self._dirty = False
+        self._cache: OrderedDict[tuple[int, int], Batch] = OrderedDict()
+        self._cache_bytes = 0
+        self._cache_bytes_max = cache_bytes_max
+        self._progress: dict[str, Any] | None = catalog.get("progress")
+        bits = self._read_progress(self._progress)
+        for name, ref in catalog.items("ready/"):
+            number = int(name.split("/")[1])
+            done = np.zeros(ref["rows"], np.bool_)
+            if number in bits:
+                packed = np.frombuffer(bits[number], np.uint8)
+                done = np.unpackbits(packed, count=ref["rows"]).astype(np.bool_)
+            self._refs[number] = ref
+            self._segments[number] = _Segment(self._section(number), done)
+
+    def _read_progress(self, ref: dict[str, Any] | None) -> dict[int, bytes]:
+        if ref is None:
+            return {}
+        found: dict[int, bytes] = {}
+        for batch in self._pool.section(ref["file"], ref["section"]).scan():
+            found.update(zip(batch["segment"].tolist(), batch["bits"].tolist(), strict=True))
+        return found
+
+    @property
+    def rows(self) -> int:
+        """URLs not done, leased ones among them."""
+        return sum(segment.left for segment in list(self._segments.values()))  # the turn may drop one meanwhile
+
+    @property
+    def cached_bytes(self) -> int:
+        """Of the blocks that visits were read from lately."""
+        return self._cache_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes of the URLs not done, as if all of a segment were of one length."""
+        return int(sum(segment.left * segment.row_bytes for segment in list(self._segments.values())))
+
+    # -- the turn ------------------------------------------------------------------------------------------------
+
+    def add(self, writer: SegmentWriter, edits: Edits, urls: Batch, index: Batch) -> int:
+        """Write a ready segment: `urls` (LINK) sorted by host, best first; `index` (RUN). Returns its number."""
+        number = self._next
+        self._next += 1
+        writer.section(f"ready.{number}", LINK, block_rows=BLOCK_ROWS).append(urls)
+        writer.section(f"runs.{number}", RUN).append(index)
+        ref = {"file": writer.name, "section": f"ready.{number}", "runs": f"runs.{number}", "rows": urls.rows}
+        edits.set(f"ready/{number}", ref)
+        edits.set("ready-next", self._next)
+        self._refs[number] = ref
+        return number
+
+    def opened(self, number: int) -> None:
+        """The file of a new segment is complete: it may be read."""
+        ref = self._refs[number]
+        self._segments[number] = _Segment(self._section(number), np.zeros(ref["rows"], np.bool_))
+
+    def _section(self, number: int) -> Section:
+        ref = self._refs[number]
+        return self._pool.section(ref["file"], ref["section"])
+
+    def fold(self, segments: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mark (segment, row) pairs as done; True where one was not before, so that nothing is counted twice."""
+        fresh = np.zeros(len(rows), np.bool_)
+        for number in np.unique(segments).tolist():
+            at = np.flatnonzero(segments == number)
+            segment = self._segments.get(number)
+            if segment is None:
+                continue  # wholly done and dropped: a repeat of what was folded before
+            places = rows[at].astype(np.int64)
+            first = np.unique(places, return_index=True)[1]
+            new = first[~segment.done[places[first]]]
+            fresh[at[new]] = True
+            segment.done[places[new]] = True
+            segment.left -= len(new)
+            self._dirty = self._dirty or len(new) > 0
+        return fresh
+
+    def take(self, segments: NDArray[np.int64], rows: NDArray[np.int64]) -> Batch:
+        """LINK rows by their places, in the order given; each block is read
+        once, and none is kept."""
+        parts, places = [], []
+        for number in np.unique(segments).tolist():
+            of_segment = np.flatnonzero(segments == number)
+            section, first = self._section(number), self._segments[number].first
+            blocks = np.searchsorted(first, rows[of_segment], side="right") - 1
+            for block in np.unique(blocks).tolist():
+                at = of_segment[blocks == block]
+                parts.append(section.read(block).take(rows[at] - first[block]))
+                places.append(at)
+        return Batch.concat(parts).take(np.argsort(np.concatenate(places)))
+
+    def save(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
+        """Drop segments that are wholly done and write all bitmaps, if any changed."""
+        if not self._dirty:
+            return
+        for number in [n for n, segment in self._segments.items() if segment.left == 0]:
+            edits.remove(f"ready/{number}")
+            del self._segments[number], self._refs[number]
+        live = [(n, segment.done) for n, segment in self._segments.items() if segment.done.any()]
+        if live:
+            bits = Ragged.from_list([np.packbits(done).tobytes() for _, done in live])
+            numbers = np.array([n for n, _ in live], np.uint32)
+            writer().section("progress", PROGRESS).append(Batch({"segment": numbers, "bits": bits}))
+            self._progress = {"file": writer().name, "section": "progress"}
+            edits.set("progress", self._progress)
+        else:
+            self._progress = None
+            edits.remove("progress")
+        self._dirty = False
+
+    def places(self) -> Iterator[Place]:
+        """Every section it names (drum.vacuum.Holder)."""
+        for ref in self._refs.values():
+            yield ref["file"], ref["section"]
+            yield ref["file"], ref["runs"]
+        if self._progress is not None:
+            yield self._progress["file"], self._progress["section"]
+
+    def moved(self, edits: Edits, to: Mapping[Place, Place]) -> None:
+        """Sections are elsewhere now (drum.vacuum.Holder). Both of a segment are in one file, so they move together."""
+        for number, ref in self._refs.items():
+            rows, runs = to.get((ref["file"], ref["section"])), to.get((ref["file"], ref["runs"]))
+            if rows is not None and runs is not None:
+                self._refs[number] = {**ref, "file": rows[0], "section": rows[1], "runs": runs[1]}
+                edits.set(f"ready/{number}", self._refs[number])
+        if self._progress is not None:
+            place = to.get((self._progress["file"], self._progress["section"]))
+            if place is not None:
+                self._progress = {"file": place[0], "section": place[1]}
+                edits.set("progress", self._progress)
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def read(self, number: int, start: int, end: int) -> Batch:
+        """Rows [start, end) of a segment as a LINK batch; their blocks stay in a bounded cache."""
+        segment = self._segments[number]
+        first, last = bisect_right(segment.first, start) - 1, bisect_right(segment.first, end - 1) - 1
+        parts = []
+        for block in range(first, last + 1):
+            base = segment.first[block]
+            rows = self._block(number, block)
+            parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
+        return parts[0] if len(parts) == 1 else Batch.concat(parts)
+
+    def _block(self, number: int, block: int) -> Batch:
+        key = (number, block)
+        batch = self._cache.pop(key, None)
+        if batch is None:
+            batch = self._section(number).read(block)
+            self._cache_bytes += batch.nbytes
+        self._cache[key] = batch
+        while self._cache_bytes > self._cache_bytes_max and len(self._cache) > 1:
+            self._cache_bytes -= self._cache.popitem(last=False)[1].nbytes
+        return batch
+
+    def hosts(self) -> Iterator[ReadyHost]:
+        """On open: every run with something left, in segment order; a run done in the middle comes as several."""
+        for number in sorted(self._segments):
+            ref = self._refs[number]
+            for index in self._pool.section(ref["file"], ref["runs"]).scan():
+                yield from ready_hosts(number, index, self._segments[number].done)
+
+    def left(self, run: Run) -> list[Run]:
+        """What is not done of a run."""
+        segment = self._segments.get(run.segment)
+        if segment is None:
+            return []
+        return [Run(run.segment, at, end) for at, end in _gaps(segment.done, run.at, run.end)]
+
+    def waiting(self) -> Iterator[Batch]:
+        """Every URL not done, block by block (for listings)."""
+        for number in sorted(self._segments):
+            segment = self._segments[number]
+            for block in range(len(segment.first) - 1):
+                left = ~segment.done[segment.first[block] : segment.first[block + 1]]
+                if left.any():
+                    yield self._section(number).read(block).filter(left)
+
+
+def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None) -> Iterator[ReadyHost]:
+    """The runs of an index as ReadyHost, split around rows that are done."""
+    columns = [index[name].tolist() for name in ("key", "site", "start", "rows", "origin")]
+    # A Python loop per run: each becomes an object in memory anyway.
+    for key, site, start, rows, origin in zip(*columns, strict=True):
+        if done is None:
+            yield ReadyHost(key, site, origin, Run(number, start, start + rows))
+        else:
+            for at, end in _gaps(done, start, start + rows):
+                yield ReadyHost(key, site, origin, Run(number, at, end))
+
+
+def _gaps(done: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, int]]:
+    """The stretches of [start, end) that are not done."""
+    if not done[start:end].any():
+        return [(start, end)]
+    left = np.concatenate(([False], ~done[start:end], [False]))
+    edges = np.flatnonzero(left[1:] != left[:-1]) + start
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -1,0 +1,137 @@
+"""What a crawl has on its disk, read beside a crawl that may be running (or not): `urls`, `why`, `report` and `fsck`.
+
+A reading takes the catalogue as of now and opens every file it names before anything is told: a running crawl may
+delete them meanwhile, but what is open stays readable, so a reading is one consistent moment of the crawl. Everything
+is read forward, in constant memory; what is asked by key costs a few blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from budgets.deferred import Deferred
+from budgets.sites import Sites
+from drum import Batch, Catalog, Damaged, Fifo, Files, Repository, SegmentPool
+from drum.catalog import MISSING
+from drum.sectors import Sectors
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.rows import LINK, origin_of
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.politeness.clocks import Clocks
+from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.calendar import Calendar
+from irlcrawl.frontier.state.clock_set import clock_set
+from irlcrawl.frontier.state.crawl_state import check_state_there, open_sites
+from irlcrawl.frontier.state.hosts import OP_STATE, RECORD, keyed_by_url
+from irlcrawl.frontier.state.lease_log import LeaseLog
+from irlcrawl.frontier.state.runs import Runs
+from irlcrawl.frontier.state.sections import SectionList
+from irlcrawl.web.scope import Scope
+
+ATTEMPTS = 5
+OPEN_MAX = 1 << 16
+RAM_BYTES = 64 << 20
+
+PLACES = ("runs", "calendar", "queues", "deferred", "pending")
+"""Where a URL that is not done may be: ready to be asked for; put off until it is due; in a numbered queue; beyond its
+site's budget (QF); between two passes."""
+
+
+class Reading:
+    """One moment of a crawl; open it with `Reading.open`."""
+
+    def __init__(self, job: JobDir, config: Config, catalog: Catalog, pool: SegmentPool) -> None:
+        self.job, self.config, self.catalog, self.pool = job, config, catalog, pool
+        self.files = pool.files
+        identity: dict[str, Any] = catalog.get("crawl") or {}
+        self.begun = bool(identity)
+        """Whether the crawl has committed anything."""
+        self.seed: int = identity.get("seed", 0)
+        self.seen = Repository("seen", catalog=catalog, pool=pool, values={}, ram_bytes=RAM_BYTES)
+        self.hosts = Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=RAM_BYTES)
+        self.sites: Sites = open_sites(catalog, pool, config, RAM_BYTES)
+        self.runs = Runs(catalog, pool)
+        self.calendar = Calendar(catalog, pool)
+        self.queues = Fifo("queues", catalog, pool, label="queue")
+        self.deferred = Deferred(catalog, pool)
+
+    @classmethod
+    def open(cls, job: JobDir, files: Files | None = None) -> Reading | None:
+        """None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
+        try:
+            catalog, pool = _open(job, files or Sectors())
+        except FileNotFoundError:
+            check_state_there(job, files or Files())
+            return None  # no catalogue yet
+        return cls(job, load(job.config_file), catalog, pool)
+
+    def waiting(self) -> Iterator[tuple[str, Batch]]:
+        """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar have `due` too (unix
+        seconds), those of queues `queue`."""
+        for batch in self.runs.waiting():
+            yield "runs", batch
+        for batch in self.calendar.scan():
+            yield "calendar", batch
+        for batch in self.queues.scan():
+            yield "queues", batch
+        for batch in self.deferred.scan():
+            yield "deferred", _by_url(batch)
+        for batch in self.sites.pending_urls():
+            yield "pending", batch.select(LINK)
+        for op, batch in self.hosts.scan_pending():
+            if op != OP_STATE:
+                yield "pending", keyed_by_url(batch)
+
+    @property
+    def clock_set(self) -> float:
+        """Seconds between unix time and the clock by which dates rest (frontier/clockset.py)."""
+        return clock_set(self.catalog)
+
+    def scope(self) -> Scope:
+        """The crawl's scope as committed."""
+        entries = SectionList("scope", self.catalog, self.pool)
+        return Scope(
+            self.config.scope, self.config.site, [e for batch in entries.batches() for e in batch["entry"].tolist()]
+        )
+
+    def clocks(self, now: float) -> Clocks:
+        """The clocks as a crawl that is opened now would have them."""
+        clocks = Clocks()
+        clocks.load(SectionList("clocks", self.catalog, self.pool).batches(), now, self.clock_set)
+        promises = LeaseLog.read(self.files, os.path.join(self.job.state, "leases.log")).promises
+        clocks.open(now, promises, rebooted=False)
+        return clocks
+
+
+def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
+    """(url, origin, place) of every URL that is not done; nothing before the first commit. Damaged, OSError."""
+    reading = Reading.open(job)
+    if reading is None or not reading.begun:
+        return
+    for place, batch in reading.waiting():
+        for url in batch["url"].tolist():
+            yield url, origin_of(url), place
+
+
+def _by_url(batch: Batch) -> Batch:
+    """Rows of QF, which are the sites drum's, as LINK rows."""
+    return batch.with_(key=batch["link"], site=batch["key"]).select(LINK)
+
+
+def _open(job: JobDir, files: Files) -> tuple[Catalog, SegmentPool]:
+    """The catalogue and a pool that holds every file it names open."""
+    missing = ""
+    for _ in range(ATTEMPTS):
+        catalog = formats.look(job.state, files)
+        pool = SegmentPool(files, catalog.root, OPEN_MAX)
+        try:
+            for file in catalog.live_files():
+                missing = file
+                pool.segment(file)
+            return catalog, pool
+        except FileNotFoundError:
+            continue  # a commit came between: take the newer catalogue
+    raise Damaged(os.path.join(job.state, missing), 0, MISSING)

@@ -1,0 +1,371 @@
+"""One turn of the frontier: what arrived goes through the drums, what is wanted comes out as runs, one commit says so.
+
+    harvests ─► fold outcomes ─► seen ─► pairs, sites ─► queues ─► (rotate) ─► hosts ─► runs
+                      └► crawl log        withdrawn, retried ─► calendar ─► (due) ─┘
+
+`run` works on the state of the disk alone and may run on a thread: it returns edits for the loop to commit, and touches
+no catalogue. Everything a turn writes is in one segment file. A turn that fails leaves nothing behind that a reopening
+would see; the process then ends.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgets.sites import Proceed, always
+from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
+from irlcrawl.base.rows import LINK, NO_SEGMENT, Class, Reason
+from irlcrawl.frontier.dispatch.visits import Withdrawal
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.hosts import (
+    OP_AGAIN,
+    OP_NEW,
+    OP_STATE,
+    HostsKernel,
+    keyed_by_host,
+    keyed_by_url,
+    redated,
+)
+from irlcrawl.frontier.state.runs import ReadyRuns
+from irlcrawl.frontier.turn.release import Policy, release
+
+TURN_BYTES = 64 << 20
+"""About how many bytes of new URLs one turn carries on; what is left waits, pending, for the next."""
+TURN_ROWS = 16_000_000
+"""About how many rows one turn passes in `seen`, some 0.3 CPU-seconds: stored ones, and ROW_COST for each that waits. A
+large store is passed by several turns; each of them brings runs and then rests, so that the crawl goes on meanwhile."""
+ROW_COST = 24  # a waiting URL is read twice and decompressed (measured: 0.3 us against 0.01)
+LINES_BYTES_MAX = 3_000_000
+"""Lines of the crawl log in memory, a few megabytes; a turn that has more writes them before its end."""
+RELEASE_ROWS = 65_536
+RELEASE_ROWS_MAX = 250_000
+"""URLs in memory at once between the queues and the runs."""
+SHED_TO = 0.9
+"""Of frontier.bytes_max, so that not every turn has to give something up."""
+
+
+@dataclass
+class Task:
+    """What the loop gives a turn. Times are unix seconds."""
+
+    now: float
+    harvests: list[str]  # file names, complete and not named yet, in the order of their streams
+    rows_wanted: int  # URLs to bring into runs, besides those due in the calendar
+    policy: Policy
+    states: Batch | None = None
+    withdrawn: list[Withdrawal] = field(default_factory=list)
+    clocks: Batch | None = None
+    merge: bool = True  # False: only take note (the last turn before a stop)
+    urgent: bool = True  # nothing is ready: merge whatever it takes
+    proceed: Proceed = always  # asked between the buckets of a merge: False leaves the rest to another turn
+
+
+@dataclass
+class Result:
+    edits: Edits
+    ready: list[ReadyRuns] = field(default_factory=list)  # new ready segments
+    scope_entries: list[bytes] = field(default_factory=list)  # new ones, for the workers
+    harvests: list[str] = field(default_factory=list)  # files that were ingested
+    written: list[str] = field(default_factory=list)  # the turn's own file
+    folded: int = 0  # outcomes of leased URLs
+    dropped: int = 0  # URLs given up because the frontier was full
+    moved: bool = False  # anything happened that a further turn could build on
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+class Turn:
+    """One use: `Turn(state).run(task)`."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.edits = Edits()
+        self.result = Result(self.edits)
+        self._writer: SegmentWriter | None = None
+        self._lines: list[bytes] = []  # many in each
+        self._lines_bytes = 0
+        self._logged = False
+        self._scope: list[bytes] = []
+        self._waiting: list[Batch] = []
+        self._waiting_rows = 0
+
+    def writer(self) -> SegmentWriter:
+        """The turn's file, made when something is to be written."""
+        if self._writer is None:
+            self._writer = self.state.new_segment()
+        return self._writer
+
+    def run(self, task: Task) -> Result:
+        """Do it all; see the module. OSError (no room, …), Damaged, LedgerError."""
+        began, cpu = self.state.clock.now(), time.thread_time()
+        try:
+            for file in task.harvests:
+                self._ingest(file, task)
+            if task.withdrawn:
+                self._withdraw(task.withdrawn, task)
+            if task.states is not None:
+                self.state.hosts.pend_batch(redated(task.states, -self.state.clock_set), OP_STATE)
+            if task.merge:
+                self._merge(task)
+            self._finish(task)
+        except BaseException:
+            if self._writer is not None:
+                self._writer.abort()
+            raise
+        self.result.seconds = self.state.clock.now() - began
+        self.result.cpu_seconds = time.thread_time() - cpu
+        return self.result
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def _ingest(self, file: str, task: Task) -> None:
+        """Name a harvest: its links and pairs become pending where they lie, its outcomes are folded now."""
+        state, edits = self.state, self.edits
+        number = state.ingests
+        state.ingests += 1
+        outcomes = state.pool.section(file, "outcomes")
+        state.seen.pend(edits, number, file, "links")
+        state.sites.pend_pairs(edits, number, file, "pairs")
+        if "yields" in state.pool.segment(file).sections:  # a harvest that version 1 left behind has none
+            state.sites.pend_yields(edits, number, file, "yields")
+        repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
+        for batch in state.pool.section(file, "retries").scan():
+            due = batch.filter(np.isin(batch["key"], repeats))
+            self._wait(due, due["due"] + state.set_since(file))
+        for batch in state.pool.section(file, "scope").scan():
+            self._scope += batch["entry"].tolist()
+        state.take_note(edits, outcomes.meta)
+        self.result.harvests.append(file)
+        self.result.moved = True
+
+    def _fold(self, outcomes: Batch) -> NDArray[np.uint64]:
+        """Mark what is done and count it, once however often it is told; every line goes to the crawl log. Returns the
+        keys of URLs to be asked for again."""
+        state = self.state
+        leased = outcomes["segment"] != NO_SEGMENT
+        fresh = np.zeros(outcomes.rows, np.bool_)
+        fresh[leased] = state.runs.fold(outcomes["segment"][leased], outcomes["row"][leased])
+        told = outcomes.filter(fresh | ~leased)
+        self._tell(told["line"].tolist())
+        done = outcomes.filter(fresh)
+        state.count_done(done["cls"], done["reason"])
+        self.result.folded += done.rows
+        repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
+        return repeats
+
+    def _withdraw(self, withdrawals: list[Withdrawal], task: Task) -> None:
+        """URLs leave their runs without a request: for good, or into the calendar."""
+        state = self.state
+        runs = [(run.segment, run.at, run.rows, at) for at, one in enumerate(withdrawals) for run in one.runs]
+        segment, start, count, which = np.array(runs, np.int64).T
+        segment, which = np.repeat(segment, count), np.repeat(which, count)
+        row = np.arange(len(which)) + np.repeat(start - (np.cumsum(count) - count), count)
+        fresh = state.runs.fold(segment, row)
+        segment, row, which = segment[fresh], row[fresh], which[fresh]
+        rank = np.arange(len(which)) - np.searchsorted(which, which)  # within its withdrawal
+        due, gap = np.array([(one.due, one.gap) for one in withdrawals]).T
+        due = due[which] + gap[which] * rank
+        reason = np.array([one.reason for one in withdrawals], np.uint8)[which]
+        for at in range(0, len(which), RELEASE_ROWS):
+            part = slice(at, at + RELEASE_ROWS)
+            rows, reasons = state.runs.take(segment[part], row[part]), reason[part]
+            later = reasons == Reason.OK
+            self._wait(rows.filter(later), due[part][later])
+            self._leave(rows.filter(~later), [Reason(number) for number in reasons[~later].tolist()], task.now)
+        self.result.moved = True
+
+    def _wait(self, rows: Batch, due: NDArray[np.float64]) -> None:
+        """Into the calendar until `due` (unix seconds, f8 a row): gathered, for a section costs as much as a thousand
+        rows."""
+        self._waiting.append(rows.select(LINK).with_(due=due))
+        self._waiting_rows += rows.rows
+        if self._waiting_rows > RELEASE_ROWS_MAX:
+            self._put_away()
+
+    def _put_away(self) -> None:
+        if self._waiting:
+            rows = Batch.concat(self._waiting)
+            self._waiting.clear()
+            self._waiting_rows = 0
+            self.state.calendar.add(self.writer, self.edits, rows, rows["due"])
+
+    def _leave(self, rows: Batch, reasons: list[Reason], now: float) -> None:
+        """Rows are done without a request: a log line and a class each."""
+        if not rows.rows:
+            return
+        self._tell(self.state.log_lines(rows, reasons, now))
+        numbers = np.array(reasons, np.uint8)
+        classes = np.where(numbers >= Reason.ROBOTS, Class.EXCLUDED, Class.FAILED)
+        self.state.count_done(classes.astype(np.uint8), numbers)
+
+    def _tell(self, lines: list[bytes]) -> None:
+        """To the crawl log, at the end or when there are very many. They wait as text: an object each, they were most
+        of what a long turn added to memory that Python does not give back."""
+        if lines:
+            self._lines.append(b"\n".join(lines))
+            self._lines_bytes += len(self._lines[-1])
+        if self._lines_bytes > LINES_BYTES_MAX:
+            self._log()
+
+    def _log(self) -> None:
+        self.state.log.append(self._lines, more=self._logged)
+        self._logged = self._logged or bool(self._lines)
+        self._lines.clear()
+        self._lines_bytes = 0
+
+    # -- through -------------------------------------------------------------------------------------------------------
+
+    def _merge(self, task: Task) -> None:
+        state = self.state
+        self._put_away()
+        if state.seen.pending_rows and not state.delayed and state.pace.may("seen", task.urgent):
+            with state.pace.measure("seen"):
+                self._check_seen(task)
+        if not task.proceed():
+            return
+        if (state.sites.pending_rows or state.sites.pending_pairs) and state.pace.may("sites", task.urgent):
+            with state.pace.measure("sites"):
+                state.sites.merge(self.writer(), self.edits, lambda rows: self._over_quota(rows, task), task.proceed)
+            self.result.moved = True
+        if not task.proceed():
+            return
+        if state.config.frontier.when_full == "drop":
+            self._shed(task)
+        if state.pace.may("hosts", task.urgent):
+            self._bring(task)
+
+    def _check_seen(self, task: Task) -> None:
+        """Bucket by bucket, those first that have waited longest, until a turn's worth was passed or came out; the rest
+        stays pending. Where it is urgent, until some new URL came out."""
+        state = self.state
+        carried = passed = 0
+        room = min(TURN_BYTES, state.room_bytes) if state.config.frontier.when_full == "delay" else TURN_BYTES
+
+        def new(_: Bucket, batch: Batch) -> None:
+            nonlocal carried
+            carried += batch.nbytes
+            state.ledger.discovered += batch.rows
+            state.sites.pend_urls(batch.select(LINK))
+
+        for bucket in sorted(state.seen.buckets, key=lambda bucket: bucket.cursor):
+            stored = sum(part.rows for part in bucket.slices)
+            stats = state.seen.merge(CheckUpdate(), writer=self.writer(), edits=self.edits, emit=new, buckets=[bucket])
+            state.count("duplicates", stats.rows - stats.emitted)
+            passed += stored + ROW_COST * stats.rows
+            if carried >= room or (passed >= TURN_ROWS and (carried or not task.urgent)) or not task.proceed():
+                break
+        self.result.moved = True
+
+    def _shed(self, task: Task) -> None:
+        """Down to SHED_TO of frontier.bytes_max when there is more: what would go last goes first, of QF, then of the
+        queues, then of the calendar."""
+        state = self.state
+        if state.room_bytes >= 0:
+            return
+        most = state.config.frontier.bytes_max
+        rows_of = state.frontier_rows / max(state.frontier_bytes, 1)
+        excess = math.ceil((state.frontier_bytes - SHED_TO * most) * rows_of)
+
+        def drop(rows: Batch) -> None:
+            self._leave(rows.select(LINK), [Reason.FRONTIER_FULL] * rows.rows, task.now)
+
+        dropped = state.sites.shed(self.writer(), self.edits, excess, drop)
+        if state.room_bytes < 0:
+            dropped += state.calendar.shed(self.writer(), self.edits, excess - dropped, drop)
+        self.result.dropped = dropped
+        self.result.moved = True
+
+    def _bring(self, task: Task) -> None:
+        """What is due in the calendar, and as much from the queues as is wanted, past the hosts drum into runs."""
+        state = self.state
+        with state.pace.measure("hosts"):
+            wanted = task.rows_wanted
+            for batch in state.calendar.due(self.edits, task.now, RELEASE_ROWS_MAX):
+                self._pend(batch, OP_AGAIN)
+                wanted -= batch.rows
+            if wanted > 0 and state.sites.queued_rows + state.sites.deferred_rows:
+                self.result.moved = True
+                state.sites.rotate(
+                    self.writer(),
+                    self.edits,
+                    wanted,
+                    lambda rows: self._pend(rows, OP_NEW),
+                    lambda rows: self._over_quota(rows, task),
+                )
+            if state.hosts.pending_rows:
+                self._release(task)
+
+    def _pend(self, rows: Batch, op: int) -> None:
+        """URLs before the hosts drum; a queue may hold more of them than memory should."""
+        hosts = self.state.hosts
+        hosts.pend_batch(keyed_by_host(rows), op)
+        if hosts.ram_rows > RELEASE_ROWS_MAX:
+            hosts.spill(self.writer(), self.edits)
+
+    def _over_quota(self, rows: Batch, task: Task) -> None:
+        self._leave(rows.select(LINK), [Reason.QUOTA_SITE] * rows.rows, task.now)
+
+    def _release(self, task: Task) -> None:
+        """Rows past the hosts drum become a ready segment, or several when there are very many."""
+        parts: list[Batch] = []
+
+        def emit(_: Bucket, batch: Batch) -> None:
+            parts.append(redated(keyed_by_url(batch), self.state.clock_set))
+            if sum(part.rows for part in parts) > RELEASE_ROWS_MAX:
+                self._place(parts, task)
+                parts.clear()
+
+        kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
+        self.state.hosts.join()
+        self.state.hosts.merge(
+            kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
+        )
+        if parts:
+            self._place(parts, task)
+
+    def _place(self, parts: list[Batch], task: Task) -> None:
+        """Each row into a run, the calendar, or out."""
+        verdicts = release(Batch.concat(parts), task.policy)
+        self.result.moved = True
+        state = self.state
+        self._leave(verdicts.left, verdicts.reasons, task.now)
+        if verdicts.later.rows:
+            self._wait(verdicts.later, verdicts.due)
+        if verdicts.urls.rows:
+            number = state.runs.add(self.writer(), self.edits, verdicts.urls, verdicts.index)
+            self.result.ready.append(ReadyRuns(number, verdicts.index))
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def _finish(self, task: Task) -> None:
+        """Everything that must be on the disk before the loop commits."""
+        state, edits = self.state, self.edits
+        if state.hosts.ram_rows:
+            state.hosts.spill(self.writer(), edits)
+        if state.sites.ram_rows:
+            state.sites.spill(self.writer(), edits)
+        self._put_away()
+        state.calendar.tidy(self.writer, edits)
+        self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
+        state.runs.save(self.writer, edits)
+        if task.clocks is not None and task.clocks.rows:
+            rows = task.clocks.with_(next=task.clocks["next"] - state.clock_set)
+            state.clock_log.add(self.writer(), edits, rows, task.now - state.clock_set)
+        if self._writer is not None:
+            moves = vacuum(state.pool, self._writer, state.holders)
+            self._writer.finish()
+            for holder in state.holders if moves else ():
+                holder.moved(edits, moves)
+            self.result.written.append(self._writer.name)
+        for part in self.result.ready:
+            state.runs.opened(part.segment)
+        self._log()
+        state.ledger.check(state.live())
+        state.sites.check()
+        edits.set("learnt", task.now - state.clock_set)
+        state.save(edits)

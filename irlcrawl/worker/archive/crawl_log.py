@@ -1,0 +1,289 @@
+"""The crawl log: one line per outcome, in Heritrix's twelve fields, so that its tools and its users' habits work.
+
+    logged status size url path via mime #stream start+duration digest tag annotations
+
+A field without a value is `-`. Annotations are `name=value` joined by commas: `outcome` and `reason` always, what else
+is worth knowing, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata record. Whatever a URL or a server's
+header holds, a field is one token of printable ASCII: other bytes, and the backslash, are written `\\xHH`.
+Times are UTC to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links not told and
+one of kind L. Annotations an audit of politeness needs: `address`, which was asked; `crawl_delay` (seconds) of a
+robots.txt; `retry_after` as a 429 or 503 gave it, in seconds where that was a date and the server told its own.
+
+This is about lines; the files they stand in are logfiles.py's.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from irlcrawl.base.rows import DISCOVERY_LETTER, Class, Reason, Source, name_key, origin_of
+from irlcrawl.web.retry_after import as_logged
+from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+
+RETRY_AFTER_CHARS = 64
+THROTTLES = (429, 503)
+NONE = "-"
+
+_PLAIN = re.compile(rb"[!-\[\]-~]+")
+_PLAIN_VALUE = re.compile(rb"[!-+\--\[\]-~]*")  # of an annotation: no comma
+_NOT_PLAIN = re.compile(rb"[^!-+\--\[\]-~]")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_LOGGED = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z")
+_STARTED = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})\+(\d+)")
+_CLASS_NAMES = {int(cls): cls.name.lower() for cls in Class}
+_REASON_NAMES = {int(reason): reason.name.lower() for reason in Reason}
+_WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
+
+
+class BadLine(ValueError):
+    """Not a line of a crawl log."""
+
+
+@dataclass(slots=True)
+class LogEntry:
+    """One line. Times are unix milliseconds; empty values and None stand for `-`."""
+
+    logged_ms: int
+    status: int  # HTTP, or Heritrix's negative code
+    size: int | None  # bytes of the body as received
+    url: bytes
+    path: str
+    via: bytes = b""
+    mime: str = ""
+    stream: int | None = None
+    start_ms: int | None = None
+    duration_ms: int = 0  # only told together with start_ms
+    digest: str = ""
+    tag: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        """fetched, failed, excluded, retry or none (robots.txt): rows.Class in lower case."""
+        return self.notes.get("outcome", "")
+
+    @property
+    def reason(self) -> str:
+        """rows.Reason in lower case."""
+        return self.notes.get("reason", "")
+
+    @property
+    def warc(self) -> tuple[str, int, int] | None:
+        """(file, offset, length) of the record in the archive; None for an outcome the archive does not hold."""
+        match = _WARC.fullmatch(self.notes.get("warc", ""))
+        return (match[1], int(match[2]), int(match[3])) if match else None
+
+
+def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
+    """The line, without newline, of an outcome the archive holds. Depends on nothing but its arguments, so replay logs
+    what was lost."""
+    notes = outcome_notes(unit.cls, unit.reason, hop=unit.hop, attempt=unit.attempt)
+    if exchange is not None and exchange.truncated:
+        notes["truncated"] = exchange.truncated
+    if unit.detail:
+        notes["detail"] = unit.detail
+    if address := exchange.ip if exchange is not None else unit.address:
+        notes["address"] = address
+    # A robots.txt that another host redirected to speaks for that one.
+    if unit.robots is not None and unit.robots.get("crawl_delay") and unit.host == name_key(origin_of(unit.url)):
+        notes["crawl_delay"] = f"{unit.robots['crawl_delay']:g}"
+    if exchange is not None and exchange.status in THROTTLES and (after := exchange.value(b"retry-after")):
+        date = (exchange.value(b"date") or b"").decode("latin-1")
+        notes["retry_after"] = as_logged(after.decode("latin-1"), date)[:RETRY_AFTER_CHARS]
+    notes["warc"] = f"{location.file}@{location.record}+{location.end - location.record}"
+    start_ms = int(unit.start * 1000)
+    return format_entry(
+        LogEntry(
+            logged_ms=start_ms + unit.duration_ms,
+            status=unit.status,
+            size=len(exchange.body) if exchange is not None else None,
+            url=unit.url,
+            path=discovery_path(unit.depth, unit.hop, unit.source),
+            mime=(exchange.mime or "unknown") if exchange is not None else "",
+            stream=location.stream,
+            start_ms=start_ms,
+            duration_ms=unit.duration_ms,
+            digest=location.digest,
+            notes=notes,
+        )
+    )
+
+
+class Decision(NamedTuple):
+    """How a URL was reached, and what was decided of it without a worker."""
+
+    cls: int
+    reason: int
+    status: int
+    depth: int
+    hop: int
+    source: int
+    attempt: int = 0
+
+
+def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: float) -> list[bytes]:
+    """Lines, without newlines, of URLs of which nothing is in the archive; decided at `at` (unix seconds)."""
+    lines, known = [], dict[Decision, tuple[bytes, bytes]]()
+    # A Python loop per URL: each line is a piece of text of its own.
+    for url, decision in zip(urls, decisions, strict=True):
+        ends = known.get(decision)
+        if ends is None:
+            ends = known[decision] = _ends(decision, at)
+        lines.append(ends[0] + field_of(url) + ends[1])
+    return lines
+
+
+def _ends(one: Decision, at: float) -> tuple[bytes, bytes]:
+    """What stands before and behind the URL in a line: many have the same."""
+    path = discovery_path(one.depth, one.hop, one.source)
+    notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
+    entry = LogEntry(int(at * 1000), one.status, None, b"", path, notes=notes)
+    logged, status, size, _, behind = format_entry(entry).split(b" ", 4)
+    return b" ".join((logged, status, size, b"")), b" " + behind
+
+
+def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str, str]:
+    notes = {"outcome": _CLASS_NAMES[cls], "reason": _REASON_NAMES[reason]}
+    if hop:
+        notes["hop"] = str(hop)
+    if attempt:
+        notes["attempt"] = str(attempt)
+    return notes
+
+
+def discovery_path(depth: int, hop: int, source: int) -> str:
+    """How the URL was reached: letters for the redirects since the last link, or that link; before them the number of
+    links whose kind is not known any more. Empty for a seed."""
+    if hop:
+        known, links = DISCOVERY_LETTER[Source.REDIRECT] * hop, depth
+    elif depth:
+        known, links = DISCOVERY_LETTER[Source(source)], depth - 1
+    else:
+        known, links = "", 0
+    return f"{links}+{known}" if links else known
+
+
+def is_seed(entry: LogEntry) -> bool:
+    """Whether no link led to the URL: a seed, or what it redirected to."""
+    return not entry.path.strip(DISCOVERY_LETTER[Source.REDIRECT])
+
+
+def logged_time(entry: LogEntry) -> str:
+    """ISO 8601, UTC, milliseconds."""
+    seconds, ms = divmod(entry.logged_ms, 1000)
+    return f"{_digits(seconds, '%Y-%m-%dT%H:%M:%S')}.{ms:03d}Z"
+
+
+def format_entry(entry: LogEntry) -> bytes:
+    """A line without newline."""
+    started = NONE
+    if entry.start_ms is not None:
+        seconds, ms = divmod(entry.start_ms, 1000)
+        started = f"{_digits(seconds, '%Y%m%d%H%M%S')}{ms:03d}+{entry.duration_ms}"
+    notes = b",".join(name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) for name, value in entry.notes.items())
+    return b" ".join((
+        f"{logged_time(entry)} {entry.status} {NONE if entry.size is None else entry.size}".encode(),
+        field_of(entry.url), field_of(entry.path), field_of(entry.via), field_of(entry.mime),
+        f"#{entry.stream:03d} {started}".encode() if entry.stream is not None else f"{NONE} {started}".encode(),
+        field_of(entry.digest), field_of(entry.tag), notes or b"-",
+    ))  # fmt: skip
+
+
+def parse(line: bytes) -> LogEntry:
+    """The entry of one line (with or without newline). BadLine when it is none."""
+    if not line.isascii():
+        raise BadLine(f"a line of a crawl log is ASCII: {line[:200]!r}")
+    logged, status, size, url, path, via, mime, stream, started, digest, tag, notes = split_line(line.rstrip(b"\n"))
+    try:
+        start_ms, duration_ms = _parse_started(started)
+        return LogEntry(
+            logged_ms=_parse_logged(logged),
+            status=int(status),
+            size=None if size == b"-" else int(size),
+            url=_unescaped(url),
+            path=_text(path),
+            via=_unescaped(via),
+            mime=_text(mime),
+            stream=None if stream == b"-" else int(stream.removeprefix(b"#")),
+            start_ms=start_ms,
+            duration_ms=duration_ms,
+            digest=_text(digest),
+            tag=_text(tag),
+            notes=_parse_notes(notes),
+        )
+    except ValueError as error:
+        raise BadLine(f"{error}: {line[:200]!r}") from None
+
+
+def split_line(line: bytes) -> list[bytes]:
+    """The twelve fields as they are written. BadLine."""
+    fields = line.split(b" ")
+    if len(fields) != 12:
+        raise BadLine(f"a line of a crawl log has 12 fields, not {len(fields)}: {line[:200]!r}")
+    return fields
+
+
+def field_of(value: bytes | str) -> bytes:
+    """A value as it is written: `-` for nothing; what is nothing but `-` is escaped."""
+    if not value:
+        return b"-"
+    token = _escaped(value, _PLAIN)
+    return token if token != b"-" else b"\\x2d"
+
+
+def _escaped(value: bytes | str, plain: re.Pattern[bytes]) -> bytes:
+    data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    if plain.fullmatch(data):
+        return data
+    return _NOT_PLAIN.sub(lambda match: b"\\x%02x" % match[0][0], data)
+
+
+def _unescaped(token: bytes) -> bytes:
+    if token == b"-":
+        return b""
+    if b"\\" not in token:
+        return token
+    return _ESCAPE.sub(lambda match: bytes((int(match[1], 16),)), token)
+
+
+def _text(token: bytes) -> str:
+    return _unescaped(token).decode("utf-8", "surrogateescape")
+
+
+def _parse_notes(token: bytes) -> dict[str, str]:
+    if token == b"-":
+        return {}
+    notes = {}
+    for note in token.split(b","):
+        name, _, value = note.partition(b"=")
+        notes[name.decode()] = "-" if value == b"-" else _text(value)
+    return notes
+
+
+def _parse_logged(token: bytes) -> int:
+    match = _LOGGED.fullmatch(token.decode())
+    if match is None:
+        raise ValueError("no time of logging")
+    *moment, ms = map(int, match.groups())
+    return calendar.timegm((*moment, 0, 0, 0)) * 1000 + ms
+
+
+def _parse_started(token: bytes) -> tuple[int | None, int]:
+    if token == b"-":
+        return None, 0
+    match = _STARTED.fullmatch(token.decode())
+    if match is None:
+        raise ValueError("no start and duration")
+    *moment, ms, duration_ms = map(int, match.groups())
+    return calendar.timegm((*moment, 0, 0, 0)) * 1000 + ms, duration_ms
+
+
+@lru_cache(maxsize=16)
+def _digits(seconds: int, style: str) -> str:
+    return time.strftime(style, time.gmtime(seconds))

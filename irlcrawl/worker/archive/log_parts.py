@@ -1,0 +1,287 @@
+"""The files of a crawl log: one that is written, and parts rolled away from it, read as one.
+
+They are `crawl.log.1.gz`, `crawl.log.2.gz`, …, the newest perhaps not compressed yet, then `crawl.log`; who reads them
+here may do so beside a crawl that is rolling them, and holds no more than a piece of one in memory. What a line says:
+crawllog.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
+
+from isal import isal_zlib
+
+from drum.files import Damaged, Files
+from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, field_of, parse, split_line
+from irlcrawl.worker.archive.reader import FLAGS_AT, RESERVED_FLAGS
+
+T = TypeVar("T")
+
+SCAN_BYTES = 1 << 20
+LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
+COMPRESSED = ".gz"
+MISSING = "this part of the crawl log is missing"
+
+
+def rolled_parts(files: Files, path: str) -> dict[int, str]:
+    """number -> path of the parts rolled away from a log, in order; where a part is there twice, the one that is not
+    compressed (a crash came between the two steps)."""
+    directory, name = os.path.split(path)
+    pattern = re.compile(re.escape(name) + r"\.(\d+)(\.gz)?")
+    found: dict[int, str] = {}
+    for entry in files.listdir(directory or "."):  # sorted: NAME.1 comes before NAME.1.gz
+        match = pattern.fullmatch(entry)
+        if match is not None:
+            found.setdefault(int(match[1]), os.path.join(directory, entry))
+    return dict(sorted(found.items()))
+
+
+def log_files(files: Files, path: str) -> list[str]:
+    """The files of a log in the order written: parts rolled away, then `path`."""
+    parts = list(rolled_parts(files, path).values())
+    return [*parts, path] if files.exists(path) else parts
+
+
+def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> None:
+    """Damaged when a part that a commit knows (frontier/logs.py: CrawlLog.entry) is gone, or the newest file ends
+    before it did then. A crawl may roll and compress meanwhile: the name a file has first is looked for first."""
+    rolled, size = committed.get("part", 0), committed.get("bytes", 0)
+    for number in range(1, rolled + 1):
+        if not _is_part(files, path, number):
+            raise Damaged(f"{path}.{number}{COMPRESSED}", 0, MISSING)
+    try:
+        there = files.size(path)
+    except FileNotFoundError:
+        there = 0
+    if there < size and not _is_part(files, path, rolled + 1):
+        raise Damaged(path, there, f"the crawl log ends before {size}, where it was committed")
+
+
+def _is_part(files: Files, path: str, number: int) -> bool:
+    return files.exists(f"{path}.{number}") or files.exists(f"{path}.{number}{COMPRESSED}")
+
+
+def read(
+    files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None,
+    within: str | None = None,
+) -> Iterator[LogEntry]:  # fmt: skip
+    """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port)
+    or `name:port`; `within`: the same, and every name under it; `reason`: rows.Reason in lower case. A torn last line
+    is no line; Damaged for any other that cannot be read, ValueError for a status that is none."""
+    wanted_status = _status_pattern(status) if status is not None else None
+    wanted_host = host.lower().encode() if host is not None else None
+    under = within.lower().encode() if within is not None else None
+    wanted_reason = f"reason={reason}".encode() if reason is not None else None
+    for piece in _pieces(files, path):
+        for text in lines_of(piece.text):
+            fields = piece.understood(split_line, text)
+            if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
+                continue
+            if wanted_host is not None and wanted_host not in host_names(fields[3]):
+                continue
+            if under is not None and not any((b"." + name).endswith(b"." + under) for name in host_names(fields[3])):
+                continue
+            if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
+                continue
+            yield piece.understood(parse, text)
+
+
+def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
+    """(the last entry of `url`, the last one that has a response in the archive)."""
+    last: LogEntry | None = None
+    responded: LogEntry | None = None
+    for entry in entries_of(files, path, url):
+        last = entry
+        responded = entry if entry.warc is not None and entry.digest else responded
+    return last, responded
+
+
+def entries_of(files: Files, path: str, url: bytes) -> Iterator[LogEntry]:
+    """Every entry of `url`, oldest first. Constant memory, no line parsed that does not hold the URL. Damaged."""
+    needle = b" " + field_of(url) + b" "
+    for piece in _pieces(files, path):
+        chunk = piece.text
+        at = chunk.find(needle)
+        while at >= 0:
+            end = chunk.find(b"\n", at)
+            entry = piece.understood(parse, chunk[chunk.rfind(b"\n", 0, at) + 1 : end])
+            if entry.url == url:
+                yield entry
+            at = chunk.find(needle, end)
+
+
+def _status_pattern(status: str) -> re.Pattern[bytes]:
+    if not re.fullmatch(r"-?[0-9x]+", status):
+        raise ValueError(f"a status is a number, or a class like 4xx: not {status!r}")
+    return re.compile(status.replace("x", "[0-9]").encode())
+
+
+class Part(Protocol):
+    """A file of a log, read forward."""
+
+    path: str
+
+    def read(self) -> bytes:
+        """The next bytes of its text; empty at the end."""
+
+
+class Piece(NamedTuple):
+    """Whole lines of a log."""
+
+    text: bytes
+    path: str  # of the file they stand in
+    at: int  # their place in its text
+
+    def understood(self, reader: Callable[[bytes], T], line: bytes) -> T:
+        """What a reader makes of one of the lines. Damaged, with the place of the line, for its BadLine."""
+        try:
+            return reader(line)
+        except BadLine as error:
+            at = 0 if self.path.endswith(COMPRESSED) else self.at + self.text.index(line)
+            raise Damaged(self.path, at, str(error)) from None
+
+
+def _pieces(files: Files, path: str) -> Iterator[Piece]:
+    """A whole log."""
+    live, parts = _opened(files, path)
+    try:
+        for number, part in parts.items():
+            yield from _pieces_of(_open_part(files, part, f"{path}.{number}{COMPRESSED}"))
+        if live is not None:
+            yield from _pieces_of(live)
+    finally:
+        if live is not None:
+            live.close()
+
+
+def _pieces_of(part: Part) -> Iterator[Piece]:
+    at = 0
+    for chunk in chunks(part):
+        yield Piece(chunk, part.path, at)
+        at += len(chunk)
+
+
+def _open_if_there(files: Files, path: str) -> Plain | None:
+    try:
+        return Plain(files, path)
+    except FileNotFoundError:
+        return None
+
+
+def _opened(files: Files, path: str) -> tuple[Plain | None, dict[int, str]]:
+    """The newest file of a log, open, and the parts before it: of one moment, though the log may be rolled meanwhile
+    (its newest file then has another name)."""
+    while True:
+        live = _open_if_there(files, path)
+        parts = rolled_parts(files, path)
+        if live is None or live.is_still(path):
+            return live, parts
+        live.close()
+
+
+def _open_part(files: Files, path: str, compressed: str) -> Part:
+    try:
+        return open_part(files, path)
+    except FileNotFoundError:
+        return open_part(files, compressed)  # a running crawl compressed it since we looked
+
+
+def open_part(files: Files, path: str) -> Part:
+    """A file of a log, by its name compressed or not. OSError."""
+    return Unpacked(files, path) if path.endswith(COMPRESSED) else Plain(files, path)
+
+
+class Plain:
+    """Text as it is in a file."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._handle: int | None = None
+        self.path = path
+        self._files = files
+        self._handle = files.open(path)
+        self._at = 0
+
+    def read(self) -> bytes:
+        assert self._handle is not None
+        data = self._files.pread(self._handle, SCAN_BYTES, self._at)
+        self._at += len(data)
+        return data
+
+    def is_still(self, path: str) -> bool:
+        """Whether `path` names this very file."""
+        assert self._handle is not None
+        try:
+            return self._files.same(self._handle, path)
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._files.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Unpacked(Plain):
+    """Text of a gzip file. Damaged, at offset 0, when its bytes are not what was written: its one checksum is of all of
+    it, and what a wrong bit spoils shows anywhere behind it."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        super().__init__(files, path)
+        self._inflater = isal_zlib.decompressobj(31)
+
+    def read(self) -> bytes:
+        while not self._inflater.eof:
+            begins = self._at == 0
+            piece = self._inflater.unconsumed_tail or super().read()
+            if begins and len(piece) > FLAGS_AT and piece[FLAGS_AT] & RESERVED_FLAGS:
+                raise Damaged(self.path, 0, "not the gzip file that was written: flags that none has")
+            try:
+                data = self._inflater.decompress(piece, SCAN_BYTES) if piece else b""
+            except _InflateError as error:
+                raise Damaged(self.path, 0, f"not the gzip file that was written: {error}") from None
+            if not piece:
+                raise Damaged(self.path, 0, "a gzip file without its end")
+            if data:
+                return data
+        if self._inflater.unused_data or super().read():
+            raise Damaged(self.path, 0, "a gzip file with something behind its end")
+        return b""
+
+
+_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub says instance, not class
+
+
+def chunks(part: Part) -> Iterator[bytes]:
+    """A file in pieces of whole lines; what follows the last newline is a torn line and left out. Damaged."""
+    at, rest = 0, b""
+    while data := part.read():
+        at += len(data)
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield rest + data[:end]
+            rest = data[end:]
+        else:
+            rest += data
+            if len(rest) > LINE_BYTES_MAX:
+                raise Damaged(part.path, at - len(rest), f"no line ends within {LINE_BYTES_MAX} bytes")
+
+
+def lines_of(chunk: bytes) -> list[bytes]:
+    """The lines of a piece of text, without their newlines. Nothing but a newline ends a line of a log."""
+    return chunk.removesuffix(b"\n").split(b"\n") if chunk else []
+
+
+def host_names(url: bytes) -> tuple[bytes, ...]:
+    """What a stored URL's host may be called: name, name:port, and an IPv6 address without its brackets."""
+    scheme, _, rest = url.partition(b"://")
+    authority = rest.partition(b"/")[0]
+    name, colon, port = authority.rpartition(b":")
+    if not (colon and port.isdigit()):
+        name, port = authority, b"443" if scheme == b"https" else b"80"
+    return name, name + b":" + port, name.strip(b"[]")

@@ -1,0 +1,172 @@
+"""Records of a .warc.gz, read forward one gzip member at a time, in bounded memory and linear time.
+
+Anything that is not a whole member holding exactly one whole record is `Damaged` at that member's offset; the caller
+knows whether that means a torn tail (redo.py cuts it) or a broken archive (an error for people).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from isal import isal_zlib
+
+from drum.files import Damaged, Files
+from irlcrawl.worker.archive.record import UNIT_FIELD, WARC_VERSION
+
+READ_BYTES = 256 << 10
+# What follows a member in the piece that ended it comes back as a copy: small pieces keep small members linear.
+PIECE_BYTES = 16 << 10
+INFLATED_BYTES = 256 << 10
+HEAD_BYTES_MAX = 1 << 20  # of a WARC header; ours hold a URL and a unit, a few KB at most
+_GZIP = 31  # zlib's wbits for a gzip wrapper, checksum and length verified
+OLDER_VERSION = b"WARC/1.0"  # of archives that others made: to check and to read they are the same
+FLAGS_AT, RESERVED_FLAGS = 3, 0xE0  # of a gzip member (RFC 1952 2.3.1.2): isal reads on where all others refuse
+_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub says instance, not class
+
+
+@dataclass(slots=True)
+class Record:
+    """One record. `block` is empty when it was read with keep=False."""
+
+    offset: int  # of its gzip member
+    end: int  # of its gzip member
+    fields: dict[str, str]  # WARC header, names in lower case
+    block: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.fields.get("warc-type", "")
+
+    @property
+    def unit(self) -> str | None:
+        """The JSON of the unit that this record ends."""
+        return self.fields.get(UNIT_FIELD.lower())
+
+
+def records(files: Files, path: str, offset: int = 0, *, keep: bool = True) -> Iterator[Record]:
+    """Every record from `offset`, which is where a member begins. Ends at the end of the file; Damaged at anything that
+    is not a whole record. Holds one record in memory (with keep=False, none)."""
+    reader = _Members(files, path, offset)
+    try:
+        while not reader.at_end():
+            yield reader.record(keep)
+    finally:
+        reader.close()
+
+
+def record_at(files: Files, path: str, offset: int) -> Record:
+    """The record that begins at `offset`; Damaged when there is none."""
+    for record in records(files, path, offset):
+        return record
+    raise Damaged(path, offset, "the file ends where a record should begin")
+
+
+class _Members:
+    def __init__(self, files: Files, path: str, offset: int) -> None:
+        self._files = files
+        self._path = path
+        self._at = offset  # of the next byte not yet consumed
+        self._read = b""  # bytes of the file from _read_at
+        self._read_at = offset
+        self._handle = files.open(path)
+
+    def close(self) -> None:
+        self._files.close(self._handle)
+
+    def at_end(self) -> bool:
+        return not self._peek()
+
+    def record(self, keep: bool) -> Record:
+        begin = self._at
+        pieces = self._inflate(begin)
+        head, rest = self._head(pieces, begin)
+        fields = _parse_head(head)
+        if fields is None:
+            raise Damaged(self._path, begin, "a gzip member that is no WARC record")
+        length = fields.get("content-length", "")
+        if not (length.isascii() and length.isdigit()):
+            raise Damaged(self._path, begin, "a WARC record without a length")
+        block, tail = _block(rest, pieces, int(length), keep)
+        if tail != b"\r\n\r\n":
+            raise Damaged(self._path, begin, "a WARC record whose length is not the one it says")
+        return Record(begin, self._at, fields, block)
+
+    def _head(self, pieces: Iterator[bytes], begin: int) -> tuple[bytes, bytes]:
+        """The WARC header without its blank line, and what was inflated after it."""
+        data = b""
+        for piece in pieces:
+            data += piece
+            end = data.find(b"\r\n\r\n", 0, HEAD_BYTES_MAX)
+            if end >= 0:
+                return data[:end], data[end + 4 :]
+            if len(data) > HEAD_BYTES_MAX:
+                break
+        raise Damaged(self._path, begin, "a gzip member that is no WARC record")
+
+    def _inflate(self, begin: int) -> Iterator[bytes]:
+        """One member's content in pieces; when it is exhausted, _at is the end of the member."""
+        inflater = isal_zlib.decompressobj(_GZIP)
+        while True:
+            piece = self._peek()
+            if not piece:
+                raise Damaged(self._path, begin, "a gzip member cut short")
+            flags = begin + FLAGS_AT - self._at
+            if 0 <= flags < len(piece) and piece[flags] & RESERVED_FLAGS:
+                raise Damaged(self._path, begin, "not a gzip member: flags that none has")
+            self._at += len(piece)
+            while piece:
+                try:
+                    data = inflater.decompress(piece, INFLATED_BYTES)
+                except _InflateError as error:
+                    raise Damaged(self._path, begin, f"not a gzip member: {error}") from None
+                if inflater.eof:
+                    self._at -= len(inflater.unused_data)
+                    yield data
+                    return
+                yield data
+                piece = inflater.unconsumed_tail
+
+    def _peek(self) -> bytes:
+        """Up to PIECE_BYTES from _at; empty at the end of the file."""
+        start = self._at - self._read_at
+        if not 0 <= start < len(self._read):
+            self._read, self._read_at, start = self._ahead(), self._at, 0
+        return self._read[start : start + PIECE_BYTES]
+
+    def _ahead(self) -> bytes:
+        """The next bytes of the file, up to the first that cannot be read (for those to whom that is damage)."""
+        try:
+            return self._files.pread(self._handle, READ_BYTES, self._at)
+        except Damaged as error:
+            if error.offset <= self._at:
+                raise
+            return self._files.pread(self._handle, error.offset - self._at, self._at)
+
+
+def _block(rest: bytes, pieces: Iterator[bytes], length: int, keep: bool) -> tuple[bytes, bytes]:
+    """The record's block (empty unless kept) and what follows it, at most a little more than the four bytes due."""
+    kept = [rest[:length]] if keep else []
+    got = len(rest)
+    tail = rest[length:]
+    for piece in pieces:
+        wanted = max(0, length - got)
+        if keep and wanted:
+            kept.append(piece[:wanted])
+        if len(tail) <= 4:
+            tail += piece[wanted:]
+        got += len(piece)
+    return b"".join(kept), tail
+
+
+def _parse_head(head: bytes) -> dict[str, str] | None:
+    version, *lines = head.split(b"\r\n")
+    if version not in (WARC_VERSION, OLDER_VERSION):
+        return None
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            return None
+        fields[name.decode("latin-1").lower()] = value.strip().decode("utf-8", "replace")
+    return fields

@@ -1,0 +1,207 @@
+"""The WARC files of one worker: a unit is one append, so a crash leaves whole units and at most one torn tail.
+
+A worker is a stream, and a stream has its own files, numbered by serial: no name ever has two writers. A file is
+called `.open` until it is full or its writer closes it; redo.py finishes what a crash left open.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drum.files import Files, Handle
+from irlcrawl.base.clock import Clock
+from irlcrawl.worker.archive import record
+from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+
+__all__ = ["OPEN", "Exchange", "Location", "Unit", "WarcName", "WarcWriter", "warc_files", "warcinfo_values"]
+
+OPEN = ".open"
+_NAME = re.compile(r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.gz(?P<open>\.open)?")
+_PREFIX = re.compile(r"[A-Za-z0-9._+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class WarcName:
+    """A file of an archive directory, told by its name."""
+
+    name: str  # without `.open`
+    stream: int
+    serial: int
+    open: bool
+
+    @property
+    def on_disk(self) -> str:
+        return self.name + OPEN if self.open else self.name
+
+    @classmethod
+    def parse(cls, name: str) -> WarcName | None:
+        """None for a file that no WarcWriter made."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return None
+        return cls(name.removesuffix(OPEN), int(match["stream"]), int(match["serial"]), match["open"] is not None)
+
+
+def warc_files(files: Files, directory: str, stream: int | None = None) -> list[WarcName]:
+    """The archive's files by (stream, serial), of one stream if it is given. A link in place of one that was moved is
+    as good as it, and no file where it leads nowhere: that one is away."""
+    found = [name for entry in files.listdir(directory) if (name := WarcName.parse(entry)) is not None]
+    there = (f for f in found if stream in (None, f.stream) and not _leads_nowhere(os.path.join(directory, f.on_disk)))
+    return sorted(there, key=lambda f: (f.stream, f.serial))
+
+
+def _leads_nowhere(path: str) -> bool:
+    return os.path.islink(path) and not os.path.exists(path)
+
+
+def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of: str) -> dict[str, str]:
+    """What the warcinfo record of every file says about its making."""
+    return {
+        "software": software,
+        "robots": "obey (RFC 9309)",
+        "hostname": socket.gethostname(),
+        "operator": operator,
+        "isPartOf": is_part_of,
+        "http-header-user-agent": user_agent,
+    }
+
+
+class WarcWriter:
+    """Appends units. One thread appends and closes, any may `sync` meanwhile. A file has at most `roll_bytes`, unless
+    it holds a single larger unit."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str | os.PathLike[str],
+        prefix: str,
+        stream: int,
+        *,
+        info: Mapping[str, str],
+        roll_bytes: int,
+        gzip_level: int,
+        clock: Clock,
+    ) -> None:
+        """`info`: see warcinfo_values. ValueError for a prefix that is no plain name; FileExistsError when the stream
+        has files already: offsets of two writers would mean different things."""
+        self._handle: Handle | None = None
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"archive.prefix is made of letters, digits, '.', '_', '+' and '-', not {prefix!r}")
+        self._files = files
+        self._directory = os.fspath(directory)
+        self._prefix = prefix
+        self._stream = stream
+        self._info = dict(info)
+        self._roll_bytes = roll_bytes
+        self._level = gzip_level
+        self._clock = clock
+        if existing := warc_files(files, self._directory, stream):
+            raise FileExistsError(f"stream {stream} already has an archive: {existing[0].on_disk}")
+        self._name = ""
+        self._warcinfo_id = ""
+        self._serial = 0
+        self._offset = 0  # end of the last whole unit; an open file has at least one
+        self._dirty = False  # appended to since the last fsync began
+        self._unsynced: OSError | None = None  # an fsync that failed: the kernel may say well the next time, untruly
+        self._syncing = threading.Lock()  # whoever has it may use the handle: it is neither closed nor cut meanwhile
+        self.bytes_written = 0
+        """Bytes appended in all files."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(serial, offset): the end of what was appended. Replay starts here when a harvest covers all before."""
+        return self._serial, self._offset
+
+    def append(self, unit: Unit, exchange: Exchange | None) -> Location:
+        """One unit, one write. On an OSError nothing of it stays, and the next append starts a new file. ValueError for
+        an exchange that cannot be stored (see record.py); nothing is written then."""
+        if self._handle is None:
+            self._warcinfo_id = record.new_id()
+        first, last, digest = self._members(unit, exchange)
+        length = len(first) + len(last)
+        if self._handle is not None and self._offset + length > self._roll_bytes:
+            self.close()
+            return self.append(unit, exchange)  # formatted again: it names the warcinfo record of its file
+        prologue = b"" if self._handle is not None else self._open()
+        assert self._handle is not None
+        try:
+            self._files.write(self._handle, b"".join((prologue, first, last)))
+        except OSError:
+            self._abandon()
+            raise
+        self._dirty = True  # only now: a sync that began before may have missed it
+        offset = self._offset + len(prologue)
+        self._offset = offset + length
+        self.bytes_written += len(prologue) + length
+        return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
+
+    def sync(self) -> None:
+        """What was appended before the call survives a power loss once this returns. OSError: nothing is known then,
+        and every later call fails, too."""
+        with self._syncing:
+            self._sync()
+
+    def _sync(self) -> None:
+        if self._unsynced is not None:
+            raise OSError(*self._unsynced.args)
+        if self._handle is not None and self._dirty:
+            self._dirty = False  # before: what is appended meanwhile needs another
+            try:
+                self._files.fsync(self._handle)
+            except OSError as error:
+                self._unsynced = error
+                raise
+
+    def close(self) -> None:
+        """Finish the open file, if any: synced, without `.open`. A later append starts the next one."""
+        if self._handle is None:
+            return
+        with self._syncing:
+            self._sync()
+            self._files.close(self._handle)
+            self._handle = None
+        path = os.path.join(self._directory, self._name)
+        self._files.rename(path + OPEN, path)
+        self._files.fsync_dir(self._directory)
+
+    def __del__(self) -> None:
+        """Nobody writes any more: what `close` would have finished is recovery's now."""
+        if self._handle is not None:
+            self._files.close(self._handle)
+
+    def _members(self, unit: Unit, exchange: Exchange | None) -> tuple[bytes, bytes, str]:
+        """What comes before the unit's last record, that record, and the payload digest."""
+        if exchange is None:
+            return b"", record.member(record.metadata(unit, self._warcinfo_id), self._level), ""
+        request, response, digest = record.request_and_response(unit, exchange, self._warcinfo_id)
+        packed = len(exchange.body) + len(record.END) if record.is_packed(exchange.body) else 0
+        return record.member(request, self._level), record.member(response, self._level, packed), digest
+
+    def _open(self) -> bytes:
+        """Create the next file; returns its warcinfo member, which is written together with the first unit."""
+        now_ms = int(self._clock.now() * 1000)
+        stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(now_ms // 1000)) + f"{now_ms % 1000:03d}"
+        serial = self._serial + 1 if self._name else 0
+        name = f"{self._prefix}-{stamp}-{serial:05d}-s{self._stream:04d}.warc.gz"
+        info = record.warcinfo(self._warcinfo_id, name, now_ms / 1000, self._info)
+        self._handle = self._files.create(os.path.join(self._directory, name + OPEN))
+        self._files.fsync_dir(self._directory)
+        self._name, self._serial, self._offset = name, serial, 0
+        return record.member(info, self._level)
+
+    def _abandon(self) -> None:
+        """A write failed part way: cut the torn unit off, keep the whole ones, and leave the name to recovery."""
+        with self._syncing:
+            handle, self._handle = self._handle, None
+            assert handle is not None
+            try:
+                self._files.truncate(handle, self._offset)
+                self._files.fsync(handle)
+            finally:
+                self._files.close(handle)

@@ -1,0 +1,189 @@
+"""The fast client: connections of our own over httptools, a pool of idle ones, and TLS sessions to resume.
+
+One exchange costs a request's bytes, one future and one timer (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import OrderedDict
+
+from irlcrawl.base.clock import Clock
+from irlcrawl.base.rows import Reason
+from irlcrawl.config.keys import Config
+from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.fetch import http
+from irlcrawl.worker.fetch.connection import Connection, End, Permits
+from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
+from irlcrawl.worker.fetch.tls import TlsClient
+
+SESSIONS_MAX = 4096
+"""TLS sessions kept, the most recently used. 17 KB each (measured), for OpenSSL keeps the server's certificates: 68 MB
+at most; resumed, a handshake takes 0.37 ms, not 0.64, with each of thousands of hosts asked every few seconds."""
+
+_REASONS = {
+    End.WHOLE: Reason.OK, End.LOST: Reason.LOST, End.QUIET: Reason.TIMEOUT, End.OVERDUE: Reason.TIMEOUT,
+    End.NOT_HTTP: Reason.PROTOCOL, End.TLS: Reason.LOST,
+}  # fmt: skip
+
+PoolKey = tuple[str, int, str, str]
+
+
+class Pool:
+    """Idle connections, one per key, oldest first; each is closed IDLE_SECONDS after its last use, or when there are
+    more than http.IDLE_MAX."""
+
+    def __init__(self) -> None:
+        self._idle: OrderedDict[PoolKey, tuple[Connection, float]] = OrderedDict()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self, key: PoolKey) -> Connection | None:
+        found = self._idle.pop(key, None)
+        return None if found is None else found[0]
+
+    def put(self, key: PoolKey, connection: Connection) -> None:
+        connection.key = key
+        older = self.take(key)
+        if older is not None:
+            older.close()
+        self._idle[key] = (connection, self._loop.time() + IDLE_SECONDS)
+        if len(self._idle) > http.IDLE_MAX:
+            self._idle.popitem(last=False)[1][0].close()
+        if self._timer is None:
+            self._timer = self._loop.call_later(IDLE_SECONDS, self._expire)
+
+    def forget(self, connection: Connection) -> None:
+        """It closed by itself."""
+        if connection.key is not None and self._idle.get(connection.key, (None,))[0] is connection:
+            del self._idle[connection.key]
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection, _ in self._idle.values():
+            connection.close()
+        self._idle.clear()
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        while self._idle:
+            connection, until = next(iter(self._idle.values()))
+            if until > now:
+                self._timer = self._loop.call_at(until, self._expire)
+                return
+            self._idle.popitem(last=False)
+            connection.close()
+
+
+class Client:
+    """http.Fetcher, for any number of exchanges at once."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._fetch = config.fetch
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._tls = http.tls_context(config)
+        self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
+        self._permits = Permits(http.BODY_LARGE_MAX)
+        self._pool = Pool()
+        lines = [f"{name}: {value}\r\n" for name, value in http.fixed_headers(config)]
+        self._fixed = "".join([*lines, "\r\n"]).encode()
+
+    async def close(self) -> None:
+        self._pool.close()
+        await asyncio.sleep(0)  # transports close in the loop's next pass
+
+    async def fetch(self, request: Request) -> Fetched:
+        """One GET within the deadlines and bounds of the configuration. Raises CancelledError, and OSError when this
+        machine has nothing left to ask with (http.EXHAUSTED)."""
+        started = self._clock.now()
+        due = self._loop.time() + self._fetch.total_seconds
+        fetched = Fetched(Reason.OK, None, 0, started, started)
+        key = request.pool_key
+        connection = self._pool.take(key)
+        reused = connection is not None
+        if connection is None:
+            connection = await self._connect(request, key, fetched)
+        if connection is not None:
+            await self._exchange(connection, request, reused, due, fetched)
+            if fetched.reason is Reason.OK and connection.reusable:
+                self._pool.put(key, connection)
+            else:
+                connection.abort()
+        fetched.ended = self._clock.now()
+        if fetched.exchange is not None:
+            fetched.exchange.duration = fetched.ended - started
+        return fetched
+
+    async def _connect(self, request: Request, key: PoolKey, fetched: Fetched) -> Connection | None:
+        """A new connection; None, and the reason in `fetched`, when there is none within `fetch.connect_seconds`."""
+        connection: Connection | None = None
+        session = self._sessions.get(key)
+        try:
+            tls = None
+            if request.scheme == "https":
+                tls = TlsClient(self._tls, request.host.rstrip("."), session)
+            opening = Connection(self._fetch.header_bytes_max, self._permits, tls, self._pool.forget)
+            async with asyncio.timeout(self._fetch.connect_seconds):
+                await self._loop.create_connection(lambda: opening, request.address, request.port)
+                connection = opening
+                await connection.secured()
+            return connection
+        except (ssl.SSLError, ValueError) as error:  # a ValueError is a name that TLS cannot carry
+            self._sessions.pop(key, None)
+            # It may have been the session: that is worth a repeat.
+            fetched.reason = Reason.TLS if session is None else Reason.CONNECT
+            fetched.detail = _detail(error)
+        except OSError as error:  # a TimeoutError too
+            if error.errno in http.EXHAUSTED:
+                raise
+            fetched.reason, fetched.detail = Reason.CONNECT, _detail(error)
+        except asyncio.CancelledError:
+            if connection is not None:
+                connection.abort()
+            raise
+        if connection is not None:
+            connection.abort()
+        return None
+
+    async def _exchange(
+        self, connection: Connection, request: Request, reused: bool, due: float, fetched: Fetched
+    ) -> None:
+        """Fills in what became of it."""
+        block = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode() + self._fixed
+        try:
+            end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+        reader = connection.reader
+        fetched.reason = _REASONS[end]
+        fetched.detail = connection.detail[:DETAIL_CHARS_MAX]
+        if connection.tls is not None and not reused:
+            self._keep_session(request.pool_key, connection.tls)
+        if reader.header is None:
+            fetched.stale = reused and end is End.LOST
+            return
+        fetched.status = reader.status
+        fetched.exchange = Exchange(
+            url=request.url, ip=request.address, request=block, header=reader.header, body=bytes(reader.body),
+            truncated="length" if reader.over else None, start=fetched.started, duration=0.0,
+        )  # fmt: skip
+        if end is not End.WHOLE:
+            http.cut_short(fetched, late=end in (End.QUIET, End.OVERDUE), overdue=end is End.OVERDUE)
+
+    def _keep_session(self, key: PoolKey, tls: TlsClient) -> None:
+        session = tls.session
+        if session is not None:
+            self._sessions[key] = session
+        if key in self._sessions:
+            self._sessions.move_to_end(key)
+        if len(self._sessions) > SESSIONS_MAX:
+            self._sessions.popitem(last=False)
+
+
+def _detail(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:DETAIL_CHARS_MAX]

@@ -1,0 +1,245 @@
+"""One connection of the fast client: bytes in and out, one exchange at a time, over TLS or not.
+
+Whatever ends an exchange (its last byte, a bound, a deadline, the server leaving) sets one result; nothing is awaited
+per piece of a body. A single timer watches both deadlines of an exchange: data only notes when it came. It is left
+running when the exchange ends, for it is due no later than the next one's deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import cast
+
+from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
+from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
+from irlcrawl.worker.fetch.tls import TlsClient
+
+
+class End(Enum):
+    """How an exchange ended."""
+
+    WHOLE = auto()  # or cut at its bound
+    LOST = auto()  # the server left, or its body is broken
+    QUIET = auto()  # nothing came for the read deadline
+    OVERDUE = auto()  # the deadline of the whole exchange
+    NOT_HTTP = auto()
+    TLS = auto()
+
+
+class Permits:
+    """A number of connections that may hold large bodies at once; the others pause until it is their turn."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: dict[Connection, None] = {}
+
+    def ask(self, connection: Connection) -> bool:
+        """Whether there is one now; if not, `permitted` of the connection is called when there is."""
+        if self._free:
+            self._free -= 1
+            return True
+        self._waiting[connection] = None
+        return False
+
+    def give_back(self, connection: Connection, held: bool) -> None:
+        """A connection needs none any more, whether it had one or waits."""
+        self._waiting.pop(connection, None)
+        if not held:
+            return
+        if self._waiting:
+            following = next(iter(self._waiting))
+            del self._waiting[following]
+            following.permitted()
+        else:
+            self._free += 1
+
+
+class Connection(asyncio.Protocol):
+    """`gone` is called when the connection ends while nothing is asked of it."""
+
+    def __init__(
+        self, header_bytes_max: int, permits: Permits, tls: TlsClient | None, gone: Callable[[Connection], None]
+    ) -> None:
+        self.reader = ResponseReader(header_bytes_max)
+        self.key: tuple[str, int, str, str] | None = None
+        """Where it is pooled (Request.pool_key)."""
+        self.tls = tls
+        self.detail = ""
+        """What ended the last exchange, for people."""
+        self._permits = permits
+        self._gone = gone
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._secured: asyncio.Future[None] | None = self._loop.create_future() if tls is not None else None
+        self._result: asyncio.Future[End] | None = None
+        self._fresh = True  # nothing was asked on it yet
+        self._early = b""  # what came before
+        self._permit: bool | None = None  # None: not needed yet; False: waiting for it
+        self._heard = 0.0  # loop time of the last piece
+        self._due = 0.0  # loop time the exchange must have ended by
+        self._read_seconds = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def secured(self) -> None:
+        """When the TLS handshake is over. Raises ssl.SSLError or ConnectionError."""
+        if self._secured is not None:
+            await self._secured
+
+    async def get(self, block: bytes, body_bytes_max: int, read_seconds: float, due: float) -> End:
+        """Send a request; how its exchange ended. What came is in `reader`. `due` is in loop time."""
+        if self._transport is None:
+            self.detail = "the server left"
+            return End.LOST
+        self._fresh = False
+        self.reader.begin(body_bytes_max)
+        self.detail = ""
+        self._heard = self._loop.time()
+        self._due, self._read_seconds = due, read_seconds
+        result = self._result = self._loop.create_future()
+        if self._timer is None:
+            self._watch()
+        try:
+            self._send(block)
+            if self._early:
+                self._take(self._early)
+                self._early = b""
+                self._transport.resume_reading()
+            return await result
+        except ssl.SSLError as error:
+            self.detail = f"{type(error).__name__}: {error}"
+            return End.TLS
+        finally:
+            self._rest()
+
+    @property
+    def reusable(self) -> bool:
+        return self._transport is not None and self.reader.done and self.reader.reusable and not self.reader.over
+
+    def close(self) -> None:
+        """An idle connection, with what politeness TCP has."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """A connection on which more might come: at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def permitted(self) -> None:
+        self._permit = True
+        if self._transport is not None:
+            self._heard = self._loop.time()
+            self._transport.resume_reading()
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        if self.tls is not None:
+            self._transport.write(self.tls.outgoing())
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        try:
+            if self.tls is not None:
+                data = self._decrypted(self.tls, data)
+                if not data:
+                    return
+        except ssl.SSLError as error:
+            if self._secured is not None and not self._secured.done():
+                self._secured.set_exception(error)
+            self._finish(End.TLS, error)
+            return
+        if self._result is not None and not self._result.done():
+            self._take(data)
+        elif self._fresh and self._transport is not None:
+            self._early += data  # it speaks first: no HTTP, most likely, but that is for the reader to say
+            self._transport.pause_reading()
+        else:
+            self.abort()  # nothing was asked
+
+    def eof_received(self) -> bool:
+        return False  # the transport closes, and says so to connection_lost
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._secured is not None and not self._secured.done():
+            self._secured.set_exception(error or ConnectionAbortedError("the server left in the handshake"))
+        if self._result is None or self._result.done():
+            self._gone(self)
+        elif error is None and self.reader.end():
+            self._finish(End.WHOLE)
+        else:
+            self._finish(End.LOST, error or ConnectionError("the server left"))
+        self.reader.close()
+
+    # Inside
+
+    def _take(self, data: bytes) -> None:
+        reader = self.reader
+        try:
+            reader.feed(data)
+        except NotHttp as error:
+            self._finish(End.NOT_HTTP, error)
+        except BrokenBody as error:
+            self._finish(End.LOST, error)
+        if reader.done or reader.over:
+            self._finish(End.WHOLE)
+        elif self._permit is None and len(reader.body) > BODY_FREE_BYTES:
+            self._permit = self._permits.ask(self)
+            if not self._permit and self._transport is not None:
+                self._transport.pause_reading()
+
+    def _decrypted(self, tls: TlsClient, data: bytes) -> bytes:
+        plain = tls.received(data)
+        if self._transport is not None and (answer := tls.outgoing()):
+            self._transport.write(answer)
+        if tls.connected and self._secured is not None and not self._secured.done():
+            self._secured.set_result(None)
+        if tls.ended and self._transport is not None:
+            self._loop.call_soon(self.close)  # after what came with it was read
+        return plain
+
+    def _send(self, block: bytes) -> None:
+        assert self._transport is not None
+        if self.tls is not None:
+            self.tls.send(block)
+            block = self.tls.outgoing()
+        self._transport.write(block)
+
+    def _watch(self) -> None:
+        self._timer = self._loop.call_at(min(self._heard + self._read_seconds, self._due), self._look)
+
+    def _look(self) -> None:
+        """The timer: a deadline is over, or data came, or another exchange began, since it was set."""
+        self._timer = None
+        if self._result is None:
+            return
+        now = self._loop.time()
+        if self._permit is False:  # it waits for us, not for the server
+            self._heard = now
+        if now >= self._due:
+            self._finish(End.OVERDUE, TimeoutError("the exchange took too long"))
+        elif now >= self._heard + self._read_seconds:
+            self._finish(End.QUIET, TimeoutError("nothing came for too long"))
+        else:
+            self._watch()
+
+    def _finish(self, end: End, error: Exception | None = None) -> None:
+        if self._result is not None and not self._result.done():
+            if error is not None:
+                self.detail = f"{type(error).__name__}: {error}"
+            self._result.set_result(end)
+
+    def _rest(self) -> None:
+        """After an exchange, also one that was given up."""
+        self._result = None
+        if self._permit is not None:
+            self._permits.give_back(self, self._permit)
+            self._permit = None

@@ -1,0 +1,341 @@
+"""What a fetch worker does between its first frame and its last: visits in, archive and harvests out.
+
+It holds no truth: what it archived can be replayed, what it had in flight can be leased again. So whenever it cannot go
+on (the disk is full, a bug) it just raises, and the process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+import irlcrawl
+from drum import Damaged, Files
+from irlcrawl.base.clock import Clock, SystemClock
+from irlcrawl.base.memory import Trim, plain_arrays
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import from_dict
+from irlcrawl.web.robots import Rules, RulesCache, product_token
+from irlcrawl.web.scope import Scope
+from irlcrawl.worker.archive.unit import Exchange, Unit
+from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
+from irlcrawl.worker.fetch.http import open_fetcher
+from irlcrawl.worker.fetch.visit import Lease, Slot, Visit
+from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
+from irlcrawl.worker.harvest.builder import HarvestBuilder
+from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.process import process, rules_text
+from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
+
+RULES_CACHE_BYTES = 2 << 20
+"""Rules of the last hundreds of hosts. Those of others are read again from their log, tens of microseconds a visit; a
+larger cache would be full, and a worker's memory at rest, only after hours."""
+REDIRECTED_MAX = 4096
+TICK_SECONDS = 0.25
+HELD_FACTOR = 2
+"""Visits pause when this many times harvest_bytes are held: the disk is slower than the network."""
+
+
+_log = logging.getLogger("irlcrawl.worker")
+
+
+class Worker:
+    """One stream: its archive, its harvest and its visits. `visit.Services` for the visits."""
+
+    def __init__(self, hello: Message, job: Path, wire: Wire, files: Files) -> None:
+        self.config: Config = from_dict(hello["config"])
+        self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
+        self.fetcher = open_fetcher(self.config, self.clock)
+        self.stopping = asyncio.Event()
+        self._wire = wire
+        self._files = files
+        self._state_dir = str(job / "state")
+        self._scope = Scope(self.config.scope, self.config.site, _entries(hello.get("scope_entries", [])))
+        self._context = Context(self.config, hello["seed"], self._scope)
+        stream = hello["stream"]
+        archive = self.config.archive
+        self._warc = WarcWriter(
+            files, str(job / "warcs"), archive.prefix, stream, roll_bytes=archive.roll_bytes,
+            gzip_level=archive.gzip_level, clock=self.clock,
+            info=warcinfo_values(
+                software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
+                operator=self.config.crawl.operator, is_part_of=hello["crawl"],
+            ),
+        )  # fmt: skip
+        self._synced_at = self.clock.now()
+        self._harvest = HarvestBuilder(
+            files, self._state_dir, stream, self.clock, duplicates_last=self.config.budgets.duplicates_last,
+            near_duplicates_max=self.config.page.near_duplicates_max,
+        )  # fmt: skip
+        self._harvest_lock = asyncio.Lock()
+        self._full = False  # the harvest is over harvest_bytes and about to be handed over
+        self._room = asyncio.Event()
+        self._room.set()
+        self._token = product_token(self.config.crawl.user_agent)
+        self._rules = RulesCache(RULES_CACHE_BYTES)
+        self.redirected: dict[int, tuple[bytes, int]] = {}
+        self._visits: dict[asyncio.Task[None], Visit] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._slots: dict[int, asyncio.Future[Slot]] = {}
+        self._slot_number = 0
+        self._doubts: dict[int, asyncio.Future[bool]] = {}
+
+    # What visits use
+
+    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+        """Archive, process, harvest: one unit, in one piece, so that harvest and archive agree on the order."""
+        location = self._warc.append(unit, exchange)
+        pointer = self._harvest.add(process(unit, exchange, location, self._context))
+        held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
+        if held >= bound and not self._full:
+            self._full = True
+            self._chore(self._hand_over(asked=False))
+        if held >= HELD_FACTOR * bound:
+            self._room.clear()
+        return pointer
+
+    def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
+        self._wire.send({"t": "robots", "visit": visit, "robots": robots})
+
+    async def room(self) -> None:
+        if not self._room.is_set():
+            await self._room.wait()
+
+    def rules_at(self, pointer: Sequence[int]) -> Rules | None:
+        key = tuple(pointer)
+        rules = self._rules.get(key)
+        if rules is None:
+            try:
+                text = RulesLog.read(self._files, self._state_dir, pointer)
+            except (Damaged, OSError) as error:
+                _log.error("robots rules cannot be read, they are fetched again: %s", error)
+                return None
+            rules = Rules(text, self._token)
+            self._rules.put(key, rules)
+        return rules
+
+    def rules_of(self, exchange: Exchange) -> Rules:
+        return Rules(rules_text(exchange, self.config), self._token)
+
+    async def slot(self, visit: int, url: bytes) -> Slot:
+        self._slot_number += 1
+        number = self._slot_number
+        answer: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._slots[number] = answer
+        self._wire.send({"t": "slot", "id": number, "visit": visit, "url": url.decode("ascii")})
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.result().address is not None:
+                self.slot_end(answer.result(), None, 0.0)  # it came in the moment the visit gave up
+            raise
+        finally:
+            self._slots.pop(number, None)
+
+    def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
+        self._wire.send({"t": "slot_end", "id": slot.number, "ended": ended, "fetch_s": fetch_s})
+
+    async def charged(self, visit: int) -> bool:
+        if self.stopping.is_set():  # it is asked again when the crawl goes on
+            return False
+        answer = self._doubts[visit] = asyncio.get_running_loop().create_future()
+        self._wire.send({"t": "doubt", "visit": visit})
+        try:
+            return await answer
+        finally:
+            del self._doubts[visit]
+
+    # What the frontier says
+
+    def on_message(self, message: Message) -> None:
+        """Any message after hello."""
+        match message["t"]:
+            case "visit":
+                self._start(Visit(Lease.of(message), self))
+            case "harvest":
+                self._chore(self._hand_over(asked=True))
+            case "ping":
+                self._wire.send({"t": "pong"})
+            case "scope":
+                self._scope.add(_entries(message["entries"]))
+            case "slot":
+                self._on_slot(Slot(message["id"], message["address"], message.get("reason")))
+            case "doubt":
+                answer = self._doubts.get(message["visit"])
+                if answer is not None and not answer.done():
+                    answer.set_result(message["charge"])
+            case "stop":
+                self._chore(self._finish())
+            case "abort":
+                for task in self._visits:
+                    task.cancel()
+                self._chore(self._finish())
+            case other:
+                raise WireError(f"unknown message {other!r}")
+
+    def _start(self, visit: Visit) -> None:
+        if len(self.redirected) > REDIRECTED_MAX:
+            self.redirected.clear()
+        task = asyncio.get_running_loop().create_task(self._run(visit))
+        self._visits[task] = visit
+        task.add_done_callback(self._visit_done)
+
+    async def _run(self, visit: Visit) -> None:
+        self._wire.send(await visit.run())
+
+    def _visit_done(self, task: asyncio.Task[None]) -> None:
+        visit = self._visits.pop(task)
+        if task.cancelled():  # before it could begin
+            self._wire.send(visit.end())
+        else:
+            self._fail(task.exception())
+
+    def _on_slot(self, slot: Slot) -> None:
+        answer = self._slots.get(slot.number)
+        if answer is not None and not answer.done():
+            answer.set_result(slot)
+        elif slot.address is not None:  # the visit that asked is over
+            self.slot_end(slot, None, 0.0)
+
+    # Harvest, archive, end
+
+    async def _hand_over(self, asked: bool) -> None:
+        """Write what was harvested and say so. The archive is on the disk before the harvest that names its end; both
+        get there on a thread, while other pages are read."""
+        async with self._harvest_lock:
+            harvest = self._harvest.take(self._warc.position)
+            self._full = False
+            if harvest is None:
+                if asked:
+                    self._wire.send({"t": "harvest", "number": None, "file": None, "bytes": 0, "pages": 0})
+                return
+            await self._sync_archive()
+            size = await asyncio.get_running_loop().run_in_executor(None, harvest.write)
+            self._room.set()
+            self._wire.send(
+                {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages}
+            )
+
+    async def drop(self) -> None:
+        """The end without a word: nobody listens any more, so nothing more is archived."""
+        for task in self._visits:
+            task.cancel()
+        if self._visits:
+            await asyncio.wait(self._visits)
+        await self.fetcher.close()
+
+    async def _sync_archive(self) -> None:
+        """What was archived before the call is on the disk after it."""
+        self._synced_at = self.clock.now()
+        await asyncio.get_running_loop().run_in_executor(None, self._warc.sync)
+
+    async def _finish(self) -> None:
+        """Every visit ends, everything is handed over, and the wire closes. A second call waits for the first."""
+        again = self.stopping.is_set()
+        self.stopping.set()
+        self._room.set()
+        for number, answer in self._slots.items():
+            if not answer.done():
+                answer.set_result(Slot(number, None, None))
+        for doubt in self._doubts.values():
+            if not doubt.done():
+                doubt.set_result(False)
+        if again:
+            return
+        while self._visits:
+            await asyncio.wait(self._visits)
+        await self._hand_over(asked=False)
+        self._warc.close()
+        self._wire.send({"t": "bye"})
+        self._wire.close()
+
+    async def run(self) -> None:
+        """Syncs the archive and hands over what is old, until something fails."""
+        sync_seconds, harvest_seconds = self.config.archive.archive_sync_seconds, self.config.frontier.harvest_seconds
+        trim = Trim(self.clock)
+        while not self._failed.done():
+            await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
+            if self.clock.now() - self._synced_at >= sync_seconds:
+                await self._sync_archive()
+            if self._harvest.age >= harvest_seconds and not self._full:
+                self._full = True
+                self._chore(self._hand_over(asked=False))
+            if trim.due:
+                await asyncio.get_running_loop().run_in_executor(None, trim.now_and_then)
+        await self._failed
+
+    def _chore(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chore_done)
+
+    def _chore_done(self, task: asyncio.Task[None]) -> None:
+        self._chores.discard(task)
+        if not task.cancelled():
+            self._fail(task.exception())
+
+    def _fail(self, error: BaseException | None) -> None:
+        if error is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+
+async def serve(sock: socket.socket, job: Path, files: Files) -> None:
+    """A worker on `sock` until the wire closes. Raises what made it impossible to go on."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(initializer=plain_arrays))
+    over: asyncio.Future[None] = loop.create_future()
+    worker: Worker | None = None
+
+    def on_message(message: Message) -> None:
+        nonlocal worker
+        try:
+            if worker is not None:
+                worker.on_message(message)
+            elif message["t"] == "hello":
+                worker = Worker(message, job, wire, files)
+                running = asyncio.ensure_future(worker.run())
+                running.add_done_callback(lambda task: None if task.cancelled() else close(task.exception()))
+                wire.send({"t": "ready", "stream": message["stream"], "pid": os.getpid()})
+            else:
+                raise WireError(f"the first message is a hello, not {message['t']!r}")
+        except Exception as error:  # into the future that ends the process
+            close(error)
+
+    def close(error: BaseException | None) -> None:
+        """The wire is closed, which is how a worker ends (a reset is one with messages left unread), or all is lost."""
+        if not over.done():
+            over.set_result(None) if error is None else over.set_exception(error)
+
+    def on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop itself ran into. Out of memory is not the fault of the server whose answer it was reading."""
+        if isinstance(error := context.get("exception"), MemoryError):
+            close(error)
+        else:
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(on_loop_error)
+    wire = await open_wire(sock, on_message, lambda error: close(error if isinstance(error, WireError) else None))
+    try:
+        await over
+    finally:
+        if worker is not None:
+            await worker.drop()
+
+
+def _entries(texts: Sequence[str]) -> list[bytes]:
+    return [text.encode("ascii") for text in texts]
+
+
+def run(sock: socket.socket, job: Path) -> None:
+    """serve() on uvloop and the real file system."""
+    plain_arrays()
+    uvloop.run(serve(sock, job, Files()))

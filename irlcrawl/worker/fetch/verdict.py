@@ -1,0 +1,71 @@
+"""What a finished request means for its URL and for its visit: pure rules, one function.
+
+A passing failure (no connection, time-out, lost connection, 429, 5xx but 501 and 505) makes the URL due again, later
+each time, while it has repeats left; anything else is final. Failures of the host, not of the URL, end the visit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason
+from irlcrawl.config.keys import Config
+from irlcrawl.web.retry_after import seconds_asked
+from irlcrawl.worker.fetch.http import Fetched
+from irlcrawl.worker.harvest.process import REDIRECTS
+
+RETRY_SECONDS_MAX = 7 * 86_400.0
+THROTTLES = frozenset((429, 503))
+_PERMANENT_5XX = frozenset((501, 505))
+_PASSING = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    cls: Class
+    reason: Reason
+    status: int  # HTTP, or the crawl log's negative code
+    keep: bool  # the exchange is archived; without, the unit is a metadata record
+    retry_due: float | None = None  # unix seconds
+    retry_after: float | None = None  # seconds, what the server asked for
+    ends: str | None = None  # the outcome of a visit that ends here: "throttled", "failed", "ok" (a lost connection)
+
+
+def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
+    """The verdict on request number `attempt` (from 0) for a URL."""
+    politeness = config.politeness
+    delay = min(politeness.retry_delay_seconds * 3.0 ** min(attempt, 40), RETRY_SECONDS_MAX)
+    again = attempt < politeness.retries_max
+    if fetched.reason is not Reason.OK:
+        status = CRAWL_LOG_STATUS[fetched.reason]
+        # What broke off after it began, or is no HTTP, is a page's failure: its host answers, and need not rest for it.
+        ends = None if fetched.reason is Reason.PROTOCOL else "failed" if fetched.exchange is None else "ok"
+        if again and fetched.reason in _PASSING:
+            return Verdict(Class.RETRY, fetched.reason, status, False, fetched.ended + delay, ends=ends)
+        if fetched.exchange is not None:  # no more repeats: what came of it is kept
+            return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends=ends)
+        return Verdict(Class.FAILED, fetched.reason, status, False, ends=ends)
+    status = fetched.status
+    throttled = status in THROTTLES
+    retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None
+    passing = status == 429 or (500 <= status < 600 and status not in _PERMANENT_5XX)
+    cls = Class.RETRY if passing and again else Class.FETCHED
+    due = fetched.ended + max(delay, retry_after or 0.0) if cls is Class.RETRY else None
+    return Verdict(cls, _reason(fetched), status, True, due, retry_after, "throttled" if throttled else None)
+
+
+def _reason(fetched: Fetched) -> Reason:
+    if fetched.status in THROTTLES:
+        return Reason.THROTTLED
+    if fetched.status >= 400:
+        return Reason.HTTP_ERROR
+    if fetched.status in REDIRECTS:
+        return Reason.REDIRECT
+    return Reason.TRUNCATED if fetched.exchange is not None and fetched.exchange.truncated else Reason.OK
+
+
+def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
+    """Retry-After in seconds, at most `seconds_max`; None without a valid one."""
+    value, date = ((fetched.value(name) or b"").decode("latin-1") for name in (b"retry-after", b"date"))
+    seconds = seconds_asked(value, fetched.ended, date)
+    return None if seconds is None else min(seconds, seconds_max)

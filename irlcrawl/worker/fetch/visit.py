@@ -1,0 +1,374 @@
+"""One visit: the URLs a lease names, one request at a time, no sooner than the gap after the last exchange ended.
+
+Every request of a visit, robots.txt and its redirects included, goes through `_ask`, which waits first; so the promise
+of the gap is kept in one place. A visit ends early rather than wait long, when the host is in trouble, or on a stop;
+URLs it did not reach simply have no unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from irlcrawl.base.clock import Clock
+from irlcrawl.base.rows import CRAWL_LOG_STATUS, NO_SEGMENT, Class, Reason, Robots, Source
+from irlcrawl.base.url import PORTS, canonical, split
+from irlcrawl.config.keys import Config
+from irlcrawl.web.robots import Rules, outcome
+from irlcrawl.worker.archive.unit import Exchange, Unit
+from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
+from irlcrawl.worker.fetch.verdict import THROTTLES, judge
+from irlcrawl.worker.fetch.wire import Message
+from irlcrawl.worker.harvest.process import REDIRECTS, received
+from irlcrawl.worker.harvest.rules_log import Pointer
+
+_DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
+"""What a request ends with when our own network is down, too."""
+
+
+Row = tuple[int, int, str, int, int, int, int, int]
+
+
+class Services(Protocol):
+    """What a visit needs of its worker."""
+
+    config: Config
+    clock: Clock
+    fetcher: Fetcher
+    stopping: asyncio.Event
+    redirected: dict[int, tuple[bytes, int]]
+    """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
+
+    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
+        ...
+
+    def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
+        """Tell the frontier, before a harvest could."""
+        ...
+
+    def rules_at(self, pointer: Sequence[int]) -> Rules | None:
+        """The rules a pointer names; None when they cannot be read."""
+        ...
+
+    def rules_of(self, exchange: Exchange) -> Rules:
+        """The rules in a robots.txt response."""
+        ...
+
+    async def slot(self, visit: int, url: bytes) -> Slot:
+        """Permission to ask another host for its part of a robots.txt redirect."""
+        ...
+
+    def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None: ...
+
+    async def charged(self, visit: int) -> bool:
+        """Whether a request that had no (whole) response is held against its URL and host: not when it is us."""
+        ...
+
+    async def room(self) -> None:
+        """Waits while there is more harvested than may be held."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class Slot:
+    number: int
+    address: str | None  # None: refused
+    reason: int | None  # why, when the answer is final
+
+
+@dataclass(slots=True, frozen=True)
+class Lease:
+    """A `visit` message (see irlcrawl.wire)."""
+
+    visit: int
+    host: str
+    scheme: str
+    port: int
+    address: str
+    host_key: int
+    gap: float
+    robots: dict[str, Any]
+    urls: dict[str, Any]
+    not_after: float
+    failures: int = 0
+    patience: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.urls["key"])
+
+    def rows(self) -> Iterator[Row]:
+        """(row, key, url, depth, hop, source, priority, attempt) of each URL."""
+        urls, last = self.urls, self.urls["row"] + len(self)
+        texts = urls["url"].split("\n") if len(self) else ()
+        others = (urls[name] for name in ("depth", "hop", "source", "priority", "attempt"))
+        yield from zip(range(urls["row"], last), urls["key"], texts, *others, strict=True)
+
+    @classmethod
+    def of(cls, message: Message) -> Lease:
+        return cls(**{name: message[name] for name in cls.__slots__ if name in message})
+
+
+class Visit:
+    """Run it once; `run` gives the `end` message. On cancellation (abort) what is in flight is dropped, and the message
+    says so all the same."""
+
+    def __init__(self, lease: Lease, services: Services) -> None:
+        self.lease = lease
+        self._services = services
+        self._config = services.config
+        self._clock = services.clock
+        self._gap = lease.gap
+        self._patience = self._config.politeness.visit_seconds
+        self._rules: Rules | None = None
+        self._answered = False  # some response came in this visit
+        self._reached = 0
+        self._started: float | None = None
+        self._ended: float | None = None
+        self._fetch_s = 0.0
+        self._requests = 0
+        self._bytes = 0
+        self._outcome = "ok"
+        self._reason = Reason.OK
+        self._retry_after: float | None = None
+        self._robots: dict[str, Any] | None = None
+
+    async def run(self) -> Message:
+        try:
+            if await self._know_rules():
+                # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
+                if self.lease.patience is not None:
+                    self._patience = self.lease.patience
+                for row in self.lease.rows():
+                    if not await self._url(row):
+                        break
+        except asyncio.CancelledError:
+            self._ended = self._clock.now() if self._requests else None
+        return self.end()
+
+    def end(self) -> Message:
+        """The `end` message as things stand."""
+        nothing = self._outcome == "ok" and not self._requests and self._reached < len(self.lease)
+        return {
+            "t": "end",
+            "visit": self.lease.visit,
+            "reached": self._reached,
+            "started": self._started,
+            "ended": self._ended,
+            "fetch_s": self._fetch_s,
+            "requests": self._requests,
+            "bytes": self._bytes,
+            "answered": self._answered,
+            "outcome": "unreached" if nothing else self._outcome,
+            "reason": int(self._reason),
+            "retry_after": self._retry_after,
+            "robots": self._robots,
+        }
+
+    async def _url(self, row: Row) -> bool:
+        """One URL of the lease. Returns whether the visit goes on."""
+        number, key, url, depth, hop, source, priority, attempt = row
+        unit = Unit(
+            url=url.encode("ascii"), segment=self.lease.urls["segment"], row=number, key=key, host=self.lease.host_key,
+            depth=depth, hop=hop, source=source, attempt=attempt, priority=priority, cls=Class.NONE, reason=Reason.OK,
+            status=0, start=0.0,
+        )  # fmt: skip
+        if self._rules is not None and not self._rules.allowed(unit.url):
+            self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
+            self._reached += 1
+            return True
+        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
+        if fetched is None:
+            return False
+        verdict = judge(fetched, attempt, self._config)
+        unit.cls, unit.reason, unit.status = verdict.cls, verdict.reason, verdict.status
+        unit.retry_due = verdict.retry_due
+        self._stamp(unit, fetched)
+        self._note_answer(unit, fetched)
+        self._services.keep(unit, fetched.exchange if verdict.keep else None)
+        self._reached += 1
+        if verdict.ends is not None:
+            self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
+        return verdict.ends is None
+
+    def _note_answer(self, unit: Unit, fetched: Fetched) -> None:
+        """A visit without any response, or the first response after such ones, is news about the host."""
+        first = not self._answered
+        self._answered = self._answered or fetched.answered
+        if first and self._answered and self.lease.failures:
+            unit.robots = {"failed": 0}
+        elif not self._answered:
+            unit.robots = {"failed": 1}
+
+    async def _ask(self, url: bytes, address: str, body_bytes_max: int) -> Fetched | None:
+        """The only way to a request. None when it is not to be made in this visit."""
+        scheme, host, port, target = split(url)
+        request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        fetched = await self._ask_once(request)
+        if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
+            fetched = await self._ask_once(request)
+        if fetched is not None and fetched.reason in _DOUBTFUL and not await self._services.charged(self.lease.visit):
+            self._outcome = "unreached"
+            return None
+        return fetched
+
+    async def _ask_once(self, request: Request) -> Fetched | None:
+        await self._services.room()
+        if not await self._wait():
+            return None
+        self._requests += 1
+        self._started = self._started or self._clock.now()
+        fetched = await self._services.fetcher.fetch(request)
+        self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
+        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
+        return fetched
+
+    async def _wait(self) -> bool:
+        """Until the gap since the last exchange is over; False when that is too late or a stop comes first."""
+        politeness = self._config.politeness
+        now = self._clock.now()
+        due = now
+        if self._ended is not None:
+            grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
+            due = self._ended + max(self._gap, grown)
+        if due > self.lease.not_after or due - now > self._patience:
+            return False
+        while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
+            try:
+                async with asyncio.timeout(max(due - now, 0.001)):
+                    await self._services.stopping.wait()
+            except TimeoutError:
+                continue
+            return False
+        return now <= self.lease.not_after and not self._services.stopping.is_set()
+
+    def _stamp(self, unit: Unit, fetched: Fetched) -> None:
+        unit.start = fetched.started
+        unit.duration_ms = round((fetched.ended - fetched.started) * 1000)
+        unit.detail, unit.address = fetched.detail, self.lease.address
+
+    def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
+        """A unit without a request."""
+        unit.cls, unit.reason, unit.status = cls, reason, CRAWL_LOG_STATUS[reason]
+        unit.start = self._clock.now()
+        self._services.keep(unit, None)
+
+    # robots.txt
+
+    async def _know_rules(self) -> bool:
+        """Fills in the rules, asking for robots.txt when they are missing or stale; whether the host may be asked."""
+        known = self.lease.robots
+        state = known["state"] if known["until"] > self._clock.now() else Robots.UNKNOWN
+        if state == Robots.DENY:
+            self._outcome, self._reason = "failed", Reason.ROBOTS_UNREACHABLE
+            return False
+        if state == Robots.RULES and known["rules"] is not None:
+            self._rules = self._services.rules_at(known["rules"])
+            if self._rules is None:
+                state = Robots.UNKNOWN
+        if state == Robots.UNKNOWN:
+            return await self._fetch_robots()
+        self._gap = max(self._gap, known["crawl_delay"] or 0.0)
+        return True
+
+    async def _fetch_robots(self) -> bool:
+        """robots.txt and its redirects, each archived as a unit of its own; the last one carries the fact. Where a
+        visit ends between two of them (a long gap, no slot in time) the next one goes on there."""
+        url, hops = self._services.redirected.pop(self.lease.host_key, (self._robots_url(), 0))
+        while True:
+            fetched, refused = await self._ask_robots(url)
+            if fetched is None:
+                if refused is not None:
+                    return self._learn_robots(url, None, refused)
+                if hops:
+                    self._services.redirected[self.lease.host_key] = (url, hops)
+                return False
+            target = self._redirect(url, fetched)
+            if target is None or hops >= self._config.robots.redirects_max:
+                return self._learn_robots(url, fetched, fetched.reason)
+            self._answered = True
+            self._keep_robots(url, fetched, None)
+            url, hops = target, hops + 1
+
+    def _robots_url(self) -> bytes:
+        lease = self.lease
+        host = f"[{lease.host}]" if ":" in lease.host else lease.host
+        port = "" if lease.port == PORTS[lease.scheme] else f":{lease.port}"
+        return f"{lease.scheme}://{host}{port}/robots.txt".encode("ascii")
+
+    @staticmethod
+    def _redirect(url: bytes, fetched: Fetched) -> bytes | None:
+        location = fetched.value(b"location") if fetched.status in REDIRECTS else None
+        return canonical(location, url) if location else None
+
+    async def _ask_robots(self, url: bytes) -> tuple[Fetched | None, Reason | None]:
+        """Asks at the lease's address when it is the same host name, else where a slot says. The reason is there when
+        nothing was asked and nothing will be."""
+        bound = self._config.robots.bytes_max
+        if split(url)[1] == self.lease.host:
+            return await self._ask(url, self.lease.address, bound), None
+        try:
+            async with asyncio.timeout(self.lease.not_after - self._clock.now()):
+                slot = await self._services.slot(self.lease.visit, url)
+        except TimeoutError:
+            return None, None
+        if slot.address is None:
+            return None, Reason(slot.reason) if slot.reason else None
+        before = self._requests
+        try:
+            fetched = await self._ask(url, slot.address, bound)
+        finally:
+            asked = self._requests > before
+            self._services.slot_end(slot, self._ended if asked else None, self._fetch_s if asked else 0.0)
+        return fetched, None
+
+    def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:
+        """Archives the last answer with what it says about the host; whether the host may be asked for pages."""
+        whole = fetched is not None and fetched.reason is Reason.OK
+        status = fetched.status if fetched is not None and whole else None
+        if fetched is not None and fetched.overdue and fetched.status < 300:
+            status = None  # the rules that did not come in time might be those that forbid
+        state, seconds = outcome(status, self._config.robots)
+        crawl_delay = 0.0
+        if state is Robots.RULES:
+            assert fetched is not None and fetched.exchange is not None
+            self._rules = self._services.rules_of(fetched.exchange)
+            crawl_delay = self._rules.crawl_delay or 0.0
+            self._gap = max(self._gap, crawl_delay)
+        self._answered = self._answered or (fetched is not None and fetched.exchange is not None)
+        until = self._clock.now() + seconds
+        fact = {
+            "robots": int(state),
+            "robots_until": until,
+            "crawl_delay": crawl_delay,
+            "failed": int(not self._answered),
+        }
+        pointer = self._keep_robots(url, fetched, fact, reason)
+        self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
+        if state is not Robots.DENY:
+            self._services.learnt_robots(self.lease.visit, self._robots)
+            return True
+        self._outcome, self._reason = "failed", reason or Reason.ROBOTS_UNREACHABLE
+        if fetched is not None and whole and fetched.status in THROTTLES:
+            self._outcome, self._reason = "throttled", Reason.THROTTLED
+            self._retry_after = judge(fetched, 0, self._config).retry_after
+        return False
+
+    def _keep_robots(
+        self, url: bytes, fetched: Fetched | None, fact: dict[str, Any] | None, reason: Reason = Reason.OK
+    ) -> Pointer | None:
+        unit = Unit(
+            url=url, segment=NO_SEGMENT, row=0, key=0, host=self.lease.host_key, depth=0, hop=0, source=Source.SEED,
+            attempt=0, priority=0, cls=Class.NONE, reason=reason, status=0, start=self._clock.now(), robots=fact,
+        )  # fmt: skip
+        if fetched is None or fetched.exchange is None:
+            unit.status = CRAWL_LOG_STATUS[Reason(unit.reason)]
+        else:
+            unit.status = fetched.status
+            if fetched.reason is Reason.OK:
+                unit.reason = judge(fetched, 0, self._config).reason
+        if fetched is not None:
+            self._stamp(unit, fetched)
+        return self._services.keep(unit, None if fetched is None else fetched.exchange)

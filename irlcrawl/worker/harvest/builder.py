@@ -1,0 +1,352 @@
+"""What a worker hands to the frontier: one immutable segment file of links, outcomes and facts.
+
+A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state has the sections
+
+  links     rows.LINK            discoveries in scope, in arrival order; labels key >> 56 when over 65,536 rows
+  pairs     rows.PAIR            links between two different sites, in arrival order; same labels
+  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
+  outcomes  rows.OUTCOME         one row per unit of the archive, robots.txt included (segment NO_SEGMENT, class NONE)
+  retries   rows.LINK + due f8   URLs to ask for again; attempt is already counted up
+  facts     rows.FACT            what was learnt about hosts; `robots` UNKNOWN says nothing about robots.txt
+  scope     rows.SCOPE_ENTRY     scope entries that seeds' redirects brought
+
+and on `outcomes` the meta
+  {"stream", "number", "warc": [serial, offset], "counters": COUNTERS}
+where `warc` is the end of the last unit it covers. Numbers of a stream count up from 0 without a gap; a harvest covers
+the units between its predecessor's `warc` and its own. COUNTERS: `pages` (responses, robots.txt not counted), `bytes`
+(received, robots.txt counted), `links` (in scope, those in `links` and those dropped), `duplicates` (in scope, dropped:
+an earlier link of this stream has the key), `out_of_scope`, `trapped` (links left out by page/repetition.py),
+`unparsed` (pages that broke a parser), and the ledger's done classes `fetched`, `failed`, `excluded` {reason: n},
+`retries`.
+
+The texts that facts point to are in the stream's robots log (ruleslog.py), on the disk before a harvest names them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drum import Batch, Files, Ragged, SegmentWriter
+from irlcrawl.base.clock import Clock
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
+from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
+from irlcrawl.worker.page.repetition import Repetition
+
+RETRY = {**LINK, "due": "f8"}
+LABEL_ROWS = 65_536
+LABEL_SHIFT = np.uint64(56)
+CHUNK_ROWS = 4096
+CACHE_BITS = 18
+PAIR_BITS = 14
+PRIORITY_LAST = 255
+PRIORITY_AT = list(LINK).index("priority")
+
+
+@dataclass(slots=True)
+class Fact:
+    """A row of rows.FACT; `rules` is the text that its pointer will name, None for no text."""
+
+    host: int
+    at: float
+    robots: int
+    robots_until: float
+    crawl_delay: float
+    failed: int
+    rules: bytes | None = None
+
+
+@dataclass(slots=True)
+class Yield:
+    """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns."""
+
+    outcome: tuple[Any, ...]
+    links: list[tuple[Any, ...]] = field(default_factory=list)
+    pairs: list[tuple[int, int, int]] = field(default_factory=list)
+    retry: tuple[Any, ...] | None = None
+    fact: Fact | None = None
+    scope: list[bytes] = field(default_factory=list)
+    site: int = 0  # of a URL that is done: whose yield it is; 0 for others
+    directory: int = 0  # of a successful page: page/repetition.py
+    content: int = 0  # fingerprint of a successful page; 0: none
+    bare: bool = False  # a bare list of links: page/linklist.py
+    out_of_scope: int = 0
+    unparsed: bool = False  # the page broke its parser
+
+
+def harvest_name(stream: int, number: int) -> str:
+    return f"harvest-{stream:04d}-{number:06d}.seg"
+
+
+def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[str]:
+    """Those of a stream that no commit names yet: complete ones, from its `next` on. there: the names in state/."""
+    while (name := harvest_name(stream, number)) in there:
+        yield name
+        number += 1
+
+
+class RecentKeys:
+    """The exact set of *some* recent keys: direct-mapped, so a key may be forgotten but never invented. 8 << bits B.
+
+    Key 0 is never remembered (it marks an empty place); its rows just pass.
+    """
+
+    def __init__(self, bits: int = CACHE_BITS) -> None:
+        self._slots = np.zeros(1 << bits, np.uint64)
+        self._view = self._slots.data  # for one key at a time: 0.6 us, of fresh() 12
+        self._mask = np.uint64((1 << bits) - 1)
+
+    def fresh(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """bool[n]: False where the key was certainly given before, in this call or an earlier one."""
+        place = (keys & self._mask).view(np.int64)
+        fresh = self._slots.take(place) != keys
+        fresh |= keys == 0
+        self._slots[place] = keys
+        left = np.flatnonzero(fresh)  # all rows of a key or none
+        if len(left):
+            fresh[left] = _first(keys.take(left))
+        return fresh
+
+    def one_fresh(self, key: int) -> bool:
+        """fresh() of a single key."""
+        place = key % len(self._view)
+        known = key != 0 and self._view[place] == key
+        self._view[place] = key
+        return not known
+
+
+def _first(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which rows are the first with their key: the first row to come to a place of a table, if it has one's own key;
+    the few others are sorted, which would take three times as long for all."""
+    rows = np.arange(len(keys))
+    mask = np.uint64((1 << (4 * len(keys)).bit_length()) - 1)
+    place = (keys & mask).view(np.int64)
+    table = np.empty(int(mask) + 1, np.int64)
+    table[place[::-1]] = rows[::-1]  # the last to write is the first row
+    found = table.take(place)
+    first = found == rows
+    others = np.flatnonzero(keys.take(found) != keys)
+    if len(others):
+        order = others[np.argsort(keys[others])]
+        ordered = keys[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        first[np.minimum.reduceat(order, starts)] = True
+    return first
+
+
+@dataclass(slots=True)
+class Counters:
+    pages: int = 0
+    bytes: int = 0
+    links: int = 0
+    duplicates: int = 0
+    out_of_scope: int = 0
+    trapped: int = 0
+    fetched: int = 0
+    failed: int = 0
+    retries: int = 0
+    unparsed: int = 0
+    excluded: dict[str, int] = field(default_factory=dict)
+
+    def count(self, cls: int, reason: int, status: int, received: int) -> None:
+        self.bytes += received
+        if cls == Class.NONE:
+            return
+        self.pages += status > 0
+        if cls == Class.FETCHED:
+            self.fetched += 1
+        elif cls == Class.FAILED:
+            self.failed += 1
+        elif cls == Class.RETRY:
+            self.retries += 1
+        else:
+            name = Reason(reason).name.lower()
+            self.excluded[name] = self.excluded.get(name, 0) + 1
+
+
+class Rows:
+    """Rows of one section on their way into columns: tuples at first, a batch every CHUNK_ROWS."""
+
+    def __init__(self, schema: dict[str, str]) -> None:
+        self.schema = schema
+        self.fresh: list[tuple[Any, ...]] = []
+        self.batches: list[Batch] = []
+        self.nbytes = 0
+
+    def pack(self, recent: RecentKeys | None = None) -> int:
+        """Turn the tuples into a batch without the rows whose key is in `recent`; returns how many those were."""
+        if not self.fresh:
+            return 0
+        columns = zip(*self.fresh, strict=True)
+        count = len(self.fresh)
+        batch = Batch({
+            name: Ragged.from_list(values) if kind == BYTES else np.fromiter(values, "<" + kind, count)
+            for (name, kind), values in zip(self.schema.items(), columns, strict=True)
+        })  # fmt: skip
+        self.fresh = []
+        if recent is not None:
+            batch = batch.filter(recent.fresh(batch["key"]))
+        self.batches.append(batch)
+        self.nbytes += batch.nbytes
+        return count - batch.rows
+
+    def write(self, writer: SegmentWriter, name: str, meta: dict[str, Any] | None = None, labels: bool = False) -> None:
+        section = writer.section(name, self.schema, meta)
+        labelled = labels and sum(batch.rows for batch in self.batches) > LABEL_ROWS
+        for batch in self.batches:
+            section.append(batch, (batch["key"] >> LABEL_SHIFT).astype(np.uint8) if labelled else None)
+
+
+class HarvestBuilder:
+    """Gathers what units yield, for one stream. Not for several threads; a Harvest it let go of may be written on one.
+
+    `take` and `write` are the same but for when the disk is touched. Whoever calls them has made the archive durable up
+    to `position` before the file appears.
+    """
+
+    def __init__(
+        self, files: Files, state_dir: str, stream: int, clock: Clock, first_number: int = 0,
+        duplicates_last: bool = False, near_duplicates_max: int = 0,
+    ) -> None:  # fmt: skip
+        """duplicates_last: links of a page whose content is known go last, and it supports no other site.
+        near_duplicates_max: after so many of a directory in a row they are left out."""
+        self._duplicates_last = duplicates_last
+        self._repetition = Repetition(near_duplicates_max)
+        self._files = files
+        self._state_dir = state_dir
+        self._clock = clock
+        self._stream = stream
+        self._number = first_number
+        self._recent_links = RecentKeys()
+        self._recent_contents = RecentKeys()  # fingerprints of pages
+        self.rules_log = RulesLog(files, state_dir, stream)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._links, self._pairs = Rows(LINK), Rows(PAIR)
+        self._outcomes, self._retries = Rows(OUTCOME), Rows(RETRY)
+        self._facts, self._scope, self._yields = Rows(FACT), Rows(SCOPE_ENTRY), Rows(YIELD)
+        self._recent_pairs = RecentKeys(PAIR_BITS)  # of one harvest: what does not count now may count later
+        self._line_bytes = 0
+        self._since: float | None = None
+        self.counters = Counters()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, packed rows exactly and others roughly: below the size of the file without compression."""
+        packed = sum(rows.nbytes for rows in (self._links, self._pairs, self._outcomes, self._retries, self._facts))
+        return packed + self._line_bytes + 256 * (len(self._links.fresh) + len(self._outcomes.fresh))
+
+    @property
+    def empty(self) -> bool:
+        return self._since is None
+
+    @property
+    def age(self) -> float:
+        """Seconds since the first unit in it; 0 when empty."""
+        return 0.0 if self._since is None else self._clock.now() - self._since
+
+    def add(self, found: Yield) -> Pointer | None:
+        """Take in what a unit yields. Returns where its robots.txt text was put, if it brought one."""
+        if self._since is None:
+            self._since = self._clock.now()
+        _, _, _, _, cls, reason, status, received, line = found.outcome
+        self.counters.count(cls, reason, status, received)
+        self.counters.links += len(found.links)
+        self.counters.out_of_scope += found.out_of_scope
+        self.counters.unparsed += found.unparsed
+        self._outcomes.fresh.append(found.outcome)
+        self._line_bytes += len(line)
+        if found.site:
+            novel = found.content != 0 and self._recent_contents.one_fresh(found.content)
+            self._yields.fresh.append((found.site, novel and not found.bare))
+            if found.content and self._repetition.trapped(found.directory, novel):
+                self.counters.trapped += len(found.links)
+                found.links, found.pairs = [], []
+            if self._duplicates_last and found.content and not novel:
+                found.pairs = []
+                found.links = [(*link[:PRIORITY_AT], PRIORITY_LAST, *link[PRIORITY_AT + 1 :]) for link in found.links]
+        self._links.fresh += found.links
+        self._pairs.fresh += found.pairs
+        if found.retry is not None:
+            self._retries.fresh.append(found.retry)
+        self._scope.fresh += [(entry,) for entry in found.scope]
+        pointer = self._add_fact(found.fact) if found.fact is not None else None
+        if len(self._links.fresh) >= CHUNK_ROWS or len(self._outcomes.fresh) >= CHUNK_ROWS:
+            self._pack()
+        return pointer
+
+    def _add_fact(self, fact: Fact) -> Pointer | None:
+        pointer = self.rules_log.append(fact.rules) if fact.rules else None
+        self._facts.fresh.append(
+            (fact.host, fact.at, fact.robots, fact.robots_until, *(pointer or (0, 0, 0)), fact.crawl_delay, fact.failed)
+        )
+        return pointer
+
+    def _pack(self) -> None:
+        self.counters.duplicates += self._links.pack(self._recent_links)
+        self._pairs.pack(self._recent_pairs)
+        for rows in (self._outcomes, self._retries, self._facts, self._scope, self._yields):
+            rows.pack()
+        self._line_bytes = 0
+
+    def take(self, position: tuple[int, int]) -> Harvest | None:
+        """What was gathered, under the next number, covering the archive up to `position`; None when there is nothing.
+        The builder is empty after it."""
+        if self.empty:
+            return None
+        self._pack()
+        meta = {
+            "stream": self._stream,
+            "number": self._number,
+            "warc": list(position),
+            "counters": dataclasses.asdict(self.counters),
+        }
+        sections = {
+            "links": self._links, "pairs": self._pairs, "outcomes": self._outcomes, "retries": self._retries,
+            "facts": self._facts, "scope": self._scope, "yields": self._yields,
+        }  # fmt: skip
+        harvest = Harvest(
+            self._files, self._state_dir, harvest_name(self._stream, self._number), self._number, self.counters.pages,
+            meta, sections, self.rules_log,
+        )  # fmt: skip
+        self._number += 1
+        self._clear()
+        return harvest
+
+    def write(self, position: tuple[int, int]) -> str | None:
+        """take() and write at once; the file's name, or None when there is nothing."""
+        harvest = self.take(position)
+        if harvest is None:
+            return None
+        harvest.write()
+        return harvest.file
+
+
+@dataclass
+class Harvest:
+    """A harvest ready to be written, apart from the builder that goes on gathering."""
+
+    files: Files
+    state_dir: str
+    file: str
+    number: int
+    pages: int
+    meta: dict[str, Any]
+    sections: dict[str, Rows]
+    rules_log: RulesLog
+
+    def write(self) -> int:
+        """Write the file, durable when this returns. Returns its bytes. OSError; then the file is not there."""
+        self.rules_log.sync()
+        with SegmentWriter(self.files, os.path.join(self.state_dir, self.file)) as writer:
+            for name, rows in self.sections.items():
+                meta = self.meta if name == "outcomes" else None
+                rows.write(writer, name, meta, labels=name in ("links", "pairs", "yields"))
+        return writer.bytes

@@ -1,0 +1,35 @@
+"""What all pages of a crawl share, and what names a URL's site and host. Apart from process.py, because those who only
+name URLs need not load what reads pages."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from irlcrawl.base.rows import name_key, origin_of
+from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
+from irlcrawl.config.keys import Config
+from irlcrawl.web.robots import product_token
+from irlcrawl.web.scope import Scope
+
+
+class Context:
+    """What all pages of a crawl share. `scope` may grow while it is used. `again`: the units are read again, from the
+    archive."""
+
+    def __init__(self, config: Config, seed: int, scope: Scope, again: bool = False) -> None:
+        self.again = again
+        self.config = config
+        self.seed = seed
+        self.scope = scope
+        self.everywhere = Scope(config.scope, config.site, [b"any"])
+        """What limits and patterns let through, wherever it is."""
+        self.product_token = product_token(config.crawl.user_agent)
+        self.site_of = SiteOf(config.scope.private_suffixes)
+        self._names = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)
+
+    def names(self, url: bytes) -> tuple[int, int]:
+        """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
+        return self._names(origin_of(url))
+
+    def _names_of(self, origin: bytes) -> tuple[int, int]:
+        return name_key(self.site_of(host_of(origin + b"/")).encode("ascii")), name_key(origin)

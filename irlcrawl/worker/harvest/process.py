@@ -1,0 +1,161 @@
+"""What an archived unit means for the crawl: its outcome, the links on its page, what it says about its host.
+
+`process` is pure: live, right after a unit was appended, and after a crash, on the unit read back from the archive, it
+gives the same rows. So it looks only at what the unit and the stored exchange carry (durations to the millisecond, the
+body as received), the location, and the crawl's configuration, seed and committed scope.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from irlcrawl.base.rows import NO_SEGMENT, Class, Robots, Source, is_home, pair_key, priority_of, url_key
+from irlcrawl.base.url import canonical
+from irlcrawl.config.keys import Config
+from irlcrawl.web.coding import decode
+from irlcrawl.worker.archive import crawl_log
+from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+from irlcrawl.worker.harvest.builder import Fact, Yield
+from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.page.fingerprint import fingerprint
+from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
+from irlcrawl.worker.page.links import extract, refresh_target, robots_header
+from irlcrawl.worker.page.repetition import directory_key
+
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+_log = logging.getLogger(__name__)
+
+
+def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> Yield:
+    """Everything a harvest takes from one unit (shapes: irlcrawl.harvest). `exchange` is None for a unit that is one
+    metadata record. MemoryError, unless it is read again."""
+    found = Yield(_outcome(unit, exchange, location))
+    if unit.robots is not None:
+        found.fact = _fact(unit, exchange, context.config)
+    if unit.segment == NO_SEGMENT:
+        return found
+    if unit.cls in (Class.FETCHED, Class.FAILED):
+        found.site = context.names(unit.url)[0]
+    if unit.cls == Class.RETRY:
+        found.retry = _retry(unit, context)
+    elif unit.cls == Class.FETCHED and exchange is not None:
+        try:
+            _discover(unit, exchange, context, found)
+        except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
+            if isinstance(error, MemoryError) and not context.again:
+                raise  # other pages may have taken it: the worker ends, and the unit is read again
+            _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
+            found.links, found.pairs, found.scope, found.out_of_scope = [], [], [], 0
+            found.unparsed = True
+    return found
+
+
+def rules_text(exchange: Exchange, config: Config) -> bytes:
+    """The text of a robots.txt response, as much of it as is read (robots.bytes_max), in whole lines: the half of a
+    path that a bound leaves would forbid, or allow, far more."""
+    text, cut = decode(exchange.body, exchange.coding, config.robots.bytes_max)
+    if cut or exchange.truncated:
+        text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
+    return text
+
+
+def received(exchange: Exchange) -> int:
+    """Bytes of header and body as they came."""
+    return len(exchange.header) + len(exchange.body)
+
+
+def _outcome(unit: Unit, exchange: Exchange | None, location: Location) -> tuple[Any, ...]:
+    """A row of rows.OUTCOME."""
+    size = 0 if exchange is None else received(exchange)
+    line = crawl_log.line(unit, exchange, location)
+    return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
+
+
+def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
+    assert unit.robots is not None
+    state = unit.robots.get("robots", Robots.UNKNOWN)
+    return Fact(
+        host=unit.host,
+        at=unit.start + unit.duration_ms / 1000,
+        robots=state,
+        robots_until=unit.robots.get("robots_until", 0.0),
+        crawl_delay=unit.robots.get("crawl_delay", 0.0),
+        failed=unit.robots.get("failed", 0),
+        rules=rules_text(exchange, config) if state == Robots.RULES and exchange is not None else None,
+    )
+
+
+def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
+    """The unit's URL as a row of LINK + due, one request older."""
+    site, host = context.names(unit.url)
+    return (
+        unit.key, site, host, unit.depth, unit.hop, unit.source, unit.priority, unit.attempt + 1, unit.url,
+        unit.retry_due,
+    )  # fmt: skip
+
+
+def _discover(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+    """Links, pairs and scope entries of a response."""
+    if unit.status in REDIRECTS:
+        _redirect(unit, exchange, context, found)
+    elif 200 <= unit.status < 300:
+        _links(unit, exchange, context, found)
+
+
+def _redirect(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+    """A redirect is a discovery, one hop further at the same depth. A seed's (depth 0) brings its target into scope."""
+    location = exchange.value(b"location")
+    target = canonical(location, unit.url) if location else None
+    if target is None:
+        return
+    hop = unit.hop + 1
+    scope = context.scope
+    if unit.depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
+        found.scope.append(scope.entry_of_seed(target))
+    elif not scope.contains(target, unit.depth, hop):
+        found.out_of_scope += 1
+        return
+    _add(unit, context, found, [(target, Source.REDIRECT)], unit.depth, hop)
+
+
+def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+    fields = exchange.fields
+    values = dict(reversed(fields))  # the first of each name
+    content_type = values.get(b"content-type", b"").decode("latin-1")
+    body, _ = decode(exchange.body, exchange.coding, context.config.fetch.decoded_bytes_max)
+    found.content, found.directory = fingerprint(body), directory_key(unit.url)
+    directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
+    token = context.product_token
+    nofollow = bool(directives) and robots_header(directives, token)[0]
+    page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
+    links = page.links
+    if b"refresh" in values and not (page.nofollow and context.config.page.nofollow):
+        reference = refresh_target(values[b"refresh"].decode("latin-1"))
+        target = canonical(reference, unit.url) if reference else None
+        if target not in (None, unit.url) and all(target != url for url, _ in links):
+            links = [*links, (target, Source.LINK)]
+    depth = unit.depth + 1
+    contains = context.scope.contains
+    inside = [link for link in links if contains(link[0], depth, 0)]
+    found.out_of_scope += len(links) - len(inside)
+    _add(unit, context, found, inside, depth, 0)
+    sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
+    if unit.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
+        found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
+
+
+def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, Source]], depth: int, hop: int) -> None:
+    """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
+    names, seed, rows = context.names, context.seed, found.links
+    own_site = names(unit.url)[0]
+    sources = {source for _, source in links}
+    priorities = {source: (priority_of(depth, source), priority_of(depth, source, True)) for source in sources}
+    others: set[int] = set()
+    for url, source in links:
+        site, host = names(url)
+        if site != own_site:
+            others.add(site)
+        rows.append((url_key(url, seed), site, host, depth, hop, source, priorities[source][is_home(url)], 0, url))
+    found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

@@ -1,0 +1,287 @@
+"""The links of a page: which URLs it names, in stored form, each with the way it names them.
+
+Taken are `<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, `<meta http-equiv=refresh>`, as
+`page.scan` finds them, and by option link-like strings in scripts; resolved against the first `<base>`. References are
+cut at the fragment and made distinct before they are resolved: that is more than half of them, and resolving is dear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from irlcrawl.base.rows import Source
+from irlcrawl.base.url import Base
+from irlcrawl.config import keys as config
+from irlcrawl.worker.page import charset, scan
+
+MARKUP_BYTES_MAX = 16 << 20
+"""Markup read of one page; what follows is not looked at."""
+URL_BYTES_MAX = 16 << 20
+"""Sum of the URLs of one page: a giant base makes each of them giant."""
+CANDIDATES_FACTOR = 4
+"""References looked at per link wanted: some lead nowhere, some to the same URL."""
+
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+SCRIPT_TYPES = frozenset({
+    "text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript",
+    "application/ecmascript",
+})  # fmt: skip
+
+_LINK_RELS = {"canonical": Source.CANONICAL, "alternate": Source.LINK, "next": Source.LINK}
+
+Get = Callable[[str], str | None]
+"""An element's attribute by name (lower case)."""
+
+
+@dataclass
+class Found:
+    """What a page says to a crawler."""
+
+    links: list[tuple[bytes, Source]] = field(default_factory=list)
+    """Distinct URLs in stored form, in order of first appearance, without the page itself; the source that counts for
+    a URL named twice is the lowest."""
+    base: bytes = b""
+    """What references were resolved against."""
+    charset: str = "utf-8"
+    """Python codec of the page."""
+    nofollow: bool = False
+    """The page (or its header) asks that none of its links be followed. They are left out when configured so."""
+    noindex: bool = False
+    cut: bool = False
+    """There were more links than are taken."""
+    named: int = 0
+    """Links on the page as often as they stand there."""
+
+
+def extract(
+    body: bytes,
+    content_type: str,
+    base_url: bytes,
+    params: config.Page,
+    *,
+    product_token: str = "",
+    nofollow: bool = False,
+) -> Found:
+    """The links of `body` (content-decoded), a page at `base_url` (stored form) with that Content-Type value.
+
+    `product_token` is the crawler's name in `<meta name=...>`; `nofollow` is what X-Robots-Tag said. A body that is
+    not HTML (or, with params.scripts, a script) has no links. Never raises on bad input; linear in the body.
+    """
+    found = Found(base=base_url, nofollow=nofollow)
+    kind = _kind(body, content_type)
+    if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
+        return found
+    found.charset = charset.sniff(body, content_type)
+    page = read(body, found.charset, content_type, params, product_token)
+    found.nofollow |= page.nofollow
+    found.noindex = page.noindex
+    if not (found.nofollow and params.nofollow):
+        _resolve(page, base_url, params.links_max, found)
+    return found
+
+
+def read(body: bytes, codec: str, content_type: str, params: config.Page, product_token: str = "") -> References:
+    """What `body` refers to, nothing resolved yet."""
+    kind = _kind(body, content_type)
+    markup = body[:MARKUP_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
+    if codec != "utf-8":
+        markup = charset.decode(markup, codec).encode("utf-8", "replace")
+    page = References(params, product_token.lower())
+    if kind == "html":
+        xhtml = "xhtml" in content_type.lower()
+        page.read(_closed(markup) if xhtml else markup)
+    if params.scripts:
+        page.read_scripts(_script_texts(markup) if kind == "html" else [markup])
+    return page
+
+
+def _kind(body: bytes, content_type: str) -> str | None:
+    mime = content_type.partition(";")[0].partition(",")[0].strip().lower()  # two headers joined into one: the first
+    if mime in HTML_TYPES or (not mime and _LOOKS_LIKE_HTML.match(body)):
+        return "html"
+    return "script" if mime in SCRIPT_TYPES else None
+
+
+_LOOKS_LIKE_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<!--.{0,4096}?-->\s*+)?"
+    rb"<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The start of HTML that came without a Content-Type (WHATWG MIME sniffing 7.1)."""
+
+
+_RAW_TEXT_SELF_CLOSED = re.compile(
+    rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp)((?:\s[^<>]*)?)/>", re.IGNORECASE
+)
+
+
+def _closed(markup: bytes) -> bytes:
+    """XHTML may write `<script src="x"/>`, which an HTML parser takes for a script without end."""
+    return _RAW_TEXT_SELF_CLOSED.sub(rb"<\1\2></\1>", markup)
+
+
+class References:
+    """References and flags of one page, before anything is resolved."""
+
+    def __init__(self, params: config.Page, product_token: str) -> None:
+        self._params = params
+        self._names = {"robots", product_token or "robots"}
+        self._room = params.links_max * CANDIDATES_FACTOR
+        self.references: dict[str, Source] = {}
+        self.named = 0
+        self.base: str | None = None
+        self.nofollow = False
+        self.noindex = False
+        self.cut = False
+
+    def read(self, markup: bytes) -> None:
+        """One pass over the elements."""
+        for element in scan.elements(markup, "nofollow" if self._params.nofollow else ""):
+            if isinstance(element, bytes):
+                self._link(scan.unescaped(element))
+            elif element.tag == "a" or element.tag == "area":
+                href = element.attrs.get("href")
+                if href is not None and not (self._params.nofollow and _says_nofollow(element.attrs.get)):
+                    self._link(href)
+            else:
+                self._other(element.tag, element.attrs.get)
+            if len(self.references) > self._room:
+                self.cut = True
+                return
+
+    def _link(self, href: str) -> None:
+        at = href.find("#")
+        if at >= 0:
+            # a space before the fragment belongs to the URL; without the `#` it would be trimmed
+            href = href[: at + 1] if at and href[at - 1] <= " " else href[:at]
+        self.references[href] = Source.LINK
+        self.named += 1
+
+    def _other(self, tag: str, get: Get) -> None:
+        if tag == "link":
+            rels = (get("rel") or "").lower().split()
+            if "stylesheet" not in rels and not (self._params.nofollow and "nofollow" in rels):
+                for rel in rels:
+                    if rel in _LINK_RELS:
+                        self._add(get("href"), _LINK_RELS[rel])
+        elif tag == "meta":
+            self._meta(get)
+        elif tag == "base":
+            if self.base is None:
+                self.base = get("href")
+        else:
+            self._add(get("src"), Source.FRAME)
+
+    def _meta(self, get: Get) -> None:
+        content = get("content") or ""
+        if (get("http-equiv") or "").lower() == "refresh":
+            self._add(refresh_target(content), Source.LINK)
+        elif (get("name") or "").strip().lower() in self._names:
+            nofollow, noindex = _directives(re.split(r"[\s,]+", content))
+            self.nofollow |= nofollow
+            self.noindex |= noindex
+
+    def _add(self, href: str | None, source: Source) -> None:
+        self.named += href is not None
+        if href is not None and (href not in self.references or source < self.references[href]):
+            self.references[href] = source
+
+    def read_scripts(self, texts: Iterable[bytes]) -> None:
+        for text in texts:
+            for string in _LINK_LIKE.finditer(text.replace(b"\\/", b"/")):
+                if len(self.references) > self._room:
+                    self.cut = True
+                    return
+                self.named += 1
+                self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
+
+
+def _says_nofollow(get: Get) -> bool:
+    return "nofollow" in (get("rel") or "").lower().split()
+
+
+def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> None:
+    resolver = Base(base_url, found.charset, stored=True)
+    if page.base is not None:
+        base = resolver.join(page.base)
+        if base is not None:
+            found.base = base
+            resolver = Base(base, found.charset, stored=True)
+    join = resolver.join
+    links: dict[bytes, Source] = {}
+    room = URL_BYTES_MAX
+    found.cut, found.named = page.cut, page.named
+    for href, source in page.references.items():  # per reference: each is a parse, and most pages have under a hundred
+        url = join(href)
+        if url is None or url == base_url:
+            continue
+        old = links.get(url)
+        if old is None:
+            room -= len(url)
+            if len(links) >= links_max or room < 0:
+                found.cut = True
+                break
+            links[url] = source
+        elif source < old:
+            links[url] = source
+    found.links = list(links.items())
+
+
+_SCRIPT = re.compile(rb"<script\b[^>]*+(?:>|\Z)(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
+_LINK_LIKE = re.compile(
+    rb"""(["'`])((?:https?:)?//[^\s"'`<>\\{}]{4,2000}+|/[\w~%-][^\s"'`<>\\{}]{0,2000}+"""
+    rb"""|[\w.~/%-]{1,500}\.(?:x?html?|php|aspx?|jsp)(?:\?[^\s"'`<>\\{}]{0,1500}+)?)\1"""
+)
+"""A quoted string that is an absolute URL, an absolute path, or a relative one that ends like a page."""
+
+
+def _script_texts(markup: bytes) -> Iterator[bytes]:
+    return (script[1] for script in _SCRIPT.finditer(markup))
+
+
+_REFRESH = re.compile(r"\s*+(?:\d|\.)[\d.]*+(?:\s*+[;,]\s*|\s+)(.+)", re.DOTALL)
+_REFRESH_URL = re.compile(r"url\s*=\s*", re.IGNORECASE)
+
+
+def refresh_target(value: str) -> str | None:
+    """The reference in a Refresh header or `<meta http-equiv=refresh content=...>` (WHATWG HTML 4.2.5.3); None when it
+    only reloads, or says nothing a browser would understand."""
+    found = _REFRESH.match(value)
+    if found is None:
+        return None
+    target = found[1]
+    prefix = _REFRESH_URL.match(target)
+    if prefix is not None:
+        target = target[prefix.end() :]
+        if target[:1] in ("'", '"'):
+            target = target[1:].partition(target[0])[0]
+    return target.strip() or None
+
+
+def robots_header(values: Iterable[str], product_token: str) -> tuple[bool, bool]:
+    """(nofollow, noindex) of X-Robots-Tag header values, for everyone or for our product token.
+
+    `otherbot: noindex, nofollow` speaks to otherbot up to the next name; a value without a name speaks to all.
+    """
+    mine: list[str] = []
+    for value in values:
+        applies = True
+        for part in value.split(","):
+            name, colon, rest = part.partition(":")
+            name = name.strip().lower()
+            if colon and name not in _VALUED_DIRECTIVES:
+                applies = name in ("robots", "*", product_token.lower())
+                part = rest
+            if applies:
+                mine.append(part)
+    return _directives(mine)
+
+
+_VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+def _directives(words: Iterable[str]) -> tuple[bool, bool]:
+    said = {word.strip().lower() for word in words}
+    return not said.isdisjoint({"nofollow", "none"}), not said.isdisjoint({"noindex", "none"})

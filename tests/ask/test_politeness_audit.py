@@ -1,0 +1,184 @@
+"""The audit of politeness: what it measures is what happened, and no gap that is too short escapes it (I3)."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.ask import politeness_audit
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.url import host_of
+from irlcrawl.cli import main
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import to_toml
+from irlcrawl.worker.archive.crawl_log import LogEntry, format_entry
+from tests.upkeep import versions
+
+NOW_MS = 1_700_000_000_000
+IN_NINE = "Tue Nov 14 22:13:29 2023"
+"""Nine seconds later, as asctime writes it: in UTC."""
+
+
+@pytest.fixture
+def in_tokyo() -> Iterator[None]:
+    """A machine whose zone is not that of HTTP's dates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def job_with(path: Path, entries: list[LogEntry], config: Config | None = None) -> JobDir:
+    with JobDir(path) as job:
+        job.write_config(to_toml(config or Config()))
+        job.crawl_log.write_bytes(b"".join(format_entry(entry) + b"\n" for entry in entries))
+    return job
+
+
+def request(url: str, start_ms: int, took_ms: int = 0, address: str = "", status: int = 200, **notes: str) -> LogEntry:
+    outcome = "none" if url.endswith("/robots.txt") else "fetched"
+    notes = {"outcome": outcome, "reason": "ok", **({"address": address} if address else {}), **notes}
+    at = NOW_MS + start_ms
+    return LogEntry(at + took_ms, status, 10, url.encode(), "L", "", "text/html", 1, at, took_ms, notes=notes)
+
+
+def test_a_crawl_kept_its_promises_and_the_audit_saw_every_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    assert main.main(["report", str(crawl.path), "--politeness", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["requests"] == len(crawl.web.log) and told["broken"] == 0
+    starts: dict[str, list[float]] = {}
+    for at, url in crawl.web.log:
+        starts.setdefault(host_of(url.encode()), []).append(at)
+    gaps = [b - a - crawl.web.fetch_s for times in starts.values() for a, b in pairwise(times)]
+    assert told["host"]["clocks"] == told["address"]["clocks"] == len(starts) and told["host"]["gaps"] == len(gaps)
+    assert told["host"]["smallest_s"] == pytest.approx(min(gaps), abs=0.002)
+    assert told["host"]["median_s"] == pytest.approx(statistics.median(gaps), abs=0.002)
+    (slow,) = (one for one in told["host"]["worst"] if one["name"] == "b.two.test")
+    assert slow["rule_s"] == 3.0, "its Crawl-delay"
+    (busy,) = (one for one in told["host"]["worst"] if one["name"] == "c.three.test")
+    assert busy["smallest_s"] < 1, "Retry-After is another rule than the gap's"
+    assert main.main(["report", str(crawl.path), "--politeness"]) == 0
+    assert "no promise was broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("entries", "clock", "rule"),
+    [
+        ([request("http://a.test/", 0, 50), request("http://a.test/1", 1047)], "host", 1.0),
+        ([request("http://a.test/", 0, 500), request("http://a.test/1", 5400)], "host", 5.0),
+        ([request("http://a.test/", 0, status=503, retry_after="9"), request("http://a.test/1", 8900)], "host", 9.0),
+        (
+            [request("http://a.test/", 0, status=503, retry_after=IN_NINE), request("http://a.test/1", 8900)], "host",
+            9.0,
+        ),
+        ([request("http://a.test/", 0, status=429), request("http://a.test/1", 4900)], "host", 5.0),
+        (
+            [request("http://a.test/robots.txt", 0, crawl_delay="7"), request("http://a.test/1", 7001),
+             request("http://a.test/2", 13_900)], "host", 7.0,
+        ),
+        ([request("http://a.test/", 0, 0, "10.0.0.1"), request("http://b.test/", 490, 0, "10.0.0.1")], "address", 0.5),
+        ([request("http://a.test/", 2000), request("http://a.test/1", 0, 1500)], "host", 15.0),  # logged out of order
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_gap_that_is_too_short_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], entries: list[LogEntry], clock: str, rule: float
+) -> None:
+    job = job_with(tmp_path / "job", entries)
+    assert main.main(["report", str(job.path), "--politeness", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["broken"] == told[clock]["broken"] == 1
+    (worst, *_) = told[clock]["worst"]
+    assert worst["broken"] == 1 and worst["rule_s"] == pytest.approx(rule, abs=0.006)  # durations are rounded
+    assert main.main(["report", str(job.path), "--politeness"]) == 1
+    assert f"{worst['name']}: BROKEN 1 times" in capsys.readouterr().out
+
+
+def test_a_duration_that_was_rounded_up_breaks_no_promise(tmp_path: Path) -> None:
+    """It was multiplied by ten: of requests that take 118.6 ms the next may start 1.186 s later, not 1.190."""
+    job = job_with(tmp_path / "job", [request("http://a.test/", 0, 119), request("http://a.test/1", 119 + 1186)])
+    (found,) = politeness_audit.audit(job, 20)["host"]["worst"]
+    assert found["broken"] == 0 and found["rule_s"] == pytest.approx(1.185)
+
+
+def test_top_says_how_many_are_listed_the_closest_to_their_rule_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was taken, and nothing came of it: one host, address and site of a polite crawl could be seen."""
+    entries = [request(f"http://h{n}.test/{at}", 9000 * at + 100 * n * at) for n in range(30) for at in range(3)]
+    job = job_with(tmp_path / "job", entries)
+    assert main.main(["report", str(job.path), "--politeness", "--top", "25", "--json"]) == 0
+    worst = json.loads(capsys.readouterr().out)["host"]["worst"]
+    assert [one["name"] for one in worst] == [f"h{n}.test" for n in range(25)]
+    for top, listed in (([], 1), (["--top", "25"], 50), (["--top", "0"], 0)):  # hosts, and sites of their names
+        assert main.main(["report", str(job.path), "--politeness", *top]) == 0
+        assert capsys.readouterr().out.count(".test: closest to its rule") == listed
+    assert main.main(["report", str(job.path), "--politeness", "--by", "spent"]) == ExitCode.CONFIG
+    assert "--by spent" in capsys.readouterr().err
+
+
+def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gap that was right when it was kept stays right after the configuration asks for more."""
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 40
+    crawl.run()
+    crawl.config.limits.pages = 0
+    crawl.config.politeness.gap_host_seconds = 0.9
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = politeness_audit.audit(JobDir(crawl.path), 20)
+    assert told["broken"] == 0 and told["host"]["smallest_s"] == pytest.approx(0.5, abs=0.002)
+    assert {one["rule_s"] for one in told["host"]["worst"]} >= {0.5}
+
+
+@pytest.mark.parametrize("step", [-3.0, -3600.0, 3600.0])
+@pytest.mark.parametrize("gap", [0.5, 0.9])
+def test_a_clock_that_was_set_between_two_runs_breaks_no_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: float, gap: float
+) -> None:
+    """Set back, requests of the second run stood among those of the first, and gaps were called too short; rules were
+    those of another run."""
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 90
+    crawl.run()
+    crawl.clock.advance(1.0)
+    crawl.clock.step(step)
+    crawl.config.limits.pages = 0
+    crawl.config.politeness.gap_host_seconds = gap
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = politeness_audit.audit(JobDir(crawl.path), 20)
+    assert told["broken"] == 0 and told["host"]["smallest_s"] == pytest.approx(0.5, abs=0.002)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9000), st.integers(0, 80)), max_size=30))
+def test_gaps_are_those_a_brute_force_finds(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[int, int, int]]
+) -> None:
+    """Any order of logging, requests that overlap, several hosts."""
+    entries = [request(f"http://h{host}.test/{n}", start, took) for n, (host, start, took) in enumerate(asked)]
+    told = politeness_audit.audit(job_with(tmp_path_factory.mktemp("jobs") / "job", entries), 20)
+    gaps, broken = [], 0
+    for host in range(4):
+        mine = sorted((start, start + took) for which, start, took in asked if which == host)
+        for n in range(1, len(mine)):
+            last, rule = max(end for _, end in mine[:n]), max(1.0, 0.01 * (mine[n - 1][1] - mine[n - 1][0]))
+            gaps.append((mine[n][0] - last) / 1000)
+            broken += gaps[-1] < rule - 0.002
+    assert told["host"]["gaps"] == len(gaps) and told["host"]["broken"] == broken
+    assert told["host"]["smallest_s"] == (pytest.approx(min(gaps)) if gaps else None)

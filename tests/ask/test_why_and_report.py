@@ -1,0 +1,255 @@
+"""`why` and `report` on a real crawl, stopped half way and at its end: what they say is what is so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irlcrawl.ask import report, why
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.cli import main
+from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.state.view import PLACES, Reading
+from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
+from tests.upkeep import versions
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def ask(*words: object) -> Any:
+        assert main.main([*map(str, words), "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert main.main([*map(str, words)]) == 0
+        assert capsys.readouterr().out.strip()
+        return answer
+
+    return ask
+
+
+def half_way(path: Path, monkeypatch: pytest.MonkeyPatch, pages: int = 75) -> Crawl:
+    """Stopped by its limit of pages."""
+    crawl = versions.crawl_of(path, monkeypatch)
+    crawl.config.limits.pages = pages
+    crawl.run()
+    JobDir(path).write_config(to_toml(crawl.config))
+    return crawl
+
+
+def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, ask: Ask) -> None:
+    met: set[str] = set()
+    for pages in (3, 15, 250):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            crawl = half_way(tmp_path / f"job{pages}", monkeypatch, pages)
+        reading = Reading.open(JobDir(crawl.path))
+        assert reading is not None
+        places = {url.decode(): place for place, batch in reading.waiting() for url in batch["url"].tolist()}
+        done = crawl.outcomes()
+        discovered = reading.catalog.get("ledger")["discovered"]
+        assert not places.keys() & done.keys() and len(places) + len(done) == discovered
+        for place in set(places.values()):
+            url = next(url for url, where in places.items() if where == place)
+            told = ask("why", crawl.path, url)
+            assert told["seen"] and told["place"] == place and told["stands"], told
+            assert told["history"] == [] or told["history"][-1]["outcome"] == "retry"
+        met |= set(places.values())
+    assert {"runs", "calendar", "queues", "deferred"} <= met <= set(PLACES)
+
+
+def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    monkeypatch.setattr("time.time", lambda: crawl.clock.now() + 0.1)
+    told = ask("why", crawl.path, "http://c.three.test/5")
+    assert [line["outcome"] for line in told["history"]] == ["retry", "fetched"]
+    assert told["history"][0]["retry_after"] == "400" and told["place"] == "done"
+    told = ask("why", crawl.path, "http://a.two.test/secret/1")
+    assert told["stands"] == "done: excluded, robots" and not told["robots"]["allowed"]
+    assert told["robots"]["rule"].lower().replace(" ", "") == "disallow:/secret/"
+    told = ask("why", crawl.path, "http://a.two.test/0")
+    assert told["robots"]["allowed"] and told["robots"]["rule"] is None
+    told = ask("why", crawl.path, "http://a.two.test/never")
+    assert not told["seen"] and told["place"] == "unknown"
+    told = ask("why", crawl.path, "http://two.test/")
+    assert told["site"]["name"] == "two.test" and told["site"]["in_degree"] == 1
+
+
+def test_why_of_a_host_says_when_it_may_be_asked_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    now = crawl.clock.now()
+    monkeypatch.setattr("time.time", lambda: now)
+    told = ask("why", crawl.path, "b.two.test")
+    ends = [at + crawl.web.fetch_s for at, url in crawl.web.log if url.startswith("http://b.two.test/")]
+    (origin,) = told["origins"].values()
+    assert origin["robots"]["crawl_delay_s"] == 3.0
+    assert origin["next_allowed"] is None or ends[-1] + 3.0 - 0.01 <= origin["next_allowed"] <= now + 3.01
+    assert told["outcomes"]["fetched"]["ok"] + 1 == len(ends)
+    told = ask("why", crawl.path, "two.test")
+    outcomes = Counter(what for url, (what, _) in crawl.outcomes().items() if "two.test/" in url)
+    assert {what: sum(reasons.values()) for what, reasons in told["outcomes"].items() if what in outcomes} == outcomes
+
+
+def test_report_counts_what_was_spent_and_names_what_eats_the_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    names = [f"www.good{n}.test" for n in range(9)]
+    links = {url: targets for name in names for url, targets in star(name, 6).items()}
+    links["http://www.good0.test/"] += [f"http://{name}/" for name in names] + ["http://trap.test/"]
+    web = Web(links, fetch_s=0.01)
+    for number, url in enumerate(url for url in links if url.rsplit("/", 1)[1]):
+        web.answers[url] = Answer(200, {"content-type": "text/html"}, b"page %d" % number)
+    web.page("http://trap.test/", [f"http://trap.test/{n}" for n in range(60)])
+    crawl = Crawl(tmp_path / "job", web, ["http://www.good0.test/"], monkeypatch)  # the trap's pages are all 404
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("report", crawl.path, "--by", "spent", "--top", "3")
+    assert told["totals"]["spent"] == crawl.web.pages_asked.total() and told["totals"]["sites"] == 10
+    first = told["sites"][0]
+    assert len(told["sites"]) == 3 and (first["name"], first["spent"], first["gained"]) == ("trap.test", 61, 1)
+    assert [one["name"] for one in told["eaters"]] == ["trap.test"]
+    told = ask("report", crawl.path)
+    assert [one["in_degree"] for one in told["sites"]] == [1] * 9 + [0]
+    assert told["sites"][-1]["name"] == "good0.test" and told["sites"][-1]["budget"] == 2_000, "it has a seed"
+    assert {one["budget"] for one in told["sites"][:-1]} == {5, 20}, "the base, or what is left of it"
+
+
+def test_a_report_of_very_many_sites_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    monkeypatch.setattr("irlcrawl.ask.report.SITES_MAX", 4)
+    links = {"http://hub.test/": [f"http://s{n}.test/" for n in range(30)]}
+    crawl = Crawl(tmp_path / "job", Web(links), ["http://hub.test/"], monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("report", crawl.path)
+    assert len(told["sites"]) <= 4 and told["totals"]["sites"] == 31
+    assert told["totals"]["spent"] == 31 == sum(one["spent"] for one in told["sites"]) + told["others"]["spent"]
+
+
+def test_before_the_first_commit_there_is_little_to_say(tmp_path: Path, ask: Ask) -> None:
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert "nothing is known yet" in ask("why", job.path, "a.test")["stands"]
+    assert ask("report", job.path)["totals"]["sites"] == 0
+
+
+def test_why_of_a_site_tells_the_question_and_what_was_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """The site record's `asked`, a number, stood where the question stands."""
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    told = ask("why", crawl.path, "One.TEST")
+    assert told["asked"] == "One.TEST" and told["site"] == "one.test" and told["tried"] > 0
+
+
+def test_why_of_a_host_does_not_count_the_hosts_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    web = Web({"http://a.one.test/": ["http://b.a.one.test/", "http://b.a.one.test/x"]})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.one.test/"], monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "a.one.test")
+    assert told["outcomes"]["fetched"] == {"ok": 1} and list(told["origins"]) == ["http://a.one.test"]
+    assert {line["url"] for line in told["history"]} == {"http://a.one.test/", "http://a.one.test/robots.txt"}
+
+
+def test_why_knows_a_site_in_its_own_letters_and_an_address_with_a_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    seeds = ["http://xn--bcher-kva.test/", "http://[2001:db8::7]:8080/", "http://[2001:db8::7]/"]
+    crawl = Crawl(tmp_path / "job", Web({seed: [] for seed in seeds}), seeds, monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "bücher.test")
+    assert told["site"] == "xn--bcher-kva.test" and told["outcomes"]
+    told = ask("why", crawl.path, "[2001:db8::7]:8080")
+    assert list(told["origins"]) == ["http://[2001:db8::7]:8080"] and told["outcomes"], told
+    assert {line["url"] for line in told["history"]} >= {"http://[2001:db8::7]:8080/"}
+    assert not any(line["url"].startswith("http://[2001:db8::7]/") for line in told["history"])
+
+
+def test_what_a_server_wrote_cannot_move_the_terminals_cursor() -> None:
+    entry = {"at": "", "status": 1, "outcome": "", "reason": "", "url": "", "detail": "\x9b2J"}
+    told = {"robots": {"rule": "Disallow: /\x1b[2J\udc80ok ü"}, "history": [entry]}
+    said = "\n".join(why.lines(told))
+    assert "\x1b" not in said and "\x9b" not in said and "ok ü" in said and said.encode()
+
+
+def test_a_bad_line_of_the_crawl_log_is_damage_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = half_way(tmp_path / "job", monkeypatch, 15)
+    log = JobDir(crawl.path).crawl_log
+    first, _, rest = log.read_bytes().partition(b"\n")
+    log.write_bytes(first + b"\nno line\n" + rest)
+    for words in (["report"], ["report", "--politeness"], ["why", "a.one.test"], ["urls"]):
+        assert main.main([words[0], str(crawl.path), *words[1:]]) == ExitCode.DAMAGED
+        assert "no line" in capsys.readouterr().err
+
+
+def test_fewer_than_no_sites_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert main.main(["report", str(job.path), "--top", "-1"]) == ExitCode.CONFIG
+    assert "--top -1" in capsys.readouterr().err
+
+
+def test_why_says_in_words_where_a_budget_comes_from_and_when_a_host_may_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The columns of the site's record came out as they are stored: tail, count, known."""
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    for asked in ("one.test", next(iter(crawl.outcomes()))):
+        answer = why.why(crawl.job(), asked, crawl.clock.now() + 1e6)
+        told = list(why.lines(answer))
+        record = answer if "known" in answer else answer["site"]
+        budget = next(line for line in told if line.startswith("  budget"))
+        assert f"{record['budget']:,} URL" in budget and f"{record['in_degree']:,} other site" in budget
+        assert any(line.startswith("  new content") and f"of {record['tried']:,} URL" in line for line in told)
+        assert not any(line.split()[0] in ("tail", "count", "known", "seeds") for line in told)
+    assert "  next allowed   now" in told
+    unknown = list(why.lines(why.why(crawl.job(), "http://nobody.test/x", crawl.clock.now())))
+    assert any("no URL of it was queued" in line for line in unknown)
+
+
+def test_why_of_a_public_suffix_does_not_tell_of_the_sites_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """`why JOB test` said that no URL of it waits, and told the outcomes of all of .test."""
+    crawl = half_way(tmp_path / "job", monkeypatch)
+    told = ask("why", crawl.path, "test")
+    assert told["site"] == "test" and not told["known"] and not told["outcomes"] and not told["history"]
+    assert ask("why", crawl.path, "one.test")["outcomes"]
+
+
+def test_a_report_keeps_its_columns_apart_whatever_stands_in_them() -> None:
+    """Without budgets in-degree and budget ran into each other (`331,073,741,824`), and long names moved columns."""
+    one = {"name": "a.test", "in_degree": 33, "budget": 2**30, "spent": 3, "yield": 0.5, "waiting": 4, "deferred": 5}
+    long = {**one, "name": "b" * 60 + ".test", "budget": 200_000_000, "spent": 10**9, "yield": None}
+    totals = {"sites": 2, "spent": 3, "gained": 1, "waiting": 4, "deferred": 5}
+    told = list(report.lines({"totals": totals, "sites": [one, long], "others": None, "eaters": []}))[2:5]
+    head, first, second = (re.split(r" {2,}", line.strip()) for line in told)
+    assert head == ["site", "in-degree", "budget", "spent", "yield", "waiting", "over budget"]
+    assert first == ["a.test", "33", "no limit", "3", "0.50", "4", "5"]
+    assert second == ["b" * 60 + ".test", "33", "200,000,000", "1,000,000,000", "-", "4", "5"]
+    assert len({len(line) for line in told}) == 1
+
+
+@pytest.mark.parametrize("asked", ["", "   "])
+def test_a_question_that_is_empty_is_named(asked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said `irlcrawl: : empty`."""
+    with JobDir(tmp_path / "job") as job:
+        job.write_config("")
+    assert main.main(["why", str(job.path), asked]) == ExitCode.CONFIG
+    assert f"{asked!r}: empty" in capsys.readouterr().err

@@ -1,0 +1,143 @@
+"""I4: what the frontier holds in memory is bounded by the configuration, not by how many URLs or hosts wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drum import Batch, Edits, Ragged, SegmentWriter
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, name_key, priority_of
+from irlcrawl.config.keys import Config
+from irlcrawl.crawl import loop as frontier_module
+from irlcrawl.crawl.loop import Frontier
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.turn import turn as turn_module
+from irlcrawl.frontier.turn.turn import Turn
+from irlcrawl.worker.harvest.builder import RETRY, harvest_name
+from tests.crawl.virtual_crawl import Names
+
+STREAM = 1
+URLS, HOSTS = 200_000, 20_000
+RAM_BYTES = 32 << 20
+ROWS_MAX = 20_000
+
+
+def links(rng: np.random.Generator, urls: int, hosts: int) -> Iterator[Batch]:
+    """LINK rows over hosts of as many sites, in batches."""
+    keys = np.array([name_key(b"http://h%d.test" % number) for number in range(hosts)], np.uint64)
+    for start in range(0, urls, 20_000):
+        count = min(20_000, urls - start)
+        host = rng.integers(0, hosts, count)
+        columns = {name: np.zeros(count, "<" + kind) for name, kind in LINK.items() if kind != "bytes"}
+        columns["key"] = rng.integers(0, 2**63, count).astype(np.uint64)
+        columns["host"] = keys[host]
+        columns["site"] = keys[host]
+        columns["depth"][:] = 1
+        columns["priority"][:] = priority_of(1, 2)
+        texts = [b"http://h%d.test/a-path-of-some-length/%d" % (h, start + at) for at, h in enumerate(host.tolist())]
+        yield Batch({**columns, "url": Ragged.from_list(texts)})
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    """A crawl that knows the stream of one harvest, `write`n below."""
+    config = Config()
+    config.crawl.user_agent = "test/1 (+http://contact.test/)"
+    config.crawl.ram_bytes = RAM_BYTES
+    config.scope.kind = "any"
+    config.frontier.hosts_active_max = 1000
+    job = JobDir(tmp_path / "job")
+    job.acquire()
+    state = State.open(job, config, VirtualClock())
+    edits = Edits()
+    state.streams[STREAM] = {"next": 0, "warc": [0, 0]}
+    edits.set(f"streams/{STREAM}", state.streams[STREAM])
+    state.catalog.commit(edits)
+    yield state
+    state.close()
+    job.release()
+
+
+def write(state: State, urls: int, hosts: int) -> None:
+    meta = {"stream": STREAM, "number": 0, "warc": [0, 0], "counters": {}}
+    with SegmentWriter(state.files, os.path.join(state.dir, harvest_name(STREAM, 0))) as writer:
+        section = writer.section("links", LINK)
+        for batch in links(np.random.default_rng(1), urls, hosts):
+            section.append(batch, labels=batch["key"] >> np.uint64(56))
+        for name, schema in (("pairs", PAIR), ("retries", RETRY), ("facts", FACT), ("scope", SCOPE_ENTRY)):
+            writer.section(name, schema)
+        writer.section("outcomes", OUTCOME, meta)
+
+
+async def opened(state: State) -> Frontier:
+    frontier = Frontier(state, state.config, state.clock)
+    frontier.resolver = frontier.hosts._resolver = Names()  # type: ignore[assignment]
+    await frontier.open(None, [0, STREAM])
+    return frontier
+
+
+def turn(frontier: Frontier) -> None:
+    """As the loop makes it, inline."""
+    result = Turn(frontier.state).run(frontier.turns._task([], urgent=True))
+    frontier.turns._commit(result)
+    frontier.hosts.bring_all(result.ready)
+
+
+def test_i4_two_hundred_thousand_urls_of_twenty_thousand_hosts(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I4: opening such a crawl, and ten turns of it, stay within what the operator allows (crawl.ram_bytes, and
+    RELEASE_ROWS_MAX rows of some 500 bytes), hosts in memory within hosts_active_max; every URL is somewhere."""
+    monkeypatch.setattr(turn_module, "RELEASE_ROWS_MAX", ROWS_MAX)
+    write(state, URLS, HOSTS)
+
+    async def play() -> None:
+        frontier = await opened(state)
+        assert state.ledger.discovered == URLS
+        most = 0
+        for _ in range(10):
+            turn(frontier)
+            state.clock.advance(100)  # type: ignore[attr-defined]
+            most = max(most, len(frontier.hosts.hosts))
+        assert 0 < most <= state.config.frontier.hosts_active_max
+        assert sum(state.live().values()) == URLS
+
+    tracemalloc.start()
+    try:
+        asyncio.run(play())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < RAM_BYTES + ROWS_MAX * 500, f"{peak >> 20} MiB"
+
+
+def test_opening_merges_nothing_and_brings_few_hosts_while_urls_are_at_hand(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed crawl of a hundred million keys merged what it had found last with them, and brought a hundred thousand
+    hosts into memory, before its first request."""
+    monkeypatch.setattr(frontier_module, "BROUGHT_AT_ONCE", 7)
+    write(state, 1000, 100)
+
+    async def play() -> None:
+        (await opened(state)).turns._thread.shutdown()
+        found, known = state.ledger.discovered, state.runs.rows
+        assert found == 1000 and known
+        state.streams[STREAM] = {"next": 0, "warc": [0, 0]}
+        write(state, 500, 50)
+        frontier = await opened(state)
+        assert state.ledger.discovered == found and state.seen.pending_rows == 500
+        assert len(frontier.hosts.hosts) == 7 and not frontier._over()
+        while frontier._coming is not None:
+            frontier._bring_more()
+        assert sum(host.rows for host in frontier.hosts.hosts.values()) == known
+        turn(frontier)
+        assert state.ledger.discovered > found and state.seen.pending_rows == 0
+
+    asyncio.run(play())

@@ -1,0 +1,121 @@
+"""Workers and whole crawls that die at any request: every URL is done once, nothing archived is asked for again, and no
+row is out twice (I1, I2). The ledger is checked at every commit by the code itself (I1)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drum import Edits
+from drum.catalog import Catalog
+from irlcrawl.base.job import ExitCode
+from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.worker.fetch.wire import Message
+from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
+
+NAMES = [f"h{n}.s{n % 3}.test" for n in range(6)]
+
+
+def small_web() -> Web:
+    links = {url: links for name in NAMES for url, links in star(name, 12).items()}
+    links[f"http://{NAMES[0]}/"] += [f"http://{name}/" for name in NAMES]
+    return Web(links, fetch_s=0.2)
+
+
+def started(path: Path, monkeypatch: pytest.MonkeyPatch, **known: float) -> Crawl:
+    crawl = Crawl(path, small_web(), [f"http://{NAMES[0]}/"], monkeypatch, workers=2)
+    crawl.latency_s = known.get("latency_s", 0.0)
+    crawl.config.politeness.gap_host_seconds = 0.1
+    crawl.config.frontier.harvest_seconds = 2.0
+    return crawl
+
+
+def crawl_on(crawl: Crawl, kills: list[int], deaths: list[float]) -> int:
+    """Run until the end: everything is killed at the requests with these numbers, workers after these seconds. Returns
+    how many requests were in flight when something died, at most."""
+    requests = 0
+    in_flight = 0
+
+    def on_request(_: str) -> None:
+        nonlocal requests
+        requests += 1
+        if requests in kills:
+            crawl.kill()
+
+    async def kill_workers(crawl: Crawl) -> None:
+        for seconds in deaths:
+            await asyncio.sleep(seconds)
+            if crawl.running:
+                crawl.kill_worker(min(crawl.running))
+
+    crawl.on_request = on_request
+    for _ in range(len(kills) + 1):
+        try:
+            assert crawl.run(kill_workers if deaths else None, hours=0.5) == ExitCode.DONE
+            break
+        except Killed:
+            in_flight += len(NAMES)
+    return in_flight + len(deaths) * (len(kills) + 1) * len(NAMES)
+
+
+@settings(max_examples=18, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.integers(1, 90), max_size=3, unique=True),
+    st.lists(st.sampled_from([0.3, 0.7, 1.1, 2.3]), max_size=3),
+    st.sampled_from([0.0, 0.15, 1.0]),
+)
+def test_i1_i2_every_url_once_whoever_dies_when(
+    tmp_path_factory: pytest.TempPathFactory, kills: list[int], deaths: list[float], latency_s: float
+) -> None:
+    """I1, I2: exact recall, each URL done once, and only requests that were in flight at a death are repeated."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = started(tmp_path_factory.mktemp("job") / "job", monkeypatch, latency_s=latency_s)
+        in_flight = crawl_on(crawl, kills, deaths)
+        assert set(crawl.outcomes()) == set(crawl.web.answers)
+        assert crawl.web.pages_asked.total() - len(crawl.web.answers) <= in_flight
+
+
+@pytest.mark.parametrize("death", [2.2, 2.3, 2.4, 5.0])
+def test_i2_a_stream_stays_in_the_catalogue_until_its_last_harvest_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: float
+) -> None:
+    """I2: a turn begun while a dead worker's remains were read used to close its stream, one turn before what was found
+    there got in; a kill between the two commits forgot archived pages."""
+    crawl = started(tmp_path / "job", monkeypatch, latency_s=0.3)
+    commit = Catalog.commit
+
+    def watch(catalog: Catalog, edits: Edits) -> int:
+        number = commit(catalog, edits)
+        if crawl.frontier is not None:
+            for file in crawl.frontier.turns._inbox:
+                assert catalog.get(f"streams/{int(file.split('-')[1])}") is not None, f"{file} would be forgotten"
+        return number
+
+    monkeypatch.setattr(Catalog, "commit", watch)
+    crawl_on(crawl, [], [death])
+    assert set(crawl.outcomes()) == set(crawl.web.answers)
+
+
+def test_a_worker_that_dies_at_the_good_bye_leaves_no_archive_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was done, and the crawl ended without looking at what the dead worker left: its WARC stayed `.open`."""
+    crawl = started(tmp_path / "job", monkeypatch, latency_s=0.2)
+    send, killed = Link.send, list[int]()
+
+    def last_word(link: Link, message: Message) -> None:
+        send(link, message)
+        if message["t"] == "stop" and not killed:
+            killed.append(link.stream)
+            crawl.kill_worker(link.stream)
+
+    monkeypatch.setattr(Link, "send", last_word)
+    assert crawl.run(hours=0.5) == ExitCode.DONE
+    assert killed
+    assert set(crawl.outcomes()) == set(crawl.web.answers)
+    assert len(list(crawl.job().warcs.iterdir())) == 2
+    assert not list(crawl.job().warcs.glob("*.open"))

@@ -1,0 +1,74 @@
+"""How a crawl ends when workers come late or cannot work at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.base.job import ExitCode
+from irlcrawl.crawl.deaths import DEATHS_MAX
+from irlcrawl.crawl.loop import Frontier
+from irlcrawl.worker.fetch import service
+from tests.crawl.virtual_crawl import Crawl, Web, star
+
+
+class Early(Crawl):
+    """Told to stop before its first worker came."""
+
+    tell: Callable[[Frontier], None]
+
+    async def _add_worker(self) -> None:
+        assert self.frontier is not None
+        self.tell(self.frontier)
+        await super()._add_worker()
+
+
+def stop(frontier: Frontier) -> None:
+    frontier.stop(ExitCode.INTERRUPTED)
+
+
+def stop_twice(frontier: Frontier) -> None:
+    frontier.stop(ExitCode.INTERRUPTED)
+    frontier.abort(ExitCode.FORCED)
+
+
+@pytest.mark.parametrize(("tell", "code"), [(stop, ExitCode.INTERRUPTED), (stop_twice, ExitCode.FORCED)])
+def test_a_worker_that_comes_after_the_stop_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[Frontier], None], code: ExitCode
+) -> None:
+    """Stop and abort went to the workers there were. One that came a moment later waited for ever, and so did the
+    crawl: after two signals while it was opening, only SIGKILL ended it."""
+    crawl = Early(tmp_path / "job", Web(star("a.test", 3)), ["http://a.test/"], monkeypatch)
+    crawl.tell = tell
+    assert crawl.run(hours=0.01) == code
+    assert crawl.web.pages_asked.total() == 0
+
+
+async def linger(crawl: Crawl) -> None:
+    """Something for `run` to clean up when no worker is left."""
+    crawl.tasks.append(asyncio.ensure_future(asyncio.sleep(1e9)))
+
+
+def test_workers_that_cannot_work_are_not_replaced_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that could not create its archive died and was replaced, three times a second, and each one asked the
+    same host for the same page first."""
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 3)), ["http://a.test/"], monkeypatch)
+
+    def keep(worker: service.Worker, *unit: object) -> None:
+        raise PermissionError(13, "Permission denied", "warcs")
+
+    add = crawl._add_worker
+
+    async def add_worker() -> None:
+        """A worker's process would end; here its pipe is closed."""
+        await add()
+        stream = max(crawl.socks)
+        crawl.tasks[-1].add_done_callback(lambda _: crawl.kill_worker(stream))
+
+    monkeypatch.setattr(service.Worker, "keep", keep)
+    monkeypatch.setattr(crawl, "_add_worker", add_worker)
+    assert crawl.run(linger, hours=1) == ExitCode.FAILED
+    assert 0 < len(crawl.web.log) <= DEATHS_MAX

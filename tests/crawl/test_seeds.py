@@ -1,0 +1,128 @@
+"""Seeds: every form they come in, and every way they can be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irlcrawl.crawl.seeds import LINE_BYTES_MAX, PROBLEMS_SHOWN_MAX, Seed, SeedsError, read_seeds
+
+TEXT = """\ufeff# the seeds of a crawl
+https://a.example/x y
+  b.example:8080
+\tc.example
+# c
+
+http://d.example/?q#f\tnutch.score=2.5\tkind = news\r
+http://e.example/#not a comment
+"""
+SEEDS = [
+    Seed(b"https://a.example/x%20y", {}),
+    Seed(b"http://b.example:8080/", {}),
+    Seed(b"http://d.example/?q", {"nutch.score": "2.5", "kind": "news"}),
+    Seed(b"http://e.example/", {}),
+]
+
+
+def write(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+def many(count: int) -> bytes:
+    return b"".join(b"http://h%d.example/\n" % number for number in range(count))
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        bytes,
+        gzip.compress,
+        zstandard.compress,
+        lambda data: gzip.compress(data[:50]) + gzip.compress(data[50:]),
+        lambda data: zstandard.compress(data[:50]) + zstandard.compress(data[50:]),
+    ],
+)
+def test_plain_gzip_and_zstd_files(tmp_path: Path, pack: object) -> None:
+    text = TEXT.replace("\tc.example\n", "")
+    file = write(tmp_path / "seeds", pack(text.encode()))  # type: ignore[operator]
+    assert read_seeds([file]) == SEEDS
+    big = write(tmp_path / "big", pack(many(20_000)))  # type: ignore[operator]
+    assert len({seed.url for seed in read_seeds([big])}) == 20_000
+
+
+def test_standard_input_files_and_the_command_line_add_up(tmp_path: Path) -> None:
+    file = write(tmp_path / "seeds", b"f.example")
+    found = read_seeds([file, "-"], ["https://u.example"], stdin=io.BytesIO(b"s.example\n"))
+    assert [seed.url for seed in found] == [b"https://u.example/", b"http://f.example/", b"http://s.example/"]
+    packed = read_seeds(["-"], stdin=io.BytesIO(gzip.compress(b"s.example\n")))
+    assert packed == [Seed(b"http://s.example/", {})]
+    assert read_seeds([write(tmp_path / "none", b"")]) == []
+    # A second `-` was a traceback: the first had closed it.
+    twice = read_seeds([file, "-", file, "-"], stdin=io.BytesIO(b"s.example\n"))
+    assert [seed.url for seed in twice] == [b"http://f.example/", b"http://s.example/"]
+
+
+def test_every_malformed_line_is_named(tmp_path: Path) -> None:
+    lines = [b"a.example", b"ftp://b.example/", b"http://", b"http://c.example/\tnot metadata", b"d\xff.example",
+             b"http://e.example:99999/", b"mailto:x@example.org", b"\t=x", b"http://[::1/"]  # fmt: skip
+    file = write(tmp_path / "seeds.txt", b"\n".join(lines))
+    with pytest.raises(SeedsError) as caught:
+        read_seeds([file], ["javascript:x"])
+    problems = caught.value.problems
+    assert problems[0].startswith("URL 1 of the command line: ")
+    assert [problem.split(": ")[0] for problem in problems[1:]] == [f"{file}:{number}" for number in range(2, 10)]
+    assert all(problem.split(": ", 1)[1] for problem in problems)
+    assert str(caught.value).splitlines() == problems
+
+
+@pytest.mark.parametrize(
+    "line", ["1,google.com", '"https://a.example/"', "*.a.example", "a.example,b.example", "http://a.example,http://b/"]
+)
+def test_a_list_of_something_else_was_a_list_of_hosts_that_nobody_has(line: str) -> None:
+    with pytest.raises(SeedsError, match="no host is called"):
+        read_seeds([], [line])
+    good = ["my_host.a-b.example", "[2001:db8::1]:81", "127.0.0.1", "xn--bcher-kva.example", "b\u00fccher.example."]
+    assert len(read_seeds([], good)) == len(good)
+
+
+def test_a_long_list_of_problems_is_counted(tmp_path: Path) -> None:
+    file = write(tmp_path / "seeds", b"ftp://x/\n" * 100)
+    with pytest.raises(SeedsError) as caught:
+        read_seeds([file])
+    told = str(caught.value).splitlines()
+    assert len(told) == PROBLEMS_SHOWN_MAX + 1
+    assert told[-1] == f"... and {100 - PROBLEMS_SHOWN_MAX} more malformed lines"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_a_cut_or_damaged_file_is_no_short_one(tmp_path: Path, pack: object) -> None:
+    whole = pack(many(5_000))  # type: ignore[operator]
+    for content in (whole[:-9], whole[: len(whole) // 2], whole[:40] + b"\0" * 40 + whole[80:], whole[:5]):
+        with pytest.raises(SeedsError, match="seeds"):
+            read_seeds([write(tmp_path / "seeds", content)])
+
+
+def test_what_is_no_list_of_urls(tmp_path: Path) -> None:
+    with pytest.raises(SeedsError, match="No such file"):
+        read_seeds([str(tmp_path / "none")])
+    with pytest.raises(SeedsError, match="Is a directory"):
+        read_seeds([str(tmp_path)])
+    with pytest.raises(SeedsError, match="not a list of URLs"):
+        read_seeds([write(tmp_path / "image", b"a" * (LINE_BYTES_MAX + 1))])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_seeds_or_an_error_that_names_lines(data: bytes) -> None:
+    try:
+        seeds = read_seeds(["-"], stdin=io.BytesIO(data))
+    except SeedsError as error:
+        assert all(problem.startswith("standard input") for problem in error.problems)
+    else:
+        assert all(seed.url.startswith((b"http://", b"https://")) and seed.url.isascii() for seed in seeds)

@@ -1,0 +1,217 @@
+"""The status record and what a person sees of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drum import Catalog, Edits
+from irlcrawl.ask.inspect import describe
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.crawl import status
+from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import LINE_SECONDS, LineProgress, Progress, TerminalProgress, progress_for
+
+RECORD = {
+    "state": "running", "pid": 7, "elapsed_s": 3720.0, "fetched": 12345, "bytes": 3_400_000_000,
+    "fetched_by_reason": {"ok": 12000, "redirect": 300, "http_error": 45, "truncated": 0}, "failed": 3,
+    "failed_by_reason": {"dns": 2, "timeout": 1}, "excluded": 300,
+    "excluded_by_reason": {"robots": 299, "quota_site": 1}, "pages_per_s": 45.25, "discovered_urls": 50_000,
+    "queued_urls": 37_352, "leased_urls": 64, "duplicate_urls": 1_000_000,
+    "queued_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268},
+    "per_host_queue_size": {"mean": 31.1, "max": 900, "largest": {"http://a.example": 900}}, "fetch_failures": 12,
+    "retry_count": 9, "frontier_latency_s": 0.031,
+}  # fmt: skip
+
+PROMISED = {
+    "queued_urls", "queued_hosts", "duplicate_urls", "ready_hosts", "delayed_hosts", "fetch_failures", "retry_count",
+    "frontier_latency_s", "per_host_queue_size", "fetched", "failed", "excluded", "excluded_by_reason", "pages_per_s",
+    "bytes", "state",
+}  # fmt: skip
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDir:
+    """A JOB in which no crawl runs and none has committed anything."""
+    job = JobDir(tmp_path / "job")
+    with job:
+        job.write_config("")
+    return job
+
+
+def commit(job: JobDir, record: dict[str, Any]) -> None:
+    edits = Edits()
+    edits.set("status", record)
+    catalog = Catalog.open(job.state)
+    catalog.commit(edits)
+    catalog.close()
+
+
+def test_a_crawl_that_only_waits_says_until_when() -> None:
+    """With a robots.txt that could not be had, its only host was neither waiting nor ready, for an hour."""
+    record = status.complete({**RECORD, "queued_urls": 2, "calendar_urls": 2, "calendar_due": 4000.5, "updated": 400.5})
+    assert "put off   2 URLs, the first for 1 h 00 min" in status.lines(record)
+    assert "put off 2 URLs, the first for 1 h 00 min" in status.line(record)
+    assert "put off   2 URLs" in status.lines({**record, "state": "interrupted"})
+    assert "put off" not in status.line({**record, "calendar_urls": 0, "calendar_due": None})
+
+
+def test_every_promised_field_is_there_from_the_start(job: JobDir) -> None:
+    record = status.read_status(job)
+    assert set(record) >= PROMISED
+    assert (record["state"], record["source"]) == ("new", "committed")
+    json.dumps(record)
+    assert status.lines(record) and status.line(record), "a record of nulls can be read too"
+
+
+def test_the_last_commit_answers_for_a_crawl_that_does_not_run(job: JobDir) -> None:
+    commit(job, {**RECORD, "state": "interrupted", "extra": 1})
+    record = status.read_status(job)
+    assert record["state"] == "interrupted" and record["fetched"] == 12345 and record["extra"] == 1
+    commit(job, RECORD)
+    killed = status.read_status(job)
+    assert (killed["state"], killed["pid"]) == ("killed", None), "it said it ran, and does not"
+    with job:
+        assert status.read_status(job)["state"] == "busy"
+
+
+def test_a_crawl_that_runs_is_asked(job: JobDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(job, RECORD)
+    monkeypatch.setattr(status, "ask", lambda path, cmd: {"state": "running", "fetched": 99999})
+    record = status.read_status(job)
+    assert (record["source"], record["fetched"], record["queued_urls"]) == ("live", 99999, None)
+
+
+def test_a_dead_socket_is_no_running_crawl(job: JobDir) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(job.socket))
+    assert status.read_status(job)["state"] == "new"
+
+
+def test_lines_say_what_the_record_says() -> None:
+    text = "\n".join(status.lines(status.complete(RECORD)))
+    for told in ("running, after 1 h 02 min", "12,345 URLs, 3.4 GB (45/s)", "ok 12,000, redirect 300, http error 45",
+                 "dns 2, timeout 1", "robots 299", "37,352 URLs, 1,200 hosts (32 ready), at most 900 URLs a host",
+                 "host gap 900, address 268", "1,000,000 more led to these", "9 retries", "12 requests"):  # fmt: skip
+        assert told in text, text
+    assert "truncated" not in text, "what is zero is left out"
+    line = status.line(status.complete(RECORD))
+    assert "\n" not in line and "fetched 12,345 (45/s)" in line and "waiting 37,352 of 1,200 hosts" in line
+
+
+def test_every_exit_of_a_crawl_has_a_state() -> None:
+    never_ran = {ExitCode.CONFIG, ExitCode.LOCKED}
+    assert set(status.ENDED) == set(ExitCode) - never_ran
+    assert not set(status.ENDED.values()) & set(status.ALIVE)
+
+
+@given(st.floats(0, 1e18))
+def test_sizes_rates_and_durations_stay_short_and_true(number: float) -> None:
+    digits, unit = words.size(number).split()
+    factor = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
+    assert float(digits.replace(",", "")) * factor == pytest.approx(number, rel=0.06, abs=0.5)
+    assert len(digits) <= 5 or unit == "TB"
+    assert words.duration(min(number, 1e9))
+    assert float(words.rate(number).replace(",", "")) == pytest.approx(number, rel=0.06, abs=0.006)
+
+
+def test_numbers_for_people() -> None:
+    assert [words.duration(s) for s in (0, 0.0231, 0.25, 1.44, 59.4, 60, 3599.9, 86_399, 90_000, None)] == [
+        "0 ms", "23 ms", "0.2 s", "1.4 s", "59 s", "1 min 00 s", "1 h 00 min", "23 h 59 min", "1 d 1 h", "-",
+    ]  # fmt: skip
+    sizes = ["0 bytes", "999 bytes", "1.0 kB", "99.9 kB", "1.0 MB"]
+    assert [words.size(n) for n in (0, 999, 1000, 99_940, 999_600)] == sizes
+    assert words.parts({"a_b": 1, "c": 2, "d": 0}) == "c 2, a b 1"
+    assert (words.plural(1, "URL"), words.plural(1200, "retry", "retries")) == ("1 URL", "1,200 retries")
+
+
+def test_progress_is_shown_by_time_not_by_page() -> None:
+    clock, out, asked = VirtualClock(), io.StringIO(), []
+
+    def record() -> dict[str, Any]:
+        asked.append(clock.now())
+        return RECORD
+
+    progress = progress_for(out, clock=clock)
+    assert isinstance(progress, LineProgress), "no terminal: plain lines"
+    for _ in range(1000):
+        progress.tick(record)
+        clock.advance(LINE_SECONDS / 100)
+    assert len(asked) == len(out.getvalue().splitlines()) == 10
+    assert "\x1b" not in out.getvalue()
+    progress.close()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", ["dumb", "unknown", None])
+def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatch, kind: str | None) -> None:
+    """The library for the table shows nothing there at all: with TERM=dumb a crawl ran in silence."""
+    monkeypatch.delenv("TERM", raising=False)
+    if kind is not None:
+        monkeypatch.setenv("TERM", kind)
+    clock, out = VirtualClock(), Terminal()
+    progress = progress_for(out, clock=clock)
+    progress.tick(lambda: RECORD)
+    progress.close()
+    assert "12,345" in out.getvalue()
+
+
+def test_a_terminal_gets_a_table_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    clock, out = VirtualClock(), Terminal()
+    progress = progress_for(out, clock=clock)
+    assert isinstance(progress, TerminalProgress)
+    progress.tick(lambda: RECORD)
+    progress.note("a worker ended")
+    progress.close()
+    progress.close()
+    assert "12,345" in out.getvalue() and "a worker ended" in out.getvalue()
+
+
+def test_quiet_shows_only_what_is_noted() -> None:
+    out = io.StringIO()
+    progress = progress_for(out, quiet=True)
+    assert type(progress) is Progress
+    progress.tick(lambda: pytest.fail("asked"))
+    progress.note("a worker ended")
+    assert out.getvalue() == "a worker ended\n"
+
+
+@pytest.mark.parametrize("kind", [LineProgress, TerminalProgress, Progress])
+def test_a_reader_that_leaves_ends_no_crawl(kind: type[Progress]) -> None:
+    """The next line of progress did, as an error of the disk."""
+    clock = VirtualClock()
+    with open("/dev/full", "w") as stream:
+        progress = kind(stream, clock)
+        for _ in range(3):
+            clock.advance(LINE_SECONDS)
+            progress.tick(lambda: status.complete({"state": "running"}))
+            progress.note("something happened")
+        progress.close()
+
+
+def test_inspect_says_what_is_in_job(job: JobDir) -> None:
+    with job:
+        site = '[site."x.example"]\nblock = true\ndepth_max = 0\n'
+        job.write_config(f'[scope]\nkind = "host"\nexclude = ["a", "b"]\n{site}')
+    commit(job, {**RECORD, "state": "done"})
+    (job.warcs / "a.warc.gz").write_bytes(b"x" * 2000)
+    (job.warcs / "b.warc.gz.open").write_bytes(b"x" * 3000)
+    text = "\n".join(describe(job, "my-crawl"))
+    for told in (str(job.path), "scope.kind = host", "scope.exclude = a, b", "x.example: depth_max 0, block True",
+                 "12,345 URLs", "1 archive file, 2.0 kB, and 1 not closed yet, 3.0 kB",
+                 "irlcrawl resume my-crawl"):  # fmt: skip
+        assert told in text, text
+    assert "irlcrawl stop" not in text

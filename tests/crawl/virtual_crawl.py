@@ -1,0 +1,395 @@
+"""A whole crawl in one process under virtual time: real frontier, real workers, real files, a made-up web.
+
+Only what lies outside is played: the clock, the network (`Web` answers requests), the names (`Names`) and processes
+(workers run in the frontier's loop, and die by being cancelled). Turns run inline, so a crawl of minutes takes
+milliseconds and is the same each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import selectors
+import socket
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drum import Edits, Files
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.rows import Class, Reason
+from irlcrawl.config.keys import Config
+from irlcrawl.crawl import loop as frontier_module
+from irlcrawl.crawl.loop import Frontier
+from irlcrawl.crawl.room import no_room
+from irlcrawl.crawl.seeding import write_seeds
+from irlcrawl.crawl.seeds import Seed
+from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
+from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.worker.archive.log_parts import read
+from irlcrawl.worker.archive.unit import Exchange, Unit
+from irlcrawl.worker.fetch import service
+from irlcrawl.worker.fetch.http import Fetched, Request
+from irlcrawl.worker.fetch.visit import Lease
+from irlcrawl.worker.fetch.wire import Message
+from irlcrawl.worker.harvest.rules_log import Pointer
+
+START = 1_000_000_000.0
+
+
+class Killed(Exception):
+    """SIGKILL of everything."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Never waits: when nothing is there to read, the time that would have passed has passed."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> Any:
+        events = super().select(0)
+        if not events and timeout is None:
+            raise AssertionError("nothing will ever happen again")
+        if not events and timeout:
+            self._clock.advance(timeout)
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """What goes to a thread is done at once, and known `latency_s` later."""
+
+    def __init__(self, clock: VirtualClock, latency_s: float) -> None:
+        super().__init__(_Selector(clock))
+        self._virtual = clock
+        self._latency_s = latency_s
+        self._clock_resolution = 1e-6  # of a float that holds unix seconds
+        self.killed = False
+
+    def time(self) -> float:
+        return self._virtual.now()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What a kill cut off has nobody to tell."""
+        if not self.killed:
+            super().call_exception_handler(context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        future = self.create_future()
+        try:
+            result = func(*args)
+        except Exception as error:
+            tell = functools.partial(future.set_exception, error)
+        else:
+            tell = functools.partial(future.set_result, result)
+        self.call_later(self._latency_s, lambda: future.cancelled() or tell())
+        return future
+
+
+@dataclass
+class Answer:
+    """What a server says: a response, or (reason not OK) what goes wrong instead."""
+
+    status: int = 200
+    header: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    reason: Reason = Reason.OK
+    truncated: str | None = None
+
+
+class Web:
+    """Answers by URL; `links` makes pages; robots.txt is 404 unless told. A `mood` of a host comes before its pages."""
+
+    def __init__(self, links: dict[str, list[str]] | None = None, fetch_s: float = 0.01) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.moods: dict[str, Callable[[str, float], Answer | None]] = {}
+        self.fetch_s = fetch_s
+        self.log: list[tuple[float, str]] = []  # (start, URL) of every request, robots.txt too
+        for url, targets in (links or {}).items():
+            self.page(url, targets)
+
+    def page(self, url: str, links: list[str] | None = None) -> None:
+        body = "".join(f'<a href="{link}">x</a>' for link in links or [])
+        self.answers[url] = Answer(200, {"content-type": "text/html"}, body.encode())
+
+    def answer(self, url: str, host: str, now: float) -> Answer:
+        mood = self.moods.get(host)
+        return (mood and mood(url, now)) or self.answers.get(url) or Answer(404)
+
+    @property
+    def pages_asked(self) -> Counter[str]:
+        return Counter(url for _, url in self.log if not url.endswith("/robots.txt"))
+
+
+class Names:
+    """Every name has an address of its own unless told: an address, a number of passing failures, or a Reason, which is
+    for good. Answers take a millisecond, the first one as long as `seconds` says."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, str | int | Reason] = {}
+        self.seconds: dict[str, float] = {}
+        self.asked: Counter[str] = Counter()
+        self.down_between = (0.0, 0.0)  # unix seconds: nobody answers
+        self.names = 0  # it caches none
+        self._known: dict[str, str] = {}
+
+    async def alive(self) -> bool:
+        since, until = self.down_between
+        return not since <= asyncio.get_running_loop().time() < until
+
+    async def resolve(self, name: str) -> Resolved:
+        await asyncio.sleep(self.seconds.pop(name, 0.001))
+        if not await self.alive():
+            raise ResolveError(name, "no answer", Reason.DNS, permanent=False)
+        self.asked[name] += 1
+        answer = self.answers.get(name)
+        if isinstance(answer, Reason):
+            raise ResolveError(name, "does not exist", answer, permanent=True)
+        if isinstance(answer, int) and self.asked[name] <= answer:
+            raise ResolveError(name, "no answer", Reason.DNS, permanent=False)
+        if not isinstance(answer, str):
+            number = len(self._known) + 1
+            answer = self._known.setdefault(name, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+        return Resolved(answer, asyncio.get_running_loop().time() + 3600)
+
+    def another(self, name: str) -> None:
+        """No name here has a second address."""
+
+    async def close(self) -> None:
+        pass
+
+
+class _Process:
+    pid = os.getpid()
+
+    def __init__(self, serving: asyncio.Task[None]) -> None:
+        self._serving = serving
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The status of a worker that ended: killed, or by its own error (irlcrawl.fetch.worker)."""
+        error = None if not self._serving.done() or self._serving.cancelled() else self._serving.exception()
+        return -9 if error is None else ExitCode.DISK_FULL if no_room(error) else ExitCode.FAILED
+
+
+@dataclass
+class Crawl:
+    """A job with its web. `run` crawls until the end, or until something it plays (say `on_request`) calls `kill`; then
+    it may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2)."""
+
+    path: Path
+    web: Web
+    seeds: list[str]
+    monkeypatch: pytest.MonkeyPatch
+    workers: int = 1
+    names: Names = field(default_factory=Names)
+    config: Config = field(default_factory=Config)
+    latency_s: float = 0.0
+    on_request: Callable[[str], None] = lambda url: None
+    on_kept: Callable[[Unit], None] = lambda unit: None
+    files: Files = field(default_factory=Files)
+    archived: set[bytes] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.clock = VirtualClock(START)
+        config = self.config
+        config.crawl.user_agent = "test/1 (+http://contact.test/)"
+        config.scope.kind = "any"
+        config.politeness.gap_host_factor = 0.0
+        config.frontier.disk_reserve_bytes = 1 << 20
+        self.running: dict[int, asyncio.Task[None]] = {}
+        self.socks: dict[int, socket.socket] = {}
+        self.tasks: list[asyncio.Task[None]] = []
+        self.links: list[Link] = []
+        self.leased: dict[tuple[int, int], int] = {}  # (segment, row) -> the last visit
+        self.frontier: Frontier | None = None
+        crawl = self
+
+        class Fetcher:
+            def __init__(self, config: Config, clock: Any) -> None:
+                pass
+
+            async def fetch(self, request: Request) -> Fetched:
+                return await crawl._fetch(request)
+
+            async def close(self) -> None:
+                pass
+
+        class Worker(service.Worker):
+            async def run(self) -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                crawl.running[self.stream] = task
+                await super().run()
+
+            def __init__(self, hello: Message, *rest: Any) -> None:
+                self.stream = hello["stream"]
+                super().__init__(hello, *rest)
+
+            def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+                if unit.cls not in (Class.RETRY, Class.NONE):
+                    assert unit.url not in crawl.archived, f"{unit.url!r} is in the archive already"
+                pointer = super().keep(unit, exchange)
+                if unit.cls not in (Class.RETRY, Class.NONE):
+                    crawl.archived.add(unit.url)
+                crawl.on_kept(unit)
+                return pointer
+
+        self.monkeypatch.setattr(service, "open_fetcher", Fetcher)
+        self.monkeypatch.setattr(service, "Worker", Worker)
+        self.monkeypatch.setattr(service, "TICK_SECONDS", 1.0)  # so that an idle hour costs little
+        self.monkeypatch.setattr(frontier_module, "TICK_S", 5.0)
+        self._watch()
+        self.monkeypatch.setattr(service, "AnchoredClock", lambda *anchor: self.clock)
+
+    async def _fetch(self, request: Request) -> Fetched:
+        url, started = request.url.decode(), self.clock.now()
+        self.web.log.append((started, url))
+        self.on_request(url)
+        await asyncio.sleep(self.web.fetch_s)
+        answer = self.web.answer(url, request.host, started)
+        ended = self.clock.now()
+        if answer.reason is not Reason.OK:
+            return Fetched(answer.reason, None, 0, started, ended)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in answer.header.items())
+        header = f"HTTP/1.1 {answer.status} X\r\n{lines}content-length: {len(answer.body)}\r\n\r\n".encode()
+        asked = b"GET / HTTP/1.1\r\n\r\n"
+        exchange = Exchange(
+            request.url, request.address, asked, header, answer.body, answer.truncated, started, ended - started
+        )  # fmt: skip
+        return Fetched(Reason.OK, exchange, answer.status, started, ended)
+
+    def run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None = None, hours: float = 100.0) -> ExitCode:
+        """Open (or open again), crawl, end. With `main` that is what runs beside the crawl."""
+        self._loop = loop = VirtualLoop(self.clock, self.latency_s)
+        self._killed = loop.create_future()
+        loop.call_later(hours * 3600, lambda: self._end(AssertionError(f"no end after {hours} hours")))
+        try:
+            running = loop.create_task(self._run(main))
+            running.add_done_callback(lambda task: self._killed.done() or self._killed.set_result(None))
+            loop.run_until_complete(self._killed)
+            return running.result()
+        finally:
+            for task in (tasks := asyncio.all_tasks(loop)):
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.close()
+
+    def kill(self) -> None:
+        """Everything is killed: `run` raises Killed."""
+        self._loop.killed = True
+        self._end(Killed())
+
+    def _end(self, error: BaseException) -> None:
+        if not self._killed.done():
+            self._killed.set_exception(error)
+
+    def job(self) -> JobDir:
+        return JobDir(self.path)
+
+    async def _run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
+        job = self.job()
+        job.acquire()
+        try:
+            return await self._crawl(State.open(job, self.config, self.clock, self.files), main)
+        finally:
+            job.release()
+
+    async def _crawl(self, state: State, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
+        try:
+            frontier = self.frontier = Frontier(state, self.config, self.clock)
+            frontier.resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
+            self.links, self.leased, self.running, self.socks = [], {}, {}, {}
+            old = list(state.streams)
+            frontier.replace = self._replace
+            seeds = [Seed(url.encode(), {}) for url in self.seeds]
+            number = state.streams[0]["next"]
+            name = write_seeds(state, self.config, seeds, number) if number == 0 else None
+            await frontier.open(name, old)
+            for _ in range(self.workers):
+                await self._add_worker()
+            beside = asyncio.ensure_future(main(self)) if main else None
+            code = await frontier.run()
+            if beside and not beside.cancel():
+                beside.result()
+            return code
+        finally:
+            state.close()
+
+    async def _replace(self, dead: Link) -> None:
+        await self._add_worker()
+
+    async def _add_worker(self) -> None:
+        """A worker as the supervisor would add it."""
+        frontier = self.frontier
+        assert frontier is not None
+        state = frontier.state
+        stream = state.catalog.get("stream-next")
+        edits = Edits()
+        edits.set("stream-next", stream + 1)
+        state.streams[stream] = {"next": 0, "warc": [0, 0]}
+        edits.set(f"streams/{stream}", state.streams[stream])
+        state.catalog.commit(edits)
+        ours, theirs = socket.socketpair()
+        self.socks[stream] = theirs
+        serving = asyncio.ensure_future(service.serve(theirs, self.path, self.files))
+        serving.add_done_callback(lambda task: self._ended(stream, task))
+        self.tasks.append(serving)
+        link = Link(stream, _Process(serving))  # type: ignore[arg-type]
+        self.links.append(link)
+        await frontier.fleet.connect(link, ours, frontier.hello(stream))
+
+    def _ended(self, stream: int, serving: asyncio.Task[None]) -> None:
+        """A process that ends by an error closes its end of the pipe; one that ended is killed by nobody."""
+        self.running.pop(stream, None)
+        sock = self.socks.pop(stream, None)
+        if sock is not None and not serving.cancelled() and serving.exception() is not None:
+            sock.shutdown(socket.SHUT_RDWR)
+
+    def kill_worker(self, stream: int) -> None:
+        """What it has on the disk stays; what it would have said is never heard."""
+        self.running.pop(stream).cancel()
+        self.socks.pop(stream).shutdown(socket.SHUT_RDWR)
+
+    def _watch(self) -> None:
+        """Check every lease as it goes out: no row is out twice, also when the worker that had it is dead."""
+        send = Link.send
+
+        def watch(link: Link, message: Message) -> None:
+            if message["t"] == "visit":
+                assert self.frontier is not None
+                rows = self.frontier.state.runs.read
+                out = {number for each in self.links for number in each.visits}
+                lease = Lease.of(message)
+                segment = lease.urls["segment"]
+                for row, _, url, *_ in lease.rows():
+                    assert rows(segment, row, row + 1)["url"].tolist() == [url.encode()]
+                    assert self.leased.get((segment, row)) not in out, "a row leased twice"
+                    self.leased[segment, row] = message["visit"]
+            send(link, message)
+
+        self.monkeypatch.setattr(Link, "send", watch)
+
+    def outcomes(self) -> dict[str, tuple[str, str]]:
+        """URL -> (outcome, reason) of the crawl log, without robots.txt and repeats. Fails when a URL is done twice."""
+        found: dict[str, tuple[str, str]] = {}
+        for entry in read(self.files, str(JobDir(self.path).crawl_log)):
+            url, outcome = entry.url.decode(), entry.notes["outcome"]
+            if outcome not in ("retry", "none"):
+                assert url not in found, f"{url} is done twice"
+                found[url] = (outcome, entry.notes["reason"])
+        return found
+
+
+def star(host: str, pages: int) -> dict[str, list[str]]:
+    """A site whose front page links to `pages` others."""
+    leaves = [f"http://{host}/{number}" for number in range(pages)]
+    return {f"http://{host}/": leaves, **{leaf: [] for leaf in leaves}}

@@ -1,0 +1,324 @@
+"""What happens to hosts that do not answer, do not resolve, close their robots.txt, or ask for patience; and that a
+host in memory is one that can be asked before long (I4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.base.job import ExitCode
+from irlcrawl.base.rows import Reason
+from irlcrawl.base.url import host_of
+from irlcrawl.config.keys import Site
+from irlcrawl.frontier.dispatch.dns import Resolved
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star
+
+Make = Callable[..., Crawl]
+ROBOTS = "http://a.test/robots.txt"
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    def crawl(web: Web, *seeds: str) -> Crawl:
+        return Crawl(tmp_path / "job", web, list(seeds), monkeypatch)
+
+    return crawl
+
+
+def failing(reason: Reason) -> Callable[[str, float], Answer]:
+    return lambda url, now: Answer(reason=reason)
+
+
+def times(crawl: Crawl, url: str) -> list[float]:
+    return [at - START for at, asked in crawl.web.log if asked == url]
+
+
+# -- hosts that do not answer ------------------------------------------------------------------------------------------
+
+
+def test_a_host_that_never_answered_gets_as_many_visits_as_a_url_gets_tries(make: Make) -> None:
+    web = Web()
+    web.moods["a.test"] = failing(Reason.CONNECT)
+    crawl = make(web, "http://a.test/", "http://a.test/1")
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert set(crawl.outcomes().values()) == {("failed", "connect")}
+    assert len(crawl.outcomes()) == 2
+    assert [url for _, url in web.log] == [ROBOTS] * (1 + crawl.config.politeness.retries_max)
+
+
+def test_urls_found_for_a_dead_host_leave_without_a_request(make: Make) -> None:
+    web = Web(star("b.test", 40))
+    web.page("http://b.test/39", ["http://a.test/late"])
+    web.moods["a.test"] = failing(Reason.CONNECT)
+    crawl = make(web, "http://a.test/", "http://b.test/")
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert crawl.outcomes()["http://a.test/late"] == ("failed", "connect")
+    assert len(times(crawl, ROBOTS)) == 1 + crawl.config.politeness.retries_max
+
+
+def test_a_host_that_answered_once_is_waited_for(make: Make) -> None:
+    """host_failures_max visits and host_dead_hours must both have passed; then what waits fails without a request."""
+    web = Web(star("a.test", 60))
+    web.moods["a.test"] = lambda url, now: Answer(reason=Reason.CONNECT) if now > START + 3 else None
+    crawl = make(web, "http://a.test/")
+    crawl.config.politeness.host_failures_max = 5
+    crawl.config.politeness.host_dead_hours = 0.5
+    crawl.config.politeness.retries_max = 50
+    assert crawl.run(hours=20) == ExitCode.DONE
+    failed = [at - START for at, _ in web.log if at > START + 3]
+    assert len(failed) >= 5
+    assert failed[-1] - failed[0] >= 1800
+    assert ("failed", "host_dead") in crawl.outcomes().values()
+    assert len(crawl.outcomes()) == 61
+
+
+def test_a_visit_that_got_an_answer_before_it_failed_is_no_silent_one(make: Make) -> None:
+    """A host whose robots.txt answers but whose pages do not was taken for one that never answered, and given up after
+    four visits; its URLs have their own tries."""
+    web = Web()
+    web.moods["a.test"] = lambda url, now: None if url == ROBOTS else Answer(reason=Reason.LOST)
+    seeds = [f"http://a.test/{n}" for n in range(6)]
+    crawl = make(web, *seeds)
+    assert crawl.run(hours=5) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(seeds, ("failed", "lost"))
+    assert web.pages_asked == dict.fromkeys(seeds, 4)
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_does_not_exist_is_asked_once(make: Make) -> None:
+    web = Web(star("b.test", 5))
+    web.page("http://b.test/4", ["http://a.test/late"])
+    crawl = make(web, "http://a.test/", "http://b.test/")
+    crawl.names.answers["a.test"] = Reason.DNS
+    assert crawl.run(hours=1) == ExitCode.DONE
+    outcomes = crawl.outcomes()
+    assert outcomes["http://a.test/"] == outcomes["http://a.test/late"] == ("failed", "dns")
+    assert crawl.names.asked["a.test"] == 1
+    assert not times(crawl, ROBOTS)
+
+
+def test_an_address_that_is_not_allowed_is_its_own_reason(make: Make) -> None:
+    crawl = make(Web(), "http://a.test/")
+    crawl.names.answers["a.test"] = Reason.ADDRESS
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert crawl.outcomes() == {"http://a.test/": ("failed", "address")}
+
+
+@pytest.mark.parametrize("failures", [1, 3, 4, 100])
+def test_a_name_server_that_does_not_answer_is_asked_again(make: Make, failures: int) -> None:
+    crawl = make(Web(star("a.test", 0)), "http://a.test/")
+    crawl.names.answers["a.test"] = failures
+    assert crawl.run(hours=1) == ExitCode.DONE
+    tries = 1 + crawl.config.politeness.retries_max
+    assert crawl.outcomes() == {"http://a.test/": ("fetched", "ok") if failures < tries else ("failed", "dns")}
+    assert crawl.names.asked["a.test"] == min(failures + 1, tries)
+
+
+def test_a_resolver_that_breaks_ends_the_crawl_with_its_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host would wait for an address for ever, and the crawl with it."""
+
+    async def broken(name: str) -> Resolved:
+        raise RuntimeError(f"no way to ask for {name}")
+
+    crawl = make(Web(star("a.test", 0)), "http://a.test/")
+    monkeypatch.setattr(crawl.names, "resolve", broken)
+    with pytest.raises(RuntimeError, match=r"no way to ask for a\.test"):
+        crawl.run(hours=1)
+
+
+# -- robots.txt --------------------------------------------------------------------------------------------------------
+
+
+def closed_for(refusals: int) -> Callable[[str, float], Answer | None]:
+    """robots.txt answers 500 so many times."""
+    left = [refusals]
+
+    def mood(url: str, now: float) -> Answer | None:
+        left[0] -= url.endswith("/robots.txt")
+        return Answer(500) if url.endswith("/robots.txt") and left[0] >= 0 else None
+
+    return mood
+
+
+@pytest.mark.parametrize("refusals", [1, 3, 100])
+def test_a_closed_robots_txt_rests_in_the_calendar(make: Make, refusals: int) -> None:
+    web = Web(star("a.test", 0))
+    web.moods["a.test"] = closed_for(refusals)
+    crawl = make(web, "http://a.test/")
+    calendar = []
+
+    async def look(crawl: Crawl) -> None:
+        await asyncio.sleep(600)
+        assert crawl.frontier is not None
+        calendar.append((len(crawl.frontier.hosts.hosts), crawl.frontier.state.calendar.rows))
+
+    assert crawl.run(look, hours=10) == ExitCode.DONE
+    assert calendar == [(0, 1)]
+    asked = times(crawl, ROBOTS)
+    assert all(later - earlier >= crawl.config.robots.deny_seconds for earlier, later in pairwise(asked))
+    tries = 1 + crawl.config.politeness.retries_max
+    given_up = refusals >= tries
+    assert crawl.outcomes()["http://a.test/"] == (("excluded", "robots_unreachable") if given_up else ("fetched", "ok"))
+    assert len(asked) == min(refusals + 1, tries)
+
+
+def test_urls_that_waited_for_robots_txt_count_for_the_quota(make: Make) -> None:
+    """Back from the calendar they passed for URLs that the quota had let through before."""
+    web = Web(star("a.test", 0) | star("b.test", 20))
+    web.page("http://b.test/19", [f"http://a.test/{n}" for n in range(20)])
+    web.moods["a.test"] = closed_for(2)
+    crawl = make(web, "http://a.test/", "http://b.test/")
+    crawl.config.limits.pages_per_host = 5
+    crawl.config.robots.deny_seconds = 60.0
+    web.answers["http://b.test/"] = Answer(200, {"content-type": "text/html"}, b'<a href="/19">x</a>')
+    assert crawl.run(hours=10) == ExitCode.DONE
+    asked = [url for url in web.pages_asked if url.startswith("http://a.test/")]
+    assert len(asked) == 5
+    assert list(crawl.outcomes().values()).count(("excluded", "quota_host")) == 16
+
+
+# -- visits that end early ---------------------------------------------------------------------------------------------
+
+
+def test_urls_a_visit_did_not_reach_come_back_in_order(make: Make) -> None:
+    """A visit of many URLs ends at the first 503; the others stay next in their run, and each is asked for once."""
+    web = Web(star("a.test", 40))
+    throttled: list[str] = []
+
+    def mood(url: str, now: float) -> Answer | None:
+        if url.endswith(("7", "18")) and url not in throttled:
+            throttled.append(url)
+            return Answer(503, {"retry-after": "20"})
+        return None
+
+    web.moods["a.test"] = mood
+    crawl = make(web, "http://a.test/")
+    crawl.config.politeness.gap_host_seconds = crawl.config.politeness.gap_address_seconds = 0.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert set(crawl.outcomes().values()) == {("fetched", "ok")}
+    assert set(crawl.outcomes()) == set(web.answers)
+    assert len(throttled) == 5
+    assert web.pages_asked == {url: 1 + (url in throttled) for url in web.answers}
+    first = list(dict.fromkeys(url for _, url in web.log))
+    assert first == [ROBOTS, *web.answers], "best first, then as found"
+
+
+# -- patience ----------------------------------------------------------------------------------------------------------
+
+
+def test_i4_a_host_that_asks_for_patience_leaves_memory_and_stays_out(make: Make) -> None:
+    """I4: URLs found later for a host whose time lies beyond the horizon brought it back into memory, to wait there."""
+    web = Web(star("b.test", 60) | star("a.test", 3))
+    for number in range(60):
+        web.page(f"http://b.test/{number}", [f"http://a.test/more{number}"])
+    web.moods["a.test"] = lambda url, now: (
+        Answer(429, {"retry-after": "5000"}) if now < START + 4000 and url != ROBOTS else None
+    )
+    crawl = make(web, "http://b.test/", *(f"http://a.test/{n}" for n in range(3)), "http://a.test/")
+    seen = []
+
+    async def look(crawl: Crawl) -> None:
+        await asyncio.sleep(200)
+        assert crawl.frontier is not None
+        seen.append([host.name for host in crawl.frontier.hosts.hosts.values()])
+        assert crawl.frontier.state.calendar.rows > 30
+
+    assert crawl.run(look, hours=10) == ExitCode.DONE
+    assert seen == [[]]
+    asked = [at - START for at, url in web.log if "a.test" in url]
+    assert not [at for at in asked if 10 < at < 5000]
+    assert set(crawl.outcomes()) >= set(web.answers) | {f"http://a.test/more{n}" for n in range(60)}
+
+
+def test_i4_no_more_hosts_in_memory_than_allowed(make: Make) -> None:
+    """I4: hosts_active_max holds while many more hosts have URLs, and all of them get their turn."""
+    names = [f"h{n}.test" for n in range(100)]
+    web = Web({url: links for name in names for url, links in star(name, 2).items()})
+    crawl = make(web, *(f"http://{name}/" for name in names))
+    crawl.config.frontier.hosts_active_max = 16
+    most = 0
+
+    def on_request(url: str) -> None:
+        nonlocal most
+        assert crawl.frontier is not None
+        most = max(most, len(crawl.frontier.hosts.hosts))
+
+    crawl.on_request = on_request
+    assert crawl.run(hours=10) == ExitCode.DONE
+    assert most <= 16
+    assert set(crawl.outcomes()) == set(web.answers)
+
+
+# -- robots.txt on another host ----------------------------------------------------------------------------------------
+
+
+def redirecting(target: str) -> Callable[[str, float], Answer | None]:
+    return lambda url, now: Answer(301, {"location": target}) if url == ROBOTS else None
+
+
+def test_a_slot_whose_name_is_not_found_after_its_visit_ended(make: Make) -> None:
+    """The resolver answers a minute later with a failure: there is nobody left to refuse the slot to."""
+    web = Web(star("a.test", 1) | star("b.test", 100))
+    web.moods["a.test"] = redirecting("http://slow.test/robots.txt")
+    crawl = make(web, "http://a.test/", "http://b.test/")
+    crawl.names.answers["slow.test"] = Reason.DNS
+    crawl.names.seconds["slow.test"] = 45.0
+    assert crawl.run(hours=10) == ExitCode.DONE
+    assert len([url for url in web.pages_asked if "b.test" in url]) == 101
+    assert crawl.outcomes()["http://a.test/"][0] != "fetched"
+
+
+@pytest.mark.parametrize("death", [1.05, 1.2, 2.6])
+def test_a_slot_of_a_dead_worker_is_free_again(make: Make, death: float) -> None:
+    web = Web(star("a.test", 1) | star("b.test", 3), fetch_s=1.0)
+    web.moods["a.test"] = redirecting("http://b.test/robots.txt")
+    crawl = make(web, "http://a.test/", "http://b.test/")
+
+    async def kill(crawl: Crawl) -> None:
+        await asyncio.sleep(death)
+        crawl.kill_worker(min(crawl.running))
+
+    assert crawl.run(kill, hours=1) == ExitCode.DONE
+    assert set(crawl.outcomes()) == set(web.answers)
+    assert crawl.frontier is not None
+    assert not crawl.frontier.hosts.slots._open
+    assert crawl.frontier.politeness.leased == 0
+
+
+# -- hosts that are blocked --------------------------------------------------------------------------------------------
+
+
+def test_urls_of_a_site_that_is_blocked_when_a_crawl_goes_on_left_their_runs_only_by_requests(make: Make) -> None:
+    """A webmaster complains, [site."a.test"] gets block = true: pages that lay in runs were still asked for."""
+    crawl = make(Web({**star("a.test", 30), **star("www.a.test", 30), **star("b.test", 5)}))
+    crawl.seeds = ["http://a.test/", "http://www.a.test/", "http://b.test/"]
+    crawl.on_request = lambda url: crawl.kill() if url == "http://www.a.test/7" else None
+    with pytest.raises(Killed):
+        crawl.run(hours=1)
+    crawl.on_request = lambda url: None
+    before = len(crawl.web.log)
+    crawl.config.site["a.test"] = Site(block=True)
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert {host_of(url.encode()) for _, url in crawl.web.log[before:]} <= {"b.test"}
+    outcomes = crawl.outcomes()
+    assert len(outcomes) == 31 + 31 + 6
+    assert {outcome for url, outcome in outcomes.items() if "b.test" in url} == {("fetched", "ok")}
+    blocked = Counter(outcome for url, outcome in outcomes.items() if "a.test" in url)
+    assert set(blocked) == {("fetched", "ok"), ("excluded", "blocked")} and blocked["excluded", "blocked"] > 40
+
+
+def test_a_robots_txt_that_redirects_to_a_blocked_host_was_asked_for_there(make: Make) -> None:
+    web = Web(star("a.test", 3))
+    web.answers[ROBOTS] = Answer(301, {"Location": "http://b.test/robots.txt"})
+    crawl = make(web, "http://a.test/")
+    crawl.config.site["b.test"] = Site(block=True)
+    assert crawl.run(hours=100) == ExitCode.DONE
+    assert crawl.outcomes() == {"http://a.test/": ("excluded", "robots_unreachable")}
+    assert {url for _, url in web.log} == {ROBOTS}

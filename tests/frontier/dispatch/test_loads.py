@@ -1,0 +1,78 @@
+"""How many more URLs of each host may go into runs, against one host at a time in plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.dispatch.loads import EXCHANGE_S, Loads
+from irlcrawl.frontier.dispatch.visits import Host
+from irlcrawl.frontier.politeness.politeness import Politeness, State
+from irlcrawl.frontier.state.hosts import HostRecord, state_batch
+
+NOW = 1000.0
+ADDRESSES = ["192.0.2.1", "192.0.2.2", "2001:db8::1", None]
+HOST = st.tuples(
+    st.sampled_from([0.0, 0.5, 7.0, 400.0]),  # Crawl-delay
+    st.sampled_from(ADDRESSES),
+    st.sampled_from([NOW - 1, NOW + 100]),  # until when its address is known
+    st.sampled_from(["unknown", "idle", "active"]),
+    st.integers(0, 600),  # URLs in runs
+)
+
+
+def expected(
+    loads: Loads, config: Config, polite: Politeness, hosts: dict[int, Host], key: int, record: HostRecord, new: int
+) -> tuple[int, float, float]:
+    host, limits = hosts.get(key), config.politeness
+    if host is None and (horizons := (len(hosts) + new) // config.frontier.hosts_active_max):
+        return 0, max(limits.gap_host_seconds, record.crawl_delay), NOW + horizons * limits.horizon_seconds
+    active = host is not None and host.state != State.IDLE
+    gap = polite.gap_for(host) if host and active else max(limits.gap_host_seconds, record.crawl_delay)
+    cap = config.frontier.urls_per_host_max
+    if gap > 0:
+        cap = max(4, min(cap, int(limits.horizon_seconds / gap)))
+    address = host.address if host else record.address_at(NOW)
+    together = max(host.rows if host else 0, loads.address_rows.get(address, 0) if address else 0)
+    due = max(NOW, polite.due(host)) if host and active else NOW
+    return cap - together, max(gap, EXCHANGE_S), due + max(gap, EXCHANGE_S) * cap
+
+
+@settings(deadline=None)
+@given(st.lists(HOST, max_size=12), st.integers(1, 8), st.sampled_from([0.0, 1.0]))
+def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: float) -> None:
+    config = Config()
+    config.frontier.hosts_active_max = hosts_max
+    config.politeness.gap_host_seconds = gap
+    clock = VirtualClock(NOW)
+    polite = Politeness(clock, config.politeness)
+    hosts: dict[int, Host] = {}
+    loads = Loads(config, clock, polite, hosts)
+    records: dict[int, HostRecord] = {}
+    for key, (delay, address, until, where, rows) in enumerate(known):
+        record = records[key] = HostRecord(crawl_delay=delay)
+        if address:
+            record.set_address(address, until)
+        if where != "unknown":
+            host = hosts[key] = Host(
+                record=record, key=key, name=f"h{key}.test", scheme="http", port=80, site=key + 1, address=address,
+                address_until=until, crawl_delay=delay,
+            )  # fmt: skip
+            loads.count(host, rows)
+            if where == "active":
+                polite.activate(host)
+    for _ in range(2):  # newcomers of the first time take room from those of the second
+        new = loads._newcomers
+        found = loads.of(np.array(list(records), np.uint64), state_batch(records.items()))
+        for at, (key, record) in enumerate(records.items()):
+            told = found.room[at], found.gap[at], found.free_at[at]
+            assert told == pytest.approx(expected(loads, config, polite, hosts, key, record, new))
+            new += key not in hosts
+    loads.arrived()
+    assert loads._newcomers == 0

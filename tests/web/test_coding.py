@@ -1,0 +1,123 @@
+"""Content codings undone: what went in comes out, cut where asked, whatever a server sends."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import tracemalloc
+import zlib
+from collections.abc import Callable
+
+import brotlicffi as brotli
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irlcrawl.web.coding import decode
+
+
+def bare_deflate(data: bytes) -> bytes:
+    encoder = zlib.compressobj(wbits=-15)
+    return encoder.compress(data) + encoder.flush()
+
+
+CODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "gzip": ("gzip", gzip.compress),
+    "x-gzip": ("X-GZIP", gzip.compress),
+    "zlib": ("deflate", zlib.compress),
+    "bare": ("deflate", bare_deflate),
+    "br": ("br", lambda data: brotli.compress(data, quality=3)),
+    "zstd": ("zstd", lambda data: zstandard.compress(data)),
+    "two": ("gzip, br", lambda data: brotli.compress(gzip.compress(data), quality=1)),
+    "three": ("zstd , identity,, deflate", lambda data: zlib.compress(zstandard.compress(data))),
+}
+PAGE = b"<html><body>" + b"".join(b"<p>number %d</p>" % i for i in range(20_000)) + b"</body></html>"
+
+
+@pytest.mark.parametrize("name", CODINGS)
+class TestCodings:
+    def test_round_trip(self, name: str) -> None:
+        header, encode = CODINGS[name]
+        for body in (PAGE, b"", b"x", random.Random(1).randbytes(200_000)):
+            assert decode(encode(body), header, 1 << 20) == (body, False)
+
+    def test_the_limit_cuts(self, name: str) -> None:
+        header, encode = CODINGS[name]
+        if "," not in header:  # with several, the limit holds for each stage
+            for limit in (0, 1, 1000, len(PAGE) - 1):
+                assert decode(encode(PAGE), header, limit) == (PAGE[:limit], True)
+        assert decode(encode(PAGE), header, len(PAGE)) == (PAGE, False)
+
+    def test_an_early_end_keeps_what_came(self, name: str) -> None:
+        header, encode = CODINGS[name]
+        body, truncated = decode(encode(PAGE)[:-30], header, 1 << 20)
+        assert truncated
+        assert PAGE.startswith(body)
+
+    def test_a_body_that_is_not_in_its_coding_is_taken_as_it_came(self, name: str) -> None:
+        header, _ = CODINGS[name]
+        for body in (b"", b"hello", PAGE):
+            assert decode(body, header, 1 << 20) == (body, False)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_damage_never_raises(self, name: str, seed: int) -> None:
+        header, encode = CODINGS[name]
+        damaged = bytearray(encode(PAGE))
+        chance = random.Random(seed)
+        for _ in range(3):
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        body, _ = decode(bytes(damaged), header, 100_000)
+        assert len(body) <= 100_000
+
+
+@pytest.mark.parametrize("header", [None, "", "identity", "rot13", "gzip, rot13", ", ".join(["gzip"] * 9)])
+def test_what_is_no_coding_leaves_the_body(header: str | None) -> None:
+    assert decode(gzip.compress(b"x"), header, 1000) == (gzip.compress(b"x"), False)
+    assert decode(b"hello", header, 3) == (b"hel", True)
+
+
+def test_members_follow_each_other_and_padding_ends_them() -> None:
+    members = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert decode(members + b"\0" * 9, "gzip", 100) == (b"one two", False)
+    frames = zstandard.compress(b"one ") + zstandard.compress(b"two")
+    assert decode(frames, "zstd", 100) == (b"one two", False)
+
+
+def test_a_wrong_checksum_is_damage() -> None:
+    body = bytearray(gzip.compress(b"hello"))
+    body[-6] ^= 1
+    assert decode(bytes(body), "gzip", 100)[1]
+
+
+@pytest.mark.parametrize("name", ["gzip", "br", "zstd"])
+def test_a_bomb_costs_its_limit(name: str) -> None:
+    header, encode = CODINGS[name]
+    bomb = encode(bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        body, truncated = decode(bomb, header, 1 << 20)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (len(body), truncated) == (1 << 20, True)
+    assert peak < 12 << 20  # the limit, and the most a piece can unpack to
+
+
+def test_many_empty_members_end() -> None:
+    assert decode(gzip.compress(b"") * 100_000, "gzip", 100) == (b"", True)
+    assert decode(zstandard.compress(b"") * 10_000, "zstd", 100) == (b"", False)
+
+
+def test_a_zstd_window_beyond_what_http_allows_is_refused() -> None:
+    params = zstandard.ZstdCompressionParameters.from_level(1, window_log=25)
+    encoder = zstandard.ZstdCompressor(compression_params=params).compressobj()
+    wide = encoder.compress(PAGE) + encoder.flush()
+    assert decode(wide, "zstd", 1 << 20) == (b"", True)
+
+
+@given(st.binary(max_size=400), st.sampled_from([header for header, _ in CODINGS.values()]), st.integers(0, 500))
+def test_any_bytes(body: bytes, header: str, limit: int) -> None:
+    out, truncated = decode(body, header, limit)
+    assert len(out) <= limit
+    assert isinstance(truncated, bool)

@@ -1,0 +1,324 @@
+"""process(): what a unit means, and that replay from the archive gives the very rows that were lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import itertools
+import string
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import brotlicffi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drum import Batch, Files, Segment
+from irlcrawl.base.clock import SystemClock, VirtualClock
+from irlcrawl.base.rows import (
+    LINK,
+    NO_SEGMENT,
+    Class,
+    Reason,
+    Robots,
+    Source,
+    name_key,
+    pair_key,
+    priority_of,
+    url_key,
+)
+from irlcrawl.config.keys import Config
+from irlcrawl.web.scope import Scope
+from irlcrawl.worker.archive import redo
+from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Location, Unit
+from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
+from irlcrawl.worker.harvest.builder import HarvestBuilder, Yield
+from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.process import process, rules_text
+from tests.worker.fetch.driver import UNKNOWN, Driver, crawl_config
+from tests.worker.fetch.loopback import Loopback, response
+
+SEED = 99
+LOCATION = Location("x.warc.gz", 1, 0, 0, 100, 50, "sha1:AAAA")
+
+
+def context(entries: tuple[bytes, ...] = (b"any",), **scope: Any) -> Context:
+    config = Config()
+    config.crawl.user_agent = "Testbot/1.0 (+https://example.org/; bot@example.org)"
+    config.scope.kind = "site"
+    for name, value in scope.items():
+        setattr(config.scope, name, value)
+    return Context(config, SEED, Scope(config.scope, {}, entries))
+
+
+def unit(url: str = "http://a.test/", **values: Any) -> Unit:
+    base = Unit(
+        url=url.encode(), segment=3, row=4, key=url_key(url.encode(), SEED), host=name_key(b"http://a.test"), depth=0,
+        hop=0, source=Source.SEED, attempt=0, priority=0, cls=Class.FETCHED, reason=Reason.OK, status=200, start=1e9,
+    )  # fmt: skip
+    return dataclasses.replace(base, **values)
+
+
+def exchange(body: bytes = b"", *lines: bytes, status: bytes = b"200 OK", url: str = "http://a.test/") -> Exchange:
+    head = b"\r\n".join([b"HTTP/1.1 " + status, b"Content-Type: text/html", *lines, b"", b""])
+    return Exchange(url.encode(), "192.0.2.1", b"GET / HTTP/1.1\r\n\r\n", head, body)
+
+
+def urls(found: Yield) -> list[bytes]:
+    return [row[-1] for row in found.links]
+
+
+def test_a_link_row_has_every_column_right() -> None:
+    found = process(unit(depth=2), exchange(b'<a href="http://www.b.test/p?q#f">'), LOCATION, context())
+    (row,) = found.links
+    link = dict(zip(LINK, row, strict=True))
+    url = b"http://www.b.test/p?q"
+    assert link == {
+        "key": url_key(url, SEED), "site": name_key(b"b.test"), "host": name_key(b"http://www.b.test"), "depth": 3,
+        "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0, "url": url,
+    }  # fmt: skip
+    ours, theirs = name_key(b"a.test"), name_key(b"b.test")
+    assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
+
+
+def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:
+    body = b'<a href="http://b.test/1"><a href="http://x.b.test/2"><a href="/own"><a href="http://c.test/">'
+    found = process(unit(), exchange(body), LOCATION, context(entries=(b"site a.test", b"site b.test")))
+    assert [site for _, site, _ in found.pairs] == [name_key(b"b.test")]
+    assert found.out_of_scope == 1 and len(found.links) == 3
+
+
+def test_a_list_of_links_to_other_sites_supports_none_of_them_unless_a_person_chose_it() -> None:
+    others = b"".join(b'<a href="http://s%d.test/">' % n for n in range(6))
+    for depth, own, support, bare in ((1, 11, 0, True), (1, 12, 0, False), (1, 30, 6, False), (0, 0, 6, False)):
+        body = others + b"".join(b'<a href="/%d">' % n for n in range(own))
+        found = process(unit(depth=depth), exchange(body), LOCATION, context())
+        assert (len(found.pairs), found.bare) == (support, bare)
+        assert len(found.links) == 6 + own, "they are followed"
+    few = b"".join(b'<a href="http://s%d.test/">' % n for n in range(5))
+    assert len(process(unit(depth=1), exchange(few), LOCATION, context()).pairs) == 5
+
+
+@pytest.mark.parametrize(
+    ("given_unit", "links"),
+    [
+        (unit(), 1), (unit(cls=Class.RETRY, reason=Reason.THROTTLED, status=503, retry_due=5.0), 0),
+        (unit(status=404, reason=Reason.HTTP_ERROR), 0), (unit(segment=NO_SEGMENT, cls=Class.NONE), 0),
+    ],
+)  # fmt: skip
+def test_only_pages_that_were_fetched_have_links(given_unit: Unit, links: int) -> None:
+    assert len(process(given_unit, exchange(b'<a href="/x">'), LOCATION, context()).links) == links
+
+
+def test_a_redirect_is_a_discovery_one_hop_on_at_the_same_depth() -> None:
+    moved = exchange(b"", b"Location: ../n w?", status=b"302 Found")
+    found = process(unit("http://a.test/b/c", status=302, depth=5, hop=2), moved, LOCATION, context())
+    (row,) = found.links
+    assert (row[3], row[4], row[5], row[-1]) == (5, 3, Source.REDIRECT, b"http://a.test/n%20w?")
+
+
+def test_a_page_with_two_lines_of_codings_lost_its_links() -> None:
+    body = brotlicffi.compress(gzip.compress(b'<a href="/x">'))
+    answer = exchange(body, b"Content-Encoding: gzip", b"Content-Encoding: br")
+    assert urls(process(unit(), answer, LOCATION, context())) == [b"http://a.test/x"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_half_a_line_at_the_bound_of_a_robots_text_was_a_rule(end: bytes) -> None:
+    config = Config()
+    lines = [b"User-agent: *", b"Disallow: /a", b"Disallow: /private/papers"]
+    text = end.join([*lines, b""])
+    at = text.index(b"private")
+    config.robots.bytes_max = at
+    whole = end.join([*lines[:2], b""])
+    assert rules_text(exchange(text), config).rstrip() == whole.rstrip(), "and not `Disallow: /`"
+    cut = exchange(text[:at])
+    config.robots.bytes_max = 1 << 20
+    assert rules_text(cut, config) == text[:at], "a last line without an end is a line"
+    cut.truncated = "length"
+    assert rules_text(cut, config).rstrip() == whole.rstrip()
+    packed = gzip.compress(text)
+    assert rules_text(exchange(packed, b"Content-Encoding: gzip"), config) == text
+    half = rules_text(exchange(packed[: len(packed) // 2], b"Content-Encoding: gzip"), config)
+    assert text.startswith(half) and half.rstrip().split(end) in ([b""], lines[:1], lines[:2])
+
+
+def test_redirects_end_at_their_limit() -> None:
+    moved = exchange(b"", b"Location: /on", status=b"302 Found")
+    at_limit = process(unit(status=302, hop=5), moved, LOCATION, context(hops_max=5))
+    assert at_limit.links == [] and at_limit.scope == [] and at_limit.out_of_scope == 1
+
+
+def test_a_seeds_redirect_extends_the_scope_once_and_a_links_does_not() -> None:
+    moved = exchange(b"", b"Location: https://www.other.test/home", status=b"301 Moved")
+    entries = (b"site a.test",)
+    seed = process(unit(status=301), moved, LOCATION, context(entries))
+    assert seed.scope == [b"site other.test"] and urls(seed) == [b"https://www.other.test/home"]
+    link = process(unit(status=301, depth=1), moved, LOCATION, context(entries))
+    assert link.scope == [] and link.links == [] and link.out_of_scope == 1
+    known = process(unit(status=301), moved, LOCATION, context((*entries, b"site other.test")))
+    assert known.scope == [] and len(known.links) == 1
+
+
+def test_an_excluded_redirect_of_a_seed_brings_nothing() -> None:
+    moved = exchange(b"", b"Location: https://other.test/private", status=b"301 Moved")
+    found = process(unit(status=301), moved, LOCATION, context((b"site a.test",), exclude=["private"]))
+    assert (found.scope, found.links, found.out_of_scope) == ([], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"X-Robots-Tag: nofollow", []), (b"X-Robots-Tag: otherbot: nofollow", [b"http://a.test/x"]),
+        (b"X-Robots-Tag: testbot: none", []), (b"Refresh: 3; url=/r", [b"http://a.test/x", b"http://a.test/r"]),
+        (b"Refresh: 3; url=/x", [b"http://a.test/x"]), (b"Refresh: 3", [b"http://a.test/x"]),
+    ],
+)  # fmt: skip
+def test_headers_that_speak_about_links(line: bytes, expected: list[bytes]) -> None:
+    assert urls(process(unit(), exchange(b'<a href="/x">', line), LOCATION, context())) == expected
+
+
+def test_a_retry_is_the_same_row_one_request_older() -> None:
+    again = unit("http://a.test/r", cls=Class.RETRY, reason=Reason.LOST, status=-3, attempt=1, depth=2, retry_due=77.5)
+    found = process(again, None, LOCATION, context())
+    assert found.retry is not None
+    row = dict(zip([*LINK, "due"], found.retry, strict=True))
+    assert (row["attempt"], row["due"], row["url"], row["depth"]) == (2, 77.5, b"http://a.test/r", 2)
+    assert (row["key"], row["site"], row["host"]) == (again.key, name_key(b"a.test"), name_key(b"http://a.test"))
+
+
+def test_a_page_that_breaks_a_parser_costs_its_links_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("irlcrawl.worker.harvest.process.extract", broken)
+    found = process(unit("http://a.test/poison"), exchange(b"<a href=/x>"), LOCATION, context())
+    assert found.unparsed and found.links == [] and found.outcome[4] == Class.FETCHED
+    assert "http://a.test/poison" in caplog.text and "too deep" in caplog.text
+
+
+# Replay
+
+_text = st.text(string.ascii_letters + "/.:?#&=%\"'<> \n\x00é中", max_size=30)
+_href = st.one_of(
+    _text, st.sampled_from(["/a", "b", "http://b.test/", "https://c.co.uk/x?y", "//d.test", "mailto:x", "#f", "/a#g"])
+)
+_html = st.lists(
+    st.one_of(
+        st.builds(lambda h: f'<a href="{h}">', _href), st.builds(lambda h: f'<base href="{h}">', _href),
+        st.builds(lambda h: f"<link rel=canonical href='{h}'>", _href),
+        st.just("<meta name=robots content=nofollow>"), _text,
+    ),
+    max_size=12,
+).map(lambda parts: "".join(parts).encode())  # fmt: skip
+_line = st.one_of(
+    st.builds(lambda h: b"Location: " + h.encode("utf-8").translate(None, b"\r\n\x00"), _href),
+    st.sampled_from([
+        b"Content-Encoding: gzip", b"Transfer-Encoding: chunked", b"X-Robots-Tag: nofollow", b"Content-Length: 3",
+        b"Set-Cookie: a=\xff\xfe", b"X-Crawler-Content-Length: 7", b"no colon at all", b"Refresh: 0; url=/z",
+        b"Content-Type: text/html; charset=shift_jis", b"X-Folded: a\r\n  b",
+    ]),
+)  # fmt: skip
+_robots = st.one_of(
+    st.none(), st.just({"failed": 1}),
+    st.builds(
+        lambda state, until, delay: {"robots": int(state), "robots_until": until, "crawl_delay": delay, "failed": 0},
+        st.sampled_from(list(Robots)), st.floats(0, 1e10), st.floats(0, 1e5),
+    ),
+)  # fmt: skip
+_exchange = st.builds(
+    lambda body, lines, status, cut: dataclasses.replace(
+        exchange(body, *lines, status=b"%d X" % status), truncated=cut
+    ),
+    st.one_of(_html, st.binary(max_size=60)), st.lists(_line, max_size=4),
+    st.sampled_from([200, 204, 301, 302, 404, 503]), st.sampled_from([None, *TRUNCATED]),
+)  # fmt: skip
+
+
+@st.composite
+def _units(draw: st.DrawFn) -> tuple[Unit, Exchange | None]:
+    came = draw(st.one_of(st.none(), _exchange))
+    cls = draw(st.sampled_from(list(Class)))
+    made = unit(
+        draw(st.sampled_from(["http://a.test/", "http://a.test/dir/page?q", "https://b.test/"])),
+        segment=NO_SEGMENT if cls is Class.NONE else draw(st.integers(0, 9)), row=draw(st.integers(0, 2**32 - 1)),
+        depth=draw(st.integers(0, 3)), hop=draw(st.integers(0, 5)), attempt=draw(st.integers(0, 3)), cls=cls,
+        key=draw(st.integers(0, 2**64 - 1)), reason=draw(st.sampled_from(list(Reason))),
+        status=-3 if came is None else came.status, start=draw(st.floats(0, 4e9)),
+        duration_ms=draw(st.integers(0, 10**6)), retry_due=draw(st.floats(0, 4e9)) if cls is Class.RETRY else None,
+        robots=draw(_robots), detail=draw(_text),
+    )  # fmt: skip
+    return made, came
+
+
+def written(directory: Path, units: list[tuple[Unit, Exchange | None]]) -> Iterator[Location]:
+    info = warcinfo_values(software="test", user_agent="test", operator="", is_part_of="test")
+    writer = WarcWriter(Files(), directory, "t", 1, info=info, roll_bytes=20_000, gzip_level=1, clock=VirtualClock())
+    for one, came in units:
+        yield writer.append(one, came)
+    writer.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_units(), min_size=1, max_size=6))
+def test_a_unit_read_back_gives_the_same_rows(units: list[tuple[Unit, Exchange | None]]) -> None:
+    shared = context(entries=(b"site a.test", b"site b.test"))
+    with tempfile.TemporaryDirectory() as place:
+        locations = written(Path(place), units)
+        live = [process(one, came, where, shared) for (one, came), where in zip(units, locations, strict=True)]
+        list(itertools.islice(locations, 1))
+        replayed = [process(one, came, where, shared) for one, came, where in redo.units(Files(), place, 1)]
+    assert replayed == live
+
+
+def test_a_harvest_replayed_from_a_workers_archive_is_the_harvest_it_wrote(tmp_path: Path) -> None:
+    """Every kind of outcome a real worker makes, through the real archive."""
+    home = b'<title>x</title><a href="/b"><a href="/gone"><a href="http://out.test/"><a href="/b#again">'
+    pages = {
+        "/robots.txt": response(b"User-agent: *\nDisallow: /no\n", kind="text/plain"), "/": response(home),
+        "/moved": response(b"", "Location: http://new.test/", status="301 Moved"),
+        "/busy": response(b"later", "Retry-After: 9", status="503 Busy"),
+        "/zip": response(b"junk", "Content-Encoding: gzip"),
+        "/chunked": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"c\r\n<a href='/c'\r\n1\r\n>\r\n0\r\n\r\n",
+    }  # fmt: skip
+    config = crawl_config()
+    config.scope.kind = "site"
+    config.fetch.body_bytes_max = 1024
+    pages["/long"] = response(home + bytes(5000))
+    entries = ("site a.test",)
+    targets = ["/", "/no/x", "/moved", "/zip", "/chunked", "/long", "/missing", "/busy"]
+    with Loopback(pages) as server, Driver(tmp_path, config, stream=2, entries=entries) as worker:
+        worker.visit(f"http://a.test:{server.port}", targets, robots=UNKNOWN)
+        assert worker.end()["reached"] == len(targets)
+        worker.visit("http://a.test:1", ["/dead"])
+        assert worker.end()["outcome"] == "failed"
+        live = worker.harvest()
+        seed = 12345
+        assert worker.stop() == 0
+    scope = Scope(config.scope, {}, [entry.encode() for entry in entries])
+    replay_dir = tmp_path / "replay"
+    replay_dir.mkdir()
+    builder = HarvestBuilder(Files(), str(replay_dir), 2, SystemClock(), duplicates_last=True)
+    shared = Context(config, seed, scope)
+    for one, came, where in redo.units(Files(), str(tmp_path / "warcs"), 2):
+        builder.add(process(one, came, where, shared))
+        position = where.position
+    name = builder.write(position)
+    assert name == live.message["file"]
+    replayed = Segment.open(Files(), replay_dir / name)
+    assert replayed.sections["outcomes"].meta == live.meta
+    for section in ("links", "pairs", "outcomes", "retries", "yields", "facts", "scope"):
+        assert _rows(replayed, section) == _rows(live.segment, section), section
+    assert {row["cls"] for row in live.outcomes} == set(Class) - {Class.FAILED}
+
+
+def _rows(segment: Segment, name: str) -> list[tuple[Any, ...]]:
+    section = segment.sections[name]
+    batch = Batch.concat([Batch.empty(section.schema), *section.scan()])
+    return list(zip(*(batch[column].tolist() for column in section.schema), strict=True))

@@ -1,0 +1,390 @@
+"""Links: every source, every option, the base, what is not followed, and pages written to hurt."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irlcrawl.base.rows import Source
+from irlcrawl.base.url import canonical
+from irlcrawl.config import keys as config
+from irlcrawl.worker.page import scan
+from irlcrawl.worker.page.links import Found, extract, refresh_target, robots_header
+
+PAGE = b"http://h.example/dir/page.html"
+HTML = "text/html; charset=utf-8"
+
+
+def found(
+    body: bytes | str, content_type: str = HTML, token: str = "", nofollow: bool = False, **params: object
+) -> Found:
+    body = body.encode() if isinstance(body, str) else body
+    return extract(
+        body,
+        content_type,
+        PAGE,
+        config.Page(**params),
+        product_token=token,
+        nofollow=nofollow,  # type: ignore[arg-type]
+    )
+
+
+def urls(body: bytes | str, content_type: str = HTML, **params: object) -> list[str]:
+    """The links, without the host where it is the page's."""
+    links = [url.decode() for url, _ in found(body, content_type, **params).links]
+    return [link.removeprefix("http://h.example") for link in links]
+
+
+@pytest.mark.parametrize(
+    ("markup", "links"),
+    [
+        ('<a href="x">', [("/dir/x", Source.LINK)]),
+        ("<A HREF=../x>", [("/x", Source.LINK)]),
+        ('<map><area href="/x">', [("/x", Source.LINK)]),
+        ('<link rel="Canonical" href="/x">', [("/x", Source.CANONICAL)]),
+        ('<link rel="alternate" hreflang=de href="/x">', [("/x", Source.LINK)]),
+        ('<link rel="next" href="/x">', [("/x", Source.LINK)]),
+        ('<link rel="stylesheet" href="/x">', []),
+        ('<link rel="alternate stylesheet" href="/x">', []),
+        ('<link rel="icon" href="/x"><link href="/y">', []),
+        ('<iframe src="/x"></iframe>', [("/x", Source.FRAME)]),
+        ('<frameset><frame src="/x"><frame src="/y"></frameset>', [("/x", Source.FRAME), ("/y", Source.FRAME)]),
+        ('<meta http-equiv="Refresh" content="0; url=/x">', [("/x", Source.LINK)]),
+        ("<noscript><a href=/x></a></noscript>", [("/x", Source.LINK)]),
+        ('<a href="/x">1</a><link rel=canonical href="/x">', [("/x", Source.LINK)]),
+        ('<link rel=canonical href="/x"><a href="/x#y">1</a>', [("/x", Source.LINK)]),
+        ('<iframe src="/x"></iframe><link rel=canonical href="/x">', [("/x", Source.CANONICAL)]),
+        ("<a name=x><a><area><link rel=next><iframe></iframe><meta name=x>", []),
+        ("<script>document.write('<a href=/x>')</script><!-- <a href=/x> --><title><a href=/x></title>", []),
+        ("<textarea><a href=/x></textarea><style><a href=/x></style>", []),
+        ("<a href='/x?a=1&amp;b=2&copy=3'>", [("/x?a=1&b=2&copy=3", Source.LINK)]),
+        ("<a href=' /x\n y '>", [("/x%20y", Source.LINK)]),
+        ("<a href=/x", []),
+    ],
+)
+def test_sources(markup: str, links: list[tuple[str, Source]]) -> None:
+    assert found(markup).links == [(f"http://h.example{url}".encode(), source) for url, source in links]
+
+
+def test_only_pages_that_can_be_asked_for() -> None:
+    schemes = ["javascript:x()", "mailto:a@b", "data:text/html,<a>", "tel:1", "ftp://h/", "file:///x", "about:blank"]
+    bad = ["http://", "http://h:99999/", "http://a b/", "//[", "http://a..b/"]
+    body = "".join(f'<a href="{href}">' for href in schemes + bad) + "<a href=https://other.example/y#z>"
+    assert urls(body) == ["https://other.example/y"]
+
+
+def test_fragments_repeats_and_the_page_itself_are_dropped() -> None:
+    hrefs = ["#a", "x#a", "x#b", "./x", "", "page.html", "page.html#c", "y #z"]
+    body = "".join(f"<a href='{href}'>" for href in hrefs)
+    assert urls(body) == ["/dir/x", "/dir/y%20"]
+    assert found(body).named == len(hrefs), "a page that repeats its menu has more links of its own"
+
+
+@pytest.mark.parametrize(
+    ("markup", "links", "base"),
+    [
+        ("<base href=/b/><a href=x>", ["/b/x"], "/b/"),
+        ("<a href=x><base href=/b/c>", ["/b/x"], "/b/c"),  # wherever it stands, and a file's folder counts
+        ("<base target=_top><base href=b/><base href=/c/><a href=x>", ["/dir/b/x"], "/dir/b/"),  # the first with href
+        ("<base href=https://o.example><a href=x><a href=#y>", ["https://o.example/x", "https://o.example/"], None),
+        ("<base href=javascript:1><a href=x>", ["/dir/x"], "/dir/page.html"),
+        ("<base href='http://['><a href=x>", ["/dir/x"], "/dir/page.html"),
+        ("<base href=''><a href=x>", ["/dir/x"], "/dir/page.html"),
+    ],
+)
+def test_base(markup: str, links: list[str], base: str | None) -> None:
+    assert urls(markup) == links
+    if base is not None:
+        assert found(markup).base == f"http://h.example{base}".encode()
+
+
+def test_nofollow_on_a_link() -> None:
+    body = "<a rel='ugc NoFollow' href=x><a href=y rel=nofollow><a href=y><a rel=nofollower href=z>"
+    assert urls(body) == ["/dir/y", "/dir/z"]
+    assert [u for u, _ in extract(body.encode(), HTML, PAGE, config.Page(nofollow=False)).links] == [
+        b"http://h.example/dir/x", b"http://h.example/dir/y", b"http://h.example/dir/z",
+    ]  # fmt: skip
+    assert urls("<link rel='next nofollow' href=/x>") == []
+
+
+@pytest.mark.parametrize(
+    ("meta", "nofollow", "noindex"),
+    [
+        ("<meta name=robots content=nofollow>", True, False),
+        ("<META NAME=Robots CONTENT='noindex, NoFollow'>", True, True),
+        ("<meta name=robots content=none>", True, True),
+        ("<meta name=robots content='index,follow'>", False, False),
+        ("<meta name=foobot content='nofollow'>", True, False),
+        ("<meta name=otherbot content='nofollow'>", False, False),
+        ("<meta name='' content='nofollow'>", False, False),
+        ("<meta name=description content='nofollow'>", False, False),
+        ("<meta name=robots content=noindex><meta name=FOOBOT content=nofollow>", True, True),
+    ],
+)
+def test_meta_robots(meta: str, nofollow: bool, noindex: bool) -> None:
+    body = (meta + "<a href=x>").encode()
+    page = extract(body, HTML, PAGE, config.Page(), product_token="FooBot")
+    assert (page.nofollow, page.noindex) == (nofollow, noindex)
+    assert len(page.links) == (0 if nofollow else 1)
+    ignoring = extract(body, HTML, PAGE, config.Page(nofollow=False), product_token="FooBot")
+    assert (ignoring.nofollow, len(ignoring.links)) == (nofollow, 1)
+
+
+def test_no_token_means_no_name_of_ours() -> None:
+    assert urls("<meta name='' content=nofollow><a href=x>") == ["/dir/x"]
+
+
+def test_the_header_says_nofollow() -> None:
+    body = b"<a href=x>"
+    assert extract(body, HTML, PAGE, config.Page(), nofollow=True).links == []
+    assert len(extract(body, HTML, PAGE, config.Page(nofollow=False), nofollow=True).links) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        (["nofollow"], (True, False)),
+        (["NOINDEX , NoFollow"], (True, True)),
+        (["none"], (True, True)),
+        (["unavailable_after: 25 Jun 2030 15:00:00 PST", "noindex"], (False, True)),
+        (["otherbot: noindex, nofollow"], (False, False)),
+        (["foobot: nofollow"], (True, False)),
+        (["otherbot: nofollow, FooBot: noindex"], (False, True)),
+        (["otherbot: nofollow", "noindex"], (False, True)),
+        (["max-snippet: 5, nofollow"], (True, False)),
+        ([], (False, False)),
+        (["", ",,:"], (False, False)),
+    ],
+)
+def test_robots_header(values: list[str], want: tuple[bool, bool]) -> None:
+    assert robots_header(values, "FooBot") == want
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        ("0; url=/x", "/x"), ("5;URL='/x y'z", "/x y"), ('0, url="/x', "/x"), ("0 /x", "/x"), ("0;/x", "/x"),
+        (" 1.5 ; url = x ", "x"), (".5;url=x", "x"), ("0;url", "url"), ("0; urls", "urls"), ("5", None), ("5;", None),
+        ("", None), ("url=/x", None), ("x;url=/y", None), ("-1;url=/x", None), ("0;url=", None), ("0;url=''", None),
+    ],
+)  # fmt: skip
+def test_refresh(value: str, want: str | None) -> None:
+    assert refresh_target(value) == want
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "count"),
+    [
+        ("text/html", b"<a href=x>", 1),
+        ("TEXT/HTML;charset=x", b"<a href=x>", 1),
+        ("text/html, text/html; charset=utf-8", b"<a href=x>", 1),
+        ("application/xhtml+xml", b"<a href='x'/>", 1),
+        ("", b"<!DOCTYPE html><a href=x>", 1),
+        ("", b"\xef\xbb\xbf \n<!-- c --><HTML><a href=x>", 1),
+        ("", b"<a href=x>", 1),
+        ("", b"%PDF <a href=x>", 0),
+        ("", b"", 0),
+        ("text/plain", b"<a href=x>", 0),
+        ("application/pdf", b"<a href=x>", 0),
+        ("application/xml", b"<a href='x'/>", 0),
+        ("nonsense", b"<a href=x>", 0),
+        (";", b"<html><a href=x>", 1),
+    ],
+)
+def test_what_is_html(content_type: str, body: bytes, count: int) -> None:
+    assert len(urls(body, content_type)) == count
+
+
+def test_xhtml_may_close_a_script_at_once() -> None:
+    head = "<html><head><script src='s'/><title/></head>"
+    body = head + "<body><a href='x'/><iframe src='y'/><a href='z'>z</a></body></html>"
+    assert urls(body, "application/xhtml+xml") == ["/dir/x", "/dir/y", "/dir/z"]
+    assert urls(body, "text/html") == []  # as a browser does
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec"),
+    [
+        ("windows-1252", "cp1252"),
+        ("iso-8859-1", "cp1252"),
+        ("shift_jis", "cp932"),
+        ("koi8-r", "koi8-r"),
+        ("gbk", "gb18030"),
+    ],
+)
+def test_the_pages_charset_names_paths_in_utf8_and_queries_in_itself(charset: str, codec: str) -> None:
+    word = {"cp1252": "é", "cp932": "ソ", "koi8-r": "я", "gb18030": "中"}[codec]
+    page = found(f"<a href='/{word}?{word}'>".encode(codec), f"text/html; charset={charset}")
+    assert page.charset == codec
+    path = "".join(f"%{byte:02X}" for byte in word.encode())
+    query = b"".join(bytes([b]) if 0x20 < b < 0x7F else b"%%%02X" % b for b in word.encode(codec))
+    assert page.links == [(f"http://h.example/{path}?".encode() + query, Source.LINK)]
+
+
+def test_bytes_that_are_not_the_charset_do_not_stop_it() -> None:
+    assert urls(b"\xef\xbb\xbf<a href='/\xff\x00x'><a href=/y>") == ["/%EF%BF%BD%EF%BF%BDx", "/y"]
+    assert urls(b"\xff\xfe<\0a\0 \0h\0r\0e\0f\0=\0x\0>\0\xd8\xd8", "text/html") == ["/dir/x"]
+    assert urls("<a href='/&#xd800;&#0;&#x110000;'>") == ["/%EF%BF%BD%EF%BF%BD%EF%BF%BD"]
+
+
+SCRIPT = r"""<script>
+var a = "/path/x", b = 'https:\/\/o.example\/y?z=1', c = `next.html`, d = "not a link", e = "a/b",
+f = "//cdn.example/q", g = "/", h = "text/html", i = '/un closed', j = "p.php?a=1";
+</script><script src=/s.js></script>"""
+
+
+def test_strings_in_scripts_by_option() -> None:
+    assert urls(SCRIPT) == []
+    want = ["/path/x", "https://o.example/y?z=1", "/dir/next.html", "http://cdn.example/q", "/dir/p.php?a=1"]
+    assert urls(SCRIPT, scripts=True) == want
+    assert {source for _, source in found(SCRIPT, scripts=True).links} == {Source.SCRIPT}
+    assert urls("var x = '/a/b'", "text/javascript", scripts=True) == ["/a/b"]
+    assert urls("var x = '/a/b'", "text/javascript") == []
+    assert found(SCRIPT + "<a href=/path/x>", scripts=True).links[0] == (b"http://h.example/path/x", Source.LINK)
+
+
+def test_links_max() -> None:
+    body = "".join(f"<a href={i}>" for i in range(100_000))
+    page = found(body, links_max=1000)
+    assert [url for url, _ in page.links] == [b"http://h.example/dir/%d" % i for i in range(1000)]
+    assert page.cut
+    assert not found(body[:100], links_max=1000).cut
+    mixed = "".join(f"<a href=mailto:{i}>" for i in range(900)) + "<a href=x>"
+    assert urls(mixed, links_max=300) == ["/dir/x"]
+
+
+def test_a_giant_base_costs_no_more_than_its_bound() -> None:
+    body = f"<base href='/{'b' * 60_000}/'>" + "".join(f"<a href={i}>" for i in range(10_000))
+    page = found(body)
+    assert page.cut
+    assert sum(len(url) for url, _ in page.links) <= 16 << 20
+    assert urls(f"<base href='/{'b' * 1_000_000}/'><a href=/x>") == ["/x"]
+    assert urls(f"<a href='/{'b' * 1_000_000}'><a href=/x>") == ["/x"]
+
+
+def numbered(pattern: str, size: int = 400_000) -> str:
+    return "".join(pattern.replace("%d", str(i)) for i in range(size // len(pattern)))
+
+
+HOSTILE = {
+    "nested": "<div>",
+    "nested with closers of nothing": "<div></x>",
+    "fonts": "<p><font color=%d></p>",
+    "fonts closed wrongly": "<p><font color=%d></b></p>",
+    "bold": "<b>",
+    "bold links": "<b><a href=/l>",
+    "unknown": "<x%d>",
+    "tables": "<table><tr><td>",
+    "div behind a table": "<div><table><td></div>",
+    "lists": "<ul><li>",
+    "svg": "<svg><a>",
+    "svg in svg": "<svg>",
+    "templates": "<template>",
+    "options": "<select><option selected><selectedcontent>",
+    "self closed": "<path/>",
+    "comments": "<!--",
+    "open tags": "<a ",
+    "open quotes": "<a b=\"'",
+    "odd": "<",
+    "ends": "</p>",
+    "amp": "&amp",
+    "raw": "<script",
+    "formats": "<b><i><u><p>x",
+    "foreign": "<svg><![CDATA[",
+    "ticks": "<script>`/x",
+    "headings": "<h1></h2>",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_pages_that_would_take_a_tree_builder_minutes(kind: str) -> None:
+    """The suite's timeout is the assertion: without the scanner most of these do not end."""
+    page = found("<a href=/first>" + numbered(HOSTILE[kind]) + "\">'--></script><a href=/last>", scripts=True)
+    assert page.links[0][0] == b"http://h.example/first"
+    assert len(page.links) <= 4
+
+
+@pytest.mark.parametrize("content", ["1" * 1_000_000, "1." * 500_000, "." * 1_000_000, "0" + " " * 1_000_000])
+def test_a_refresh_after_a_million_digits_takes_no_hours(content: str) -> None:
+    """Where a number ends was tried at each of its digits, twice. The suite's timeout is the assertion."""
+    assert refresh_target(content) is None
+    assert refresh_target(content + ";url=/x") == "/x"
+    assert urls(f'<meta http-equiv=refresh content="{content}"><a href=/last>') == ["/last"]
+
+
+@pytest.mark.parametrize("attribute", ["a%d", "a%d=x", "a%d='>'", 'a%d="<a>"', "a%d=%d/"])
+def test_megabytes_of_attributes(attribute: str) -> None:
+    body = "<a href=/first " + " ".join(attribute.replace("%d", str(i)) for i in range(100_000)) + "><a href=/last>"
+    assert urls(body)[0] == "/first"
+    assert urls(body)[-1] == "/last"
+
+
+@pytest.mark.parametrize(
+    "body", [b"\0" * 500_000, b"\xff" * 500_000, b"<a href='" + b"&#" + b"9" * 500_000 + b"'>", b" " * 500_000]
+)
+def test_megabytes_of_nothing(body: bytes) -> None:
+    assert len(found(body).links) <= 1
+
+
+SHREDS = st.lists(
+    st.sampled_from(
+        [
+            b"<a href=",
+            b"<A HREF='",
+            b'<a href="',
+            b"<base href=",
+            b"<link rel=canonical href=",
+            b"<iframe src=",
+            b"<meta name=robots ",
+            b"content=nofollow",
+            b"<script>",
+            b"</script>",
+            b"<!--",
+            b"-->",
+            b"<table>",
+            b"<svg>",
+            b"<template>",
+            b"</a>",
+            b">",
+            b"'",
+            b'"',
+            b"/",
+            b"x",
+            b"?q",
+            b"#f",
+            b"http://",
+            b"javascript:",
+            b"\0",
+            b"\xff",
+            b"\xed\xa0\x80",
+            b"&#xd800;",
+            b" ",
+            b"\n",
+            b"=",
+            b"<",
+            b"&amp;",
+            "é".encode(),
+        ]
+    ),
+    max_size=30,
+).map(b"".join)
+
+
+@given(
+    SHREDS | st.binary(max_size=200),
+    st.sampled_from(["text/html", "text/html; charset=utf-16", "", "application/xhtml+xml"]),
+)
+def test_any_bytes_give_stored_urls(body: bytes, content_type: str) -> None:
+    page = extract(body, content_type, PAGE, config.Page(scripts=True, links_max=5), product_token="foobot")
+    assert len(page.links) <= 5
+    assert len({url for url, _ in page.links}) == len(page.links)
+    for url, source in page.links:
+        assert canonical(url) == url != PAGE
+        assert isinstance(source, Source)
+
+
+@given(SHREDS)
+def test_the_scanner_survives_any_bytes(body: bytes) -> None:
+    for element in scan.elements(body):
+        assert isinstance(element, bytes) or element.tag in ("a", "base", "link", "iframe", "meta")
