@@ -12,7 +12,7 @@ import pytest
 
 from budgets import BudgetParams
 from irlcrawl.base.rows import name_key
-from irlcrawl.url import SiteOf
+from irlcrawl.base.url import SiteOf
 
 from .vectors import path_of
 
