@@ -22,7 +22,7 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import crawl_log, record, redo
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.fetch.response import ResponseReader
-from irlcrawl.worker.harvest.builder import HarvestBuilder, Yield
+from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process
 from irlcrawl.worker.page import charset, links
@@ -79,7 +79,7 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
         record.member(request, level)
         record.member(response, level, len(body) + len(record.END) if record.is_packed(body) else 0)
 
-    def harvest(batch: list[Yield]) -> None:
+    def harvest(batch: list[UnitRows]) -> None:
         builder = HarvestBuilder(Files(), state, 0, SystemClock())
         for found in batch:
             builder.add(found)

@@ -41,7 +41,7 @@ from irlcrawl.base.rows import LINK, Source, name_key, priority_of
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import apply, to_toml
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from tools.options import amount, whole
 from tools.sampleweb.server import Ask, Origin, Reply, RunningWeb, running
 
@@ -135,7 +135,7 @@ def make_state(
     draw = np.random.default_rng(2)
     with job:
         job.write_config(to_toml(config))
-        state = State.open(job, config, SystemClock())
+        state = CrawlState.open(job, config, SystemClock())
         try:
             state.ledger.discovered = state.ledger.fetched = seen - hosts * HOST_URLS
             for keys in done:
@@ -162,7 +162,7 @@ def _links(hosts: range, port: int, draw: np.random.Generator) -> Batch:
     return Batch({**columns, "url": Ragged.from_list(urls)})
 
 
-def _turn(state: State, keys: Any, links: Batch | None) -> None:
+def _turn(state: CrawlState, keys: Any, links: Batch | None) -> None:
     """What a turn does with keys, and with URLs, and its commit."""
     writer, edits = state.new_segment(), Edits()
     state.seen.pend_batch(Batch({"key": keys}))
@@ -180,7 +180,7 @@ def _turn(state: State, keys: Any, links: Batch | None) -> None:
 def _open(job: JobDir, config: Config) -> tuple[float, int, int]:
     with job:
         began = time.perf_counter()
-        state = State.open(job, config, SystemClock())
+        state = CrawlState.open(job, config, SystemClock())
         took_ms = (time.perf_counter() - began) * 1e3
         files = state.catalog.live_files()
         size = sum(os.path.getsize(job.state / name) for name in files)

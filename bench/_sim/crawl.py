@@ -26,7 +26,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim
 from irlcrawl.config.keys import Config
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.runs import ReadyRuns
 from irlcrawl.frontier.turn.release import Policy as Release
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
@@ -118,7 +118,7 @@ class Crawl:
         job = JobDir(path)
         job.acquire()
         self.job = job
-        self.state = State.open(job, config, self.clock, self.files)
+        self.state = CrawlState.open(job, config, self.clock, self.files)
         policy.attach(self.state, web)
         self.config = config
         self.harvester = Harvester(web, self.state, policy.admit)

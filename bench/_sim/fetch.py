@@ -28,7 +28,7 @@ from irlcrawl.base.rows import (
     Reason,
     Source,
 )
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.builder import (
     CHUNK_ROWS,
     LABEL_ROWS,
@@ -87,7 +87,7 @@ class Spent:
 class Harvester:
     """All workers of a simulated crawl, as one stream."""
 
-    def __init__(self, web: Web, state: State, admit: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, web: Web, state: CrawlState, admit: NDArray[np.bool_] | None = None) -> None:
         """`admit`: the truths whose pages are let in at all (for an oracle); None: all."""
         self._web = web
         self._state = state

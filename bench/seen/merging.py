@@ -21,10 +21,10 @@ from typing import Any
 
 import irlcrawl.cli.main
 from irlcrawl.crawl import supervisor
-from irlcrawl.crawl.loop import Frontier
+from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.turns import Turns
 from irlcrawl.frontier.dispatch.visits import Host
-from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.politeness.entries import HostEntry
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.frontier.turn.turn import Result
@@ -48,7 +48,7 @@ class Report:
     lags: list[tuple[float, float]] = field(default_factory=list)
 
 
-class Watched(Frontier):
+class Watched(CrawlLoop):
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)
         self.turns = WatchedTurns(self)
@@ -58,7 +58,7 @@ class Watched(Frontier):
         self._full = False  # no worker had room when leases were given last
         self._room_since = 0.0
         self._ready_since: dict[int, float] = {}  # by host: since it is in memory with its address known
-        self._lease, self.hosts._lease = self.hosts._lease, self._timed  # type: ignore[method-assign]
+        self._lease, self.dispatcher._lease = self.dispatcher._lease, self._timed  # type: ignore[method-assign]
         polite: Any = self.politeness
         self._resolved, polite.resolved = polite.resolved, self._timed_resolved
         self._activate_all, polite.activate_all = polite.activate_all, self._timed_activate_all
@@ -73,18 +73,18 @@ class Watched(Frontier):
         due: list[float] = self._activate_all(entries)
         return due
 
-    def _timed(self, host: Host, link: Link, rows: int) -> None:
+    def _timed(self, host: Host, worker: RemoteWorker, rows: int) -> None:
         """A lease. What stands in the way of one: clocks that are not due, and workers that are full."""
         now = self.clock.now()
         could = max(self.politeness.due(host), self._room_since, self._ready_since[host.key])
         self.report.leases.append((time.time(), 1e3 * max(now - could, 0.0)))
-        self._lease(host, link, rows)
+        self._lease(host, worker, rows)
         self._full = not self.fleet.capacity
 
-    def _take(self, link: Link, message: Any) -> None:
+    def _take(self, worker: RemoteWorker, message: Any) -> None:
         if message["t"] == "end" and self._full:
             self._full, self._room_since = False, message["ended"] or self.clock.now()
-        super()._take(link, message)
+        super()._take(worker, message)
 
     async def _look(self) -> None:
         due = time.perf_counter()
@@ -141,7 +141,7 @@ class WatchedTurns(Turns):
 
 def main(argv: list[str]) -> int:
     ORDER.update(json.loads(argv[0]))
-    supervisor.Frontier = Watched  # type: ignore[assignment, misc]
+    supervisor.CrawlLoop = Watched  # type: ignore[assignment, misc]
     return irlcrawl.cli.main.main(argv[1:])
 
 

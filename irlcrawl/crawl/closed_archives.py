@@ -16,7 +16,7 @@ import tempfile
 import threading
 
 from drum import Edits
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.archive.warc import warc_files
 
 PREFIX = "closed/"
@@ -30,7 +30,7 @@ _log = logging.getLogger("irlcrawl.archive")
 class ClosedWarcs:
     """Call `before` with each commit's edits, `after` when it is done, and `finish` when the crawl ends."""
 
-    def __init__(self, state: State, command: str) -> None:
+    def __init__(self, state: CrawlState, command: str) -> None:
         self._state = state
         self._command = shlex.split(command)
         self._told = {int(key.removeprefix(PREFIX)): serial for key, serial in state.catalog.items(PREFIX)}

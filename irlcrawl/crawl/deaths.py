@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from irlcrawl.base.job import ExitCode
 from irlcrawl.crawl import recovery
-from irlcrawl.frontier.dispatch.workers import Link, how_ended
+from irlcrawl.frontier.dispatch.workers import RemoteWorker, how_ended
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import Frontier
+    from irlcrawl.crawl.loop import CrawlLoop
 
 DEATHS_MAX = 8
 """So many workers that die one after another do not die of what they fetch: another one would die as well."""
@@ -20,10 +20,10 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 class Deaths:
-    """`lost(link)` when a worker's pipe is closed; `failure` is for the frontier's loop to raise."""
+    """`lost(worker)` when a worker's pipe is closed; `failure` is for the frontier's loop to raise."""
 
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
+    def __init__(self, loop: CrawlLoop) -> None:
+        self._loop = loop
         self._mourning: set[asyncio.Task[None]] = set()  # the remains of dead workers are being read
         self._in_a_row = 0
         self.over = False  # the crawl is, or it failed: workers that end now are nobody's loss
@@ -37,35 +37,35 @@ class Deaths:
     def page_taken_in(self) -> None:
         self._in_a_row = 0
 
-    def lost(self, link: Link) -> None:
-        if not link.said_bye and not self.over:
-            task = asyncio.get_running_loop().create_task(self._mourn(link))
+    def lost(self, worker: RemoteWorker) -> None:
+        if not worker.said_bye and not self.over:
+            task = asyncio.get_running_loop().create_task(self._mourn(worker))
             self._mourning.add(task)
             task.add_done_callback(self._mourned)
-        self._frontier.wake()
+        self._loop.wake()
 
     def _mourned(self, task: asyncio.Task[None]) -> None:
         self._mourning.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self.failure = task.exception()
-        self._frontier.wake()
+        self._loop.wake()
 
-    async def _mourn(self, link: Link) -> None:
+    async def _mourn(self, worker: RemoteWorker) -> None:
         """A worker is gone without a word: recover what it left, and put another in its place."""
-        frontier = self._frontier
-        code = await frontier.fleet.reap(link)
-        _log.warning("worker %d %s", link.stream, how_ended(code))
+        loop = self._loop
+        code = await loop.fleet.reap(worker)
+        _log.warning("worker %d %s", worker.stream, how_ended(code))
         self._in_a_row += 1
         if code == int(ExitCode.DISK_FULL):
-            if frontier.ending is None:
-                _log.error("stopping: %s", frontier.room.words())
-            frontier.stop(ExitCode.DISK_FULL)
-        elif self._in_a_row >= DEATHS_MAX and frontier.ending is None:
+            if loop.ending is None:
+                _log.error("stopping: %s", loop.disk_space.words())
+            loop.stop(ExitCode.DISK_FULL)
+        elif self._in_a_row >= DEATHS_MAX and loop.ending is None:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)
-            frontier.stop(ExitCode.FAILED)
+            loop.stop(ExitCode.FAILED)
         # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
-        left = await frontier.turns.on_thread(recovery.recover_worker, frontier.state, frontier.config, link.stream)
-        link.endings = left.endings
-        frontier.turns.take_remains(link, left.harvests)
-        if frontier.ending is None:
-            await frontier.replace(link)
+        left = await loop.turns.on_thread(recovery.recover_worker, loop.state, loop.config, worker.stream)
+        worker.endings = left.endings
+        loop.turns.take_remains(worker, left.harvests)
+        if loop.ending is None:
+            await loop.replace(worker)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from irlcrawl.base.rows import Reason
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import Frontier
+    from irlcrawl.crawl.loop import CrawlLoop
 
 LARGEST_SHOWN = 5
 COSTLY_REST = 100.0
@@ -21,14 +21,14 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Gauges:
     """Makes the record. What costs O(hosts) or O(files) is counted anew only so often that it takes 1% of the time."""
 
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
+    def __init__(self, loop: CrawlLoop) -> None:
+        self._loop = loop
         self._costly: dict[str, Any] = {}
         self._costly_due = 0.0
 
     def record(self, state_name: str) -> dict[str, Any]:
         """The whole record, with `state` as given."""
-        now = self._frontier.clock.now()
+        now = self._loop.clock.now()
         if now >= self._costly_due:
             began = time.perf_counter()
             self._costly = self._count()
@@ -36,12 +36,12 @@ class Gauges:
         return {"state": state_name, "pid": os.getpid(), "updated": now, **self._totals(now), **self._costly}
 
     def _totals(self, now: float) -> dict[str, Any]:
-        frontier = self._frontier
-        state, hosts = frontier.state, frontier.hosts
+        loop = self._loop
+        state, hosts = loop.state, loop.dispatcher
         ledger, counters = state.ledger, state.counters
         return {
-            "started": frontier.started,
-            "elapsed_s": frontier.elapsed_before + now - frontier.started,
+            "started": loop.started,
+            "elapsed_s": loop.elapsed_before + now - loop.started,
             "fetched": ledger.fetched,
             "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
             "failed": ledger.failed,
@@ -49,7 +49,7 @@ class Gauges:
             "excluded": sum(ledger.excluded.values()),
             "excluded_by_reason": dict(ledger.excluded),
             "bytes": counters.get("bytes", 0),
-            "pages_per_s": frontier.schedule.pages_per_s,
+            "pages_per_s": loop.schedule.pages_per_s,
             "discovered_urls": ledger.discovered,
             # Of a visit that is out, the outcomes of its first URLs may be counted already.
             "queued_urls": max(ledger.discovered - ledger.done - hosts.urls_out, 0),
@@ -62,34 +62,34 @@ class Gauges:
             "queued_hosts": len(hosts.hosts),
             "fetch_failures": _without_response(counters),
             "retry_count": counters.get("retries", 0),
-            "frontier_latency_s": frontier.schedule.turn_seconds,
-            "merges": _merges(frontier),
-            "frontier_bytes": frontier.pressure.frontier_bytes,
-            "frontier_full": frontier.pressure.frontier_full,
-            "harvest_bytes": frontier.pressure.harvest_bytes,
+            "frontier_latency_s": loop.schedule.turn_seconds,
+            "merges": _merges(loop),
+            "frontier_bytes": loop.pressure.frontier_bytes,
+            "frontier_full": loop.pressure.frontier_full,
+            "harvest_bytes": loop.pressure.harvest_bytes,
             "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
             "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
-            "workers": len(frontier.fleet.links),
+            "workers": len(loop.fleet.workers),
         }
 
     def _count(self) -> dict[str, Any]:
-        frontier = self._frontier
-        job, files = frontier.state.job, frontier.state.files
+        loop = self._loop
+        job, files = loop.state.job, loop.state.files
         return {
-            "ready_hosts": frontier.politeness.ready,
-            "delayed_hosts": frontier.politeness.delayed(),
-            "per_host_queue_size": _queue_sizes(frontier),
-            "memory_bytes": _resident([os.getpid(), *(link.process.pid for link in frontier.fleet.links)]),
-            "held": _held(frontier),
+            "ready_hosts": loop.politeness.ready,
+            "delayed_hosts": loop.politeness.delayed(),
+            "per_host_queue_size": _queue_sizes(loop),
+            "memory_bytes": _resident([os.getpid(), *(worker.process.pid for worker in loop.fleet.workers)]),
+            "held": _held(loop),
             "warc_bytes": files.total(job.warcs),
             "disk_free_bytes": files.free(job.path),
         }
 
 
-def _merges(frontier: Frontier) -> dict[str, dict[str, int]]:
+def _merges(loop: CrawlLoop) -> dict[str, dict[str, int]]:
     """How far the merges are that were begun and are not over, by drum."""
     found = {}
-    for drum in frontier.state.drums:
+    for drum in loop.state.drums:
         done, buckets = drum.progress()
         waiting = drum.pending_rows
         if drum.merging or (waiting and 0 < done < buckets):
@@ -97,14 +97,14 @@ def _merges(frontier: Frontier) -> dict[str, dict[str, int]]:
     return found
 
 
-def _held(frontier: Frontier) -> dict[str, int]:
+def _held(loop: CrawlLoop) -> dict[str, int]:
     """How much of what grows for a while, and must stop growing, is in memory (I4)."""
-    state = frontier.state
+    state = loop.state
     return {
-        "hosts": len(frontier.hosts.hosts),
-        "clocks": len(frontier.clocks),
-        "names": frontier.resolver.names,
-        "rules_bytes": frontier.turns.rules.nbytes,
+        "hosts": len(loop.dispatcher.hosts),
+        "clocks": len(loop.clocks),
+        "names": loop.resolver.names,
+        "rules_bytes": loop.turns.rules.nbytes,
         "block_bytes": state.runs.cached_bytes,
         "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
         "queue_index_bytes": state.sites.index_bytes,
@@ -119,9 +119,9 @@ def _without_response(counters: dict[str, Any]) -> int:
     return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in SILENT)
 
 
-def _queue_sizes(frontier: Frontier) -> dict[str, Any]:
+def _queue_sizes(loop: CrawlLoop) -> dict[str, Any]:
     """Mean and maximum of the URLs in runs per host in memory, and the hosts that have most."""
-    hosts = list(frontier.hosts.hosts.values())
+    hosts = list(loop.dispatcher.hosts.values())
     largest = heapq.nlargest(LARGEST_SHOWN, hosts, key=lambda host: host.rows)
     return {
         "mean": sum(host.rows for host in hosts) / len(hosts) if hosts else 0.0,

@@ -6,9 +6,9 @@ import logging
 
 from irlcrawl.base.job import ExitCode
 from irlcrawl.config.keys import Config
+from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.pressure import Pressure
-from irlcrawl.crawl.room import Room
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 
 NO_LIMIT = 1 << 30
 
@@ -18,8 +18,10 @@ _log = logging.getLogger("irlcrawl.frontier")
 class Limits:
     """Counts what visits tell of before a turn has folded it."""
 
-    def __init__(self, state: State, config: Config, room: Room, pressure: Pressure, started: float) -> None:
-        self._state, self._limits, self._room, self._pressure = state, config.limits, room, pressure
+    def __init__(
+        self, state: CrawlState, config: Config, disk_space: DiskSpace, pressure: Pressure, started: float
+    ) -> None:
+        self._state, self._limits, self._disk_space, self._pressure = state, config.limits, disk_space, pressure
         self._started = started
         self.unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
         self.received = 0  # bytes that visits told of, and recovery; what was harvested since is among them
@@ -38,7 +40,7 @@ class Limits:
             return ExitCode.SIZE_LIMIT
         if limits.seconds and now - self._started >= limits.seconds:
             return ExitCode.TIME_LIMIT
-        if lacking := self._room.lacking():
+        if lacking := self._disk_space.lacking():
             _log.warning("stopping: %s", lacking)
             return ExitCode.DISK_FULL
         if full := self._pressure.full():

@@ -21,10 +21,10 @@ from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
+from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.limits import Limits
 from irlcrawl.crawl.pressure import Pressure
-from irlcrawl.crawl.room import Room
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.status import ENDED
 from irlcrawl.crawl.steps import log_step
@@ -32,12 +32,12 @@ from irlcrawl.crawl.turns import TELL_SECONDS, Turns
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.dns import Resolver
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.dispatch.workers import Fleet, Link
+from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.gates import Kind
 from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.clock_set import set_since
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import ReadyHost
 from irlcrawl.worker.fetch.wire import Message, clock_anchor
@@ -49,14 +49,14 @@ BROUGHT_AT_ONCE = 4096
 _log = logging.getLogger("irlcrawl.frontier")
 
 
-async def _nobody(link: Link) -> None:
+async def _nobody(worker: RemoteWorker) -> None:
     """Workers are replaced by whoever made them (supervisor.py)."""
 
 
-class Frontier:
+class CrawlLoop:
     """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
 
-    def __init__(self, state: State, config: Config, clock: Clock) -> None:
+    def __init__(self, state: CrawlState, config: Config, clock: Clock) -> None:
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
         self.overrides = Overrides(config.site)
@@ -71,15 +71,15 @@ class Frontier:
             clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
         )
         self._leases_path = os.path.join(state.dir, "leases.log")
-        self.hosts = Dispatcher(
+        self.dispatcher = Dispatcher(
             config, clock, self.politeness, self.resolver, state.runs, self.fleet,
             LeaseLog(state.files, self._leases_path), self.overrides, self.outage,
             self._wakeup.set,
         )  # fmt: skip
         self._gauges = Gauges(self)
-        self.room = Room(state)
+        self.disk_space = DiskSpace(state)
         self.pressure = Pressure(state)
-        self.schedule = Schedule(config, clock, state, self.hosts, self.fleet)
+        self.schedule = Schedule(config, clock, state, self.dispatcher, self.fleet)
         self.turns = Turns(self)
         self._stop_code: ExitCode | None = None
         self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
@@ -89,10 +89,10 @@ class Frontier:
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
         self.started = clock.now()
         self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
-        self.limits = Limits(state, config, self.room, self.pressure, self.started)
+        self.limits = Limits(state, config, self.disk_space, self.pressure, self.started)
         self.on_tick: Callable[[], None] = lambda: None
         self._failure: BaseException | None = None  # of a callback, for `run` to raise
-        self.replace: Callable[[Link], Awaitable[None]] = _nobody
+        self.replace: Callable[[RemoteWorker], Awaitable[None]] = _nobody
 
     # -- open ------------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Frontier:
         """Recover what a crash left (`streams`: those of workers that are gone, and the seeds'), take in the seeds, and
         bring every host with URLs in runs into memory."""
         state, now = self.state, self.clock.now()
-        self.room.take_ballast()
+        self.disk_space.take_ballast()
         found = LeaseLog.read(state.files, self._leases_path)
         self.clocks.load(state.clock_log.list.batches(), now, state.clock_set)
         crawled_before = state.catalog.get("ledger") is not None
@@ -122,7 +122,7 @@ class Frontier:
         )
         self._coming = state.runs.hosts()
         self._bring_more()
-        log_step(f"{len(self.hosts.hosts)} hosts at hand")
+        log_step(f"{len(self.dispatcher.hosts)} hosts at hand")
 
     def _bring_more(self) -> None:
         """The next hosts with URLs in runs: the first of a hundred thousand need not wait for the last."""
@@ -130,7 +130,7 @@ class Frontier:
             return
         ready = list(islice(self._coming, BROUGHT_AT_ONCE))
         records = recovery.known_records(self.state, [one.key for one in ready])
-        self.hosts.bring(ready, [records[one.key] for one in ready])
+        self.dispatcher.bring(ready, [records[one.key] for one in ready])
         if len(ready) < BROUGHT_AT_ONCE:
             self._coming = None
 
@@ -167,9 +167,9 @@ class Frontier:
             if self._stop_code is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
             if news := self.clocks.news(now):
-                self.hosts.leases.append(news)
+                self.dispatcher.leases.append(news)
             if self._stop_code is None:
-                self.hosts.resolve_ahead()
+                self.dispatcher.resolve_ahead()
                 if not self.pressure.slow_down and (not self.outage.paused or self.outage.take_probe()):
                     self._dispatch()
             self._ask_for_harvests(now)
@@ -188,10 +188,10 @@ class Frontier:
     @property
     def failure(self) -> BaseException | None:
         """Of a callback or a task, which nobody else would see."""
-        return self._failure or self.deaths.failure or self.hosts.failure or self.outage.failure
+        return self._failure or self.deaths.failure or self.dispatcher.failure or self.outage.failure
 
     def _dispatch(self) -> None:
-        if self.hosts.dispatch(self._allowance()) and not self._leased:
+        if self.dispatcher.dispatch(self._allowance()) and not self._leased:
             self._leased = True
             log_step("first lease")
 
@@ -221,58 +221,58 @@ class Frontier:
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
-    def _on_message(self, link: Link, message: Message) -> None:
+    def _on_message(self, worker: RemoteWorker, message: Message) -> None:
         """From a pipe's callback, which would swallow an exception: `run` raises it."""
         try:
-            self._take(link, message)
+            self._take(worker, message)
         except Exception as error:
             self._failure = error
         self._wakeup.set()
 
-    def _take(self, link: Link, message: Message) -> None:
+    def _take(self, worker: RemoteWorker, message: Message) -> None:
         match message["t"]:
             case "end":
                 self.limits.unfolded += message["reached"]
                 self.limits.received += message["bytes"]
                 self.schedule.moved = True
-                self.hosts.ended(link, message)
+                self.dispatcher.ended(worker, message)
             case "robots":
-                self.hosts.learnt_robots(link, message)
+                self.dispatcher.learnt_robots(worker, message)
             case "harvest":
-                link.asked = False
+                worker.asked = False
                 self.schedule.answered()
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
-                link.unharvested = 0 if message["file"] is None else 1
+                worker.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:
                     self.turns.arrived(message["file"])
             case "doubt":
-                self.hosts.doubted(link, message)
+                self.dispatcher.doubted(worker, message)
             case "slot":
-                self.hosts.slots.wanted(link, link.visits.get(message["visit"]), message)
+                self.dispatcher.slots.wanted(worker, worker.visits.get(message["visit"]), message)
             case "slot_end":
-                self.hosts.slots.ended(link, message)
+                self.dispatcher.slots.ended(worker, message)
             case "ready":
                 if not self.fleet.working.is_set():
                     log_step("first worker ready")
                 self.fleet.working.set()
             case "bye":
-                link.said_bye = True
+                worker.said_bye = True
 
     def _ask_for_harvests(self, now: float) -> None:
         """When hungry, take what the workers have; when idle, too, so that the end is seen."""
         if self._stop_code is not None or self.turns.inbox or self.turns.running or not self.schedule.should_ask(now):
             return
-        for link in self.fleet.links:
-            if link.unharvested and not link.asked:
-                link.asked = True
+        for worker in self.fleet.workers:
+            if worker.unharvested and not worker.asked:
+                worker.asked = True
                 self.schedule.asked()
-                link.send({"t": "harvest"})
+                worker.send({"t": "harvest"})
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def _allowance(self) -> int:
         """How many URLs may be leased now: one while nobody answers, and no more than limits.pages lets."""
-        left = self.limits.allowance(self.hosts.urls_out)
+        left = self.limits.allowance(self.dispatcher.urls_out)
         return min(left, 1) if self.outage.paused else left
 
     def stop(self, code: ExitCode) -> None:
@@ -297,15 +297,15 @@ class Frontier:
         if self.turns.running or self.turns.handed_in or self.deaths.pending or self._coming is not None:
             return False
         if self._stop_code is not None:
-            return not self.fleet.links
-        return self.fleet.idle and not self.hosts.hosts and self.state.waiting == 0
+            return not self.fleet.workers
+        return self.fleet.idle and not self.dispatcher.hosts and self.state.waiting == 0
 
     async def _end(self) -> ExitCode:
         """Nothing is out: say good-bye to the workers and commit the last word."""
         if self._stop_code is None:
             self._stop_code = ExitCode.DONE
             self.fleet.end({"t": "stop"})
-            while self.fleet.links or self.deaths.pending:
+            while self.fleet.workers or self.deaths.pending:
                 self.fleet.watch(self.clock.now())
                 self.outage.watch(self.clock.now())
                 await self._sleep(self.clock.now())
@@ -316,15 +316,15 @@ class Frontier:
         all_told = await self.turns.last(None if self._stop_code is ExitCode.DONE else TELL_SECONDS)
         if self._left is not None and not all_told:
             self._stop_code = self._left
-        self.hosts.close()
+        self.dispatcher.close()
         self.outage.close()
         await self.resolver.close()
-        self.room.drop_ballast()
+        self.disk_space.drop_ballast()
         return self._stop_code
 
     def say_full(self) -> None:
         """The disk is full in the middle of something: nothing of that is committed, only how the crawl ended."""
-        self.room.drop_ballast()
+        self.disk_space.drop_ballast()
         edits = Edits()
         edits.set("status", {**self.state.catalog.get("status", {}), "state": ENDED[ExitCode.DISK_FULL]})
         try:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 
 
 class Pressure:
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: CrawlState) -> None:
         self._state = state
         self._arrived: dict[str, int] = {}  # harvests no commit has named -> bytes
         self._merging = 0

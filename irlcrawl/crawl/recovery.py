@@ -18,7 +18,7 @@ from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Ending
 from irlcrawl.frontier.politeness.politeness import Outcome, Politeness
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.frontier.state.hosts import OP_STATE, HostRecord, records_of, redated, state_batch
 from irlcrawl.worker.archive.crawl_log import parse
 from irlcrawl.worker.harvest.builder import HarvestBuilder, harvests_from
@@ -40,7 +40,7 @@ class Recovered:
     endings: dict[int, Ending] = field(default_factory=dict)  # of a worker that died alone
 
 
-def recover_stream(state: State, config: Config, stream: int) -> Recovered:
+def recover_stream(state: CrawlState, config: Config, stream: int) -> Recovered:
     """Everything of a dead stream that is not in the catalogue, as harvest files. OSError, Damaged."""
     known = state.streams[stream]
     number, position = known["next"], (known["warc"][0], known["warc"][1])
@@ -78,7 +78,7 @@ def recover_stream(state: State, config: Config, stream: int) -> Recovered:
     return found
 
 
-def recover_worker(state: State, config: Config, stream: int) -> Recovered:
+def recover_worker(state: CrawlState, config: Config, stream: int) -> Recovered:
     """`recover_stream` of a worker that died alone, and how the visits ended of which it could not tell. In one step: a
     turn in between might fold, and delete, what is read here."""
     found = recover_stream(state, config, stream)
@@ -86,7 +86,7 @@ def recover_worker(state: State, config: Config, stream: int) -> Recovered:
     return found
 
 
-def _endings(state: State, harvests: list[str]) -> dict[int, Ending]:
+def _endings(state: CrawlState, harvests: list[str]) -> dict[int, Ending]:
     """By host, how the last visit in recovered harvests ended: told or not, only who leased it knows."""
     due = {name_key(origin_of(url)): due for name in harvests for url, _, due in _throttled(state, name)}
     delays: dict[int, float] = {}
@@ -102,7 +102,7 @@ def _endings(state: State, harvests: list[str]) -> dict[int, Ending]:
     return found
 
 
-def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | None:
+def learn(state: CrawlState, politeness: Politeness, harvests: list[str]) -> Batch | None:
     """What recovered harvests say about hosts, which the workers' own reports would have said: STATE rows for the hosts
     drum (None when there are none), and for the clocks the end and duration of the last exchange, its back-off,
     Crawl-delay and Retry-After. A failure counts only if it came later than what the last commit had learnt of them."""
@@ -138,7 +138,7 @@ def learn(state: State, politeness: Politeness, harvests: list[str]) -> Batch | 
     return state_batch((host, records[host]) for host in facts) if facts else None
 
 
-def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, float, float, str]]:
+def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[int, float, float, str]]:
     """Host -> key of its clock, end, duration and reason of its last request. Those made elsewhere for its robots.txt
     do not count: the clocks' log names them."""
     found: dict[int, tuple[int, float, float, str]] = {}
@@ -157,7 +157,7 @@ def _last_exchanges(state: State, harvests: list[str]) -> dict[int, tuple[int, f
     return found
 
 
-def _throttled(state: State, harvest: str) -> Iterator[tuple[bytes, int, float]]:
+def _throttled(state: CrawlState, harvest: str) -> Iterator[tuple[bytes, int, float]]:
     """(URL, site, when it is due) of 429 and 503 with their Retry-After: the row put off says until when its host is
     closed."""
     throttled = [
@@ -174,7 +174,7 @@ def _throttled(state: State, harvest: str) -> Iterator[tuple[bytes, int, float]]
         yield from zip(rows["url"].tolist(), rows["site"].tolist(), due.tolist(), strict=True)
 
 
-def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
+def _throttles(state: CrawlState, politeness: Politeness, harvest: str) -> None:
     now = state.clock.now()
     for url, site, due in _throttled(state, harvest):
         politeness.observe(
@@ -183,7 +183,7 @@ def _throttles(state: State, politeness: Politeness, harvest: str) -> None:
         )  # fmt: skip
 
 
-def known_records(state: State, hosts: list[int]) -> dict[int, HostRecord]:
+def known_records(state: CrawlState, hosts: list[int]) -> dict[int, HostRecord]:
     """The records of hosts by key, from the drum and what waits before it; a new one where neither has one."""
     keys = np.array(hosts, np.uint64)
     found, values = state.hosts.lookup(keys)

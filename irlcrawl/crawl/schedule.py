@@ -13,7 +13,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.workers import Fleet
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.turn import Result
 
 NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
@@ -31,7 +31,7 @@ LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some 
 class Schedule:
     """Decisions only; the frontier acts on them and tells what happened (`began`, `turned`, `asked`, …)."""
 
-    def __init__(self, config: Config, clock: Clock, state: State, hosts: Dispatcher, fleet: Fleet) -> None:
+    def __init__(self, config: Config, clock: Clock, state: CrawlState, hosts: Dispatcher, fleet: Fleet) -> None:
         self._config, self._clock, self._state, self._hosts, self._fleet = config, clock, state, hosts, fleet
         self.turn_seconds = 0.0
         """Duration of the last turn, at most TURN_S_MAX."""
@@ -64,7 +64,7 @@ class Schedule:
     def answered(self) -> None:
         """A harvest came, asked for or not."""
         self.moved = True
-        if not any(link.asked for link in self._fleet.links):
+        if not any(worker.asked for worker in self._fleet.workers):
             self._asked_at = 0.0
 
     def inbox_filled(self) -> None:

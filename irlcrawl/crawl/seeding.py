@@ -11,14 +11,14 @@ from drum import Batch, Ragged, SegmentWriter
 from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of, url_key
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.seeds import Seed
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.worker.harvest.builder import RETRY, harvest_name
 from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536
 
 
-def write_seeds(state: State, config: Config, seeds: Sequence[Seed], number: int) -> str:
+def write_seeds(state: CrawlState, config: Config, seeds: Sequence[Seed], number: int) -> str:
     """A harvest file of seeds: depth 0, and the scope each opens. Returns its name. OSError."""
     name = harvest_name(SEEDS_STREAM, number)
     context = Context(config, state.seed, state.scope)

@@ -23,12 +23,12 @@ from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
 from irlcrawl.crawl.control import serve
-from irlcrawl.crawl.loop import Frontier
-from irlcrawl.crawl.room import no_room
+from irlcrawl.crawl.disk_space import no_room
+from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.steps import log_step
-from irlcrawl.frontier.dispatch.workers import Link
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.worker.fetch.process import Started, start_worker
 from irlcrawl.worker.harvest.builder import harvests_from
 
@@ -74,7 +74,7 @@ class Supervisor:
     def __init__(self, job: JobDir, config: Config, progress: Progress) -> None:
         self.job, self.config, self.progress = job, config, progress
         self.clock = SystemClock()
-        self.frontier: Frontier | None = None
+        self.loop: CrawlLoop | None = None
         self._stops = Stops(self.clock)
         self._started: list[Started] = []
         self._idle: list[Started] = []  # of them, without a stream yet
@@ -89,9 +89,9 @@ class Supervisor:
         except OSError as error:
             if not no_room(error):
                 raise
-            if self.frontier is None:
+            if self.loop is None:
                 raise self.job.cannot_be_written(error) from error
-            _log.error("the disk is full, what was committed is safe: %s", self.frontier.room.words())
+            _log.error("the disk is full, what was committed is safe: %s", self.loop.disk_space.words())
             return ExitCode.DISK_FULL
         finally:
             self._end_processes()
@@ -100,20 +100,20 @@ class Supervisor:
         self._listen_to_signals()
         log_step("loaded")
         text = CONFIG_HEADER + to_toml(self.config)
-        state = State.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
+        state = CrawlState.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
         log_step("state open")
         try:
-            frontier = self.frontier = Frontier(state, self.config, self.clock)
-            if lacking := frontier.room.lacking(starting=True):
+            loop = self.loop = CrawlLoop(state, self.config, self.clock)
+            if lacking := loop.disk_space.lacking(starting=True):
                 raise JobFull(f"not begun: {lacking}")
             if not seeds and state.is_new:
                 raise ConfigError(f"{self.job.path}: its crawl ended before it took any seeds; give them again")
             control = await serve(self.job.socket, {"status": self._on_status, "stop": self._on_stop})
             try:
-                return await self._crawl(frontier, state, seeds)
+                return await self._crawl(loop, state, seeds)
             except OSError as error:
                 if no_room(error):
-                    frontier.say_full()
+                    loop.say_full()
                 raise
             finally:
                 await control.close()
@@ -121,41 +121,41 @@ class Supervisor:
             state.close()
             self._stop_listening()
 
-    async def _crawl(self, frontier: Frontier, state: State, seeds: list[Seed]) -> ExitCode:
+    async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[Seed]) -> ExitCode:
         old = list(state.streams)
         streams = self._new_streams(state, self.config.crawl.workers or os.cpu_count() or 1)
-        await frontier.open(self._seed(state, seeds), old)
-        await self._add_worker(frontier, streams[0])
-        others = asyncio.create_task(self._add_others(frontier, streams[1:]))
-        frontier.replace = self._replace
-        frontier.on_tick = lambda: self.progress.tick(frontier.status)
+        await loop.open(self._seed(state, seeds), old)
+        await self._add_worker(loop, streams[0])
+        others = asyncio.create_task(self._add_others(loop, streams[1:]))
+        loop.replace = self._replace
+        loop.on_tick = lambda: self.progress.tick(loop.status)
         if self._stops.count:
-            frontier.stop(ExitCode.INTERRUPTED)
+            loop.stop(ExitCode.INTERRUPTED)
         try:
-            code = await frontier.run()
+            code = await loop.run()
             self._over = True
             return code
         finally:
             others.cancel()
 
-    async def _add_others(self, frontier: Frontier, streams: list[int]) -> None:
+    async def _add_others(self, loop: CrawlLoop, streams: list[int]) -> None:
         """Once the first worker works and there is more than one host: before, they would only slow it down."""
-        await frontier.fleet.working.wait()
-        await frontier.fleet.wanted.wait()
+        await loop.fleet.working.wait()
+        await loop.fleet.wanted.wait()
         for stream in streams:
-            if frontier.ending is None:
-                await self._add_worker(frontier, stream)
+            if loop.ending is None:
+                await self._add_worker(loop, stream)
 
-    async def _add_worker(self, frontier: Frontier, stream: int) -> None:
+    async def _add_worker(self, loop: CrawlLoop, stream: int) -> None:
         """Give a worker its stream; one that was forked when the crawl began, while there are any."""
         if self._idle:
             started = self._idle.pop(0)
         else:
             started = start_worker(self.job.path, self.job.lock_fds)
             self._started.append(started)
-        await frontier.fleet.connect(Link(stream, started.process), started.sock, frontier.hello(stream))
+        await loop.fleet.connect(RemoteWorker(stream, started.process), started.sock, loop.hello(stream))
 
-    def _new_streams(self, state: State, count: int) -> list[int]:
+    def _new_streams(self, state: CrawlState, count: int) -> list[int]:
         """Stream numbers for new workers, committed before they write anything under them."""
         first: int = state.catalog.get("stream-next")
         streams = list(range(first, first + count))
@@ -167,7 +167,7 @@ class Supervisor:
         state.catalog.commit(edits)
         return streams
 
-    def _seed(self, state: State, seeds: list[Seed]) -> str | None:
+    def _seed(self, state: CrawlState, seeds: list[Seed]) -> str | None:
         if not seeds:
             return None
         number = state.streams[SEEDS_STREAM]["next"]
@@ -176,11 +176,11 @@ class Supervisor:
         seeds.clear()
         return name
 
-    async def _replace(self, dead: Link) -> None:
+    async def _replace(self, dead: RemoteWorker) -> None:
         """Another worker for one that died."""
-        assert self.frontier is not None
-        (stream,) = self._new_streams(self.frontier.state, 1)
-        await self._add_worker(self.frontier, stream)
+        assert self.loop is not None
+        (stream,) = self._new_streams(self.loop.state, 1)
+        await self._add_worker(self.loop, stream)
         self.progress.note(f"worker {dead.stream} died; worker {stream} took its place")
 
     def _end_processes(self) -> None:
@@ -213,31 +213,31 @@ class Supervisor:
 
     def _say_how_far(self) -> None:
         """To whoever watches, and into the log."""
-        if self.frontier is not None:
-            record = status.complete(self.frontier.status())
+        if self.loop is not None:
+            record = status.complete(self.loop.status())
             text = f"{record['state']}: {status.line(record)}"
             _log.info(text)
             self.progress.note(text)
 
     def _on_signal(self, number: int) -> None:
-        frontier = self.frontier
-        if not self._stops.told(number) or frontier is None:
+        loop = self.loop
+        if not self._stops.told(number) or loop is None:
             return
         if self._stops.count == 1:
             self.progress.note("stopping: waiting for what is in flight (a second signal drops it)")
             self._stop()
         else:
-            frontier.abort(ExitCode.FORCED)
+            loop.abort(ExitCode.FORCED)
 
     def _stop(self) -> None:
-        assert self.frontier is not None
-        self.frontier.stop(ExitCode.INTERRUPTED)
-        asyncio.get_running_loop().call_later(STOP_SECONDS, self.frontier.abort, None)
+        assert self.loop is not None
+        self.loop.stop(ExitCode.INTERRUPTED)
+        asyncio.get_running_loop().call_later(STOP_SECONDS, self.loop.abort, None)
 
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
-        assert self.frontier is not None
-        return self.frontier.status()
+        assert self.loop is not None
+        return self.loop.status()
 
     def _on_stop(self, request: dict[str, Any]) -> str:
         del request

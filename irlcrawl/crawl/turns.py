@@ -16,7 +16,7 @@ from drum import Batch
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
 from irlcrawl.crawl.closed_archives import ClosedWarcs
-from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.frontier.turn.release import Policy
 from irlcrawl.frontier.turn.rules import KnownRules
@@ -24,7 +24,7 @@ from irlcrawl.frontier.turn.turn import Result, Task, Turn
 from irlcrawl.web.robots import product_token
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import Frontier
+    from irlcrawl.crawl.loop import CrawlLoop
 
 TELL_SECONDS = 1.0
 """How long a stop waits for archive.on_warc_closed."""
@@ -33,37 +33,37 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 class Turns:
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
+    def __init__(self, loop: CrawlLoop) -> None:
+        self._loop = loop
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
-        self._trim = Trim(frontier.clock, keep=True)
-        self._closed = ClosedWarcs(frontier.state, frontier.config.archive.on_warc_closed)
-        self.rules = KnownRules(frontier.state, product_token(frontier.config.crawl.user_agent))
+        self._trim = Trim(loop.clock, keep=True)
+        self._closed = ClosedWarcs(loop.state, loop.config.archive.on_warc_closed)
+        self.rules = KnownRules(loop.state, product_token(loop.config.crawl.user_agent))
         self._inbox: list[str] = []  # harvests no turn has taken
-        self._lost: list[Link] = []  # dead workers whose harvests are in the inbox
+        self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
         self._turn: asyncio.Future[Result] | None = None
-        self._turn_lost: list[Link] = []  # dead workers, and harvests, of the turn that runs
+        self._turn_lost: list[RemoteWorker] = []  # dead workers, and harvests, of the turn that runs
         self._turn_harvests: list[str] = []
 
     # -- what waits --------------------------------------------------------------------------------------------------
 
     def arrived(self, harvest: str) -> None:
         """A worker handed over a harvest."""
-        frontier = self._frontier
+        loop = self._loop
         if not self._inbox:
-            frontier.schedule.inbox_filled()
+            loop.schedule.inbox_filled()
         self._inbox.append(harvest)
-        frontier.pressure.arrived(harvest)
+        loop.pressure.arrived(harvest)
 
-    def take_remains(self, link: Link, harvests: list[str]) -> None:
+    def take_remains(self, worker: RemoteWorker, harvests: list[str]) -> None:
         """What a dead worker left has been recovered: the next turn takes in all of it and closes its stream."""
         known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
         for name in harvests:
             if name not in known:
                 self._inbox.append(name)
-                self._frontier.pressure.arrived(name)
-        self._frontier.schedule.inbox_filled()
-        self._lost.append(link)
+                self._loop.pressure.arrived(name)
+        self._loop.schedule.inbox_filled()
+        self._lost.append(worker)
 
     @property
     def inbox(self) -> bool:
@@ -73,7 +73,7 @@ class Turns:
     @property
     def handed_in(self) -> bool:
         """Something waits in memory that only a turn can put away."""
-        return bool(self._inbox or self._lost or self._frontier.hosts.handover)
+        return bool(self._inbox or self._lost or self._loop.dispatcher.handover)
 
     # -- one at a time -----------------------------------------------------------------------------------------------
 
@@ -83,27 +83,27 @@ class Turns:
 
     def due(self, now: float) -> bool:
         """None runs, and one should."""
-        frontier = self._frontier
+        loop = self._loop
         if self._turn is not None:
             return False
-        if frontier.ending is not None or self._lost:
+        if loop.ending is not None or self._lost:
             return self.handed_in
-        if frontier.pressure.slow_down:
+        if loop.pressure.slow_down:
             return True
-        return frontier.schedule.should_turn(now, self.handed_in, self.inbox)
+        return loop.schedule.should_turn(now, self.handed_in, self.inbox)
 
     def begin(self) -> None:
         """A turn takes all that waits, on its thread."""
-        frontier = self._frontier
+        loop = self._loop
         harvests, self._inbox = self._inbox, []
         self._turn_harvests = harvests
         self._turn_lost, self._lost = self._lost, []
-        frontier.hosts.ran_dry = False
-        frontier.schedule.began()
-        urgent = frontier.schedule.starving or frontier.pressure.slow_down
-        task = self._task(harvests, urgent=urgent, merge=frontier.ending is None)
-        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(frontier.state).run, task)
-        self._turn.add_done_callback(lambda _: frontier.wake())
+        loop.dispatcher.ran_dry = False
+        loop.schedule.began()
+        urgent = loop.schedule.starving or loop.pressure.slow_down
+        task = self._task(harvests, urgent=urgent, merge=loop.ending is None)
+        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(loop.state).run, task)
+        self._turn.add_done_callback(lambda _: loop.wake())
         self._thread.submit(self._trim.now_and_then)
 
     def finish(self) -> None:
@@ -114,42 +114,42 @@ class Turns:
             self._take_in(result)
 
     def _take_in(self, result: Result) -> None:
-        frontier = self._frontier
-        for link in self._turn_lost:
-            frontier.limits.unfolded += frontier.hosts.orphaned(link, frontier.state.runs.left)
-        self._close_streams(result, [link.stream for link in self._turn_lost])
+        loop = self._loop
+        for worker in self._turn_lost:
+            loop.limits.unfolded += loop.dispatcher.orphaned(worker, loop.state.runs.left)
+        self._close_streams(result, [worker.stream for worker in self._turn_lost])
         self._turn_lost.clear()
         self._commit(result)
-        frontier.hosts.bring_all(result.ready)
+        loop.dispatcher.bring_all(result.ready)
         if result.scope_entries:
             entries = [entry.decode("ascii") for entry in result.scope_entries]
-            version = frontier.state.scope.version
-            frontier.fleet.broadcast({"t": "scope", "version": version, "entries": entries})
-        frontier.limits.unfolded -= result.folded
+            version = loop.state.scope.version
+            loop.fleet.broadcast({"t": "scope", "version": version, "entries": entries})
+        loop.limits.unfolded -= result.folded
         if result.folded:
-            frontier.deaths.page_taken_in()
+            loop.deaths.page_taken_in()
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
         runs = sum(part.index.rows for part in result.ready)
         _log.info(
             "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
             len(result.harvests), result.folded, runs, result.seconds * 1e3, result.cpu_seconds * 1e3,
-            frontier.state.runs.rows, frontier.hosts.visits_out,
+            loop.state.runs.rows, loop.dispatcher.visits_out,
         )  # fmt: skip
 
     async def first(self, harvests: list[str], states: Batch | None, streams: Iterable[int]) -> None:
         """The turn of an opening: it folds what was recovered of `streams`. With URLs to lease at hand it merges
         nothing, for that takes as long as the state is large."""
-        task = self._task(harvests, states=states, urgent=True, merge=self._frontier.state.runs.rows == 0)
-        result = await self.on_thread(Turn(self._frontier.state).run, task)
+        task = self._task(harvests, states=states, urgent=True, merge=self._loop.state.runs.rows == 0)
+        result = await self.on_thread(Turn(self._loop.state).run, task)
         self._close_streams(result, streams)
         self._commit(result)
 
     async def last(self, seconds: float | None) -> bool:
         """Nothing is out: commit the last word, and give those who are told of closed archives so long. Whether they
         were told of all."""
-        result = Turn(self._frontier.state).run(self._task(self._inbox, urgent=False, merge=False))
-        self._close_streams(result, list(self._frontier.state.streams))
+        result = Turn(self._loop.state).run(self._task(self._inbox, urgent=False, merge=False))
+        self._close_streams(result, list(self._loop.state.streams))
         self._commit(result)
         all_told = await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
         self._thread.shutdown()
@@ -166,52 +166,52 @@ class Turns:
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _task(self, harvests: list[str], *, states: Batch | None = None, urgent: bool, merge: bool = True) -> Task:
-        frontier = self._frontier
-        now = frontier.clock.now()
+        loop = self._loop
+        now = loop.clock.now()
         policy = Policy(
             now=now,
-            load=frontier.hosts.loads.of,
-            blocked=self._blocked if frontier.overrides.block_any else None,
+            load=loop.dispatcher.loads.of,
+            blocked=self._blocked if loop.overrides.block_any else None,
             allowed=self.rules.allowed,
-            quota_host=frontier.config.limits.pages_per_host,
-            denials_max=frontier.config.politeness.retries_max,
+            quota_host=loop.config.limits.pages_per_host,
+            denials_max=loop.config.politeness.retries_max,
         )
         return Task(
             now=now,
             harvests=harvests,
-            rows_wanted=frontier.schedule.rows_wanted() if frontier.ending is None else 0,
+            rows_wanted=loop.schedule.rows_wanted() if loop.ending is None else 0,
             policy=policy,
-            states=states if states is not None else frontier.hosts.handover.take_states(),
-            withdrawn=frontier.hosts.handover.take_withdrawn(),
-            clocks=frontier.clocks.delta(now),
+            states=states if states is not None else loop.dispatcher.handover.take_states(),
+            withdrawn=loop.dispatcher.handover.take_withdrawn(),
+            clocks=loop.clocks.delta(now),
             merge=merge,
             urgent=urgent,
-            proceed=lambda: frontier.ending is None,
+            proceed=lambda: loop.ending is None,
         )
 
     def _blocked(self, origin: bytes) -> bool:
-        return self._frontier.overrides.blocked(host_of(origin + b"/"))
+        return self._loop.overrides.blocked(host_of(origin + b"/"))
 
     def _close_streams(self, result: Result, streams: Iterable[int]) -> None:
         """Streams of workers that are gone need no entry once all they left is ingested: with this result at last."""
         for stream in set(streams) - {SEEDS_STREAM}:
             result.edits.remove(f"streams/{stream}")
-            self._frontier.state.streams.pop(stream, None)
+            self._loop.state.streams.pop(stream, None)
 
     def _commit(self, result: Result) -> None:
         """One line; then what lost its name is deleted and the clocks' log starts anew."""
-        frontier = self._frontier
-        state, now = frontier.state, frontier.clock.now()
-        state.counters["elapsed_s"] = frontier.elapsed_before + now - frontier.started
+        loop = self._loop
+        state, now = loop.state, loop.clock.now()
+        state.counters["elapsed_s"] = loop.elapsed_before + now - loop.started
         result.edits.set("counters", state.counters)
-        result.edits.set("status", frontier.status())
+        result.edits.set("status", loop.status())
         self._closed.before(result.edits)
         state.catalog.commit(result.edits)
         self._closed.after()
-        promises = [*frontier.clocks.unsaved(now), *frontier.politeness.promises_out()]
-        frontier.hosts.leases.roll(promises)
+        promises = [*loop.clocks.unsaved(now), *loop.politeness.promises_out()]
+        loop.dispatcher.leases.roll(promises)
         state.delete_unnamed([*result.harvests, *result.written])
-        frontier.schedule.turned(result)
-        frontier.room.count()
-        frontier.pressure.committed(result.harvests)
-        frontier.hosts.scope_version = state.scope.version
+        loop.schedule.turned(result)
+        loop.disk_space.count()
+        loop.pressure.committed(result.harvests)
+        loop.dispatcher.scope_version = state.scope.version

@@ -11,7 +11,7 @@ import numpy as np
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from drum.spill import Spill
 from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.worker.harvest.builder import RETRY, Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
 
@@ -23,7 +23,7 @@ HARVEST_BYTES = 64 << 20
 class Commit:
     """`with Commit(state) as (writer, edits)`: one segment and one line of the catalogue."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: CrawlState) -> None:
         self._state = state
 
     def __enter__(self) -> tuple[SegmentWriter, Edits]:
@@ -45,7 +45,7 @@ class Outcomes:
     """Outcomes on their way into the new crawl log: of URLs that are done, only the first. What seeds among them bring
     into scope is noted in `opened`."""
 
-    def __init__(self, state: State, known: Spill, opened: dict[bytes, None]) -> None:
+    def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None]) -> None:
         self._state, self._known, self._opened = state, known, opened
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
@@ -89,7 +89,7 @@ class Outcomes:
 class Harvests:
     """Rows on their way into harvest files of the seeds' stream."""
 
-    def __init__(self, state: State, known: Spill) -> None:
+    def __init__(self, state: CrawlState, known: Spill) -> None:
         self._state, self._known = state, known
         self._number = state.streams[SEEDS_STREAM]["next"]
         self.rows = 0
@@ -137,7 +137,7 @@ class Harvests:
         self._begin()
 
 
-def carry(state: State, drum: Repository, kernel: Kernel, batches: Iterable[Batch]) -> None:
+def carry(state: CrawlState, drum: Repository, kernel: Kernel, batches: Iterable[Batch]) -> None:
     """Rows into a drum of the new state, some at a time."""
     rows = iter(batches)
     while (batch := next(rows, None)) is not None:

@@ -37,7 +37,7 @@ from irlcrawl.config.checks import check_start
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, State
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
 from irlcrawl.terminal import words
 from irlcrawl.upkeep import salvage
@@ -104,7 +104,7 @@ class _Repair:
         for directory in (self.new_job.state, self.new_job.logs):
             directory.mkdir()
         yield from self._identity()
-        state = State.open(self.new_job, self.config, self.clock, self.files)
+        state = CrawlState.open(self.new_job, self.config, self.clock, self.files)
         try:
             with tempfile.TemporaryDirectory(prefix="irlcrawl-repair-") as spilled:
                 self.known = Spill(spilled, "known", KEY, KEY_BITS)
@@ -156,7 +156,7 @@ class _Repair:
 
     # -- what is done --------------------------------------------------------------------------------------------------
 
-    def _done(self, state: State) -> Iterator[str]:
+    def _done(self, state: CrawlState) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
         sink = Outcomes(state, self.known, self.opened)
         doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
@@ -211,7 +211,7 @@ class _Repair:
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
-    def _drums(self, state: State) -> Iterator[str]:
+    def _drums(self, state: CrawlState) -> Iterator[str]:
         """Sites, hosts and clocks as far as they can be read."""
         pairs, sites = state.sites.drums
         before = dict(self.old.lost)
@@ -249,7 +249,7 @@ class _Repair:
         keep = {name: np.where(lost, 0, batch[name]).astype(HOST[name]) for name in ("robots", "rules_length")}
         return batch.with_(**keep, released=np.zeros(batch.rows, HOST["released"])).select(["key", *HOST])
 
-    def _scope(self, state: State) -> None:
+    def _scope(self, state: CrawlState) -> None:
         """What seeds opened: as it was written, and by those that are done."""
         entries = [entry for batch in self.old.listed(self.entries, "scope/") for entry in batch["entry"].tolist()]
         entries += self.opened
@@ -258,7 +258,7 @@ class _Repair:
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
-    def _waiting(self, state: State) -> Iterator[str]:
+    def _waiting(self, state: CrawlState) -> Iterator[str]:
         """URLs of readable sections, then links of archived pages, as harvests that the next start takes in."""
         out = Harvests(state, self.known)
         scope = Scope(self.config.scope, self.config.site, state.scope.entries())

@@ -20,11 +20,11 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import TRIM_S, Trim
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.turns import Turns
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.fetch import service
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import Frontier
+    from irlcrawl.crawl.loop import CrawlLoop
 
 PIECE, PIECES = 40_000, 2000
 
@@ -272,8 +272,8 @@ def handler() -> object:
 def test_i4_turns_make_plain_arrays(tmp_path: Path) -> None:
     clock, config = VirtualClock(), Config()
     config.crawl.user_agent = "Test/1 (+https://example.org/)"
-    with JobDir(tmp_path / "job") as job, contextlib.closing(State.open(job, config, clock)) as state:
-        turns = Turns(cast("Frontier", SimpleNamespace(state=state, clock=clock, config=config)))
+    with JobDir(tmp_path / "job") as job, contextlib.closing(CrawlState.open(job, config, clock)) as state:
+        turns = Turns(cast("CrawlLoop", SimpleNamespace(state=state, clock=clock, config=config)))
         assert turns._thread.submit(handler).result() == "irlcrawl" != handler()
 
 

@@ -17,8 +17,8 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, name_key, priority_of
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
-from irlcrawl.crawl.loop import Frontier
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.crawl.loop import CrawlLoop
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn import turn as turn_module
 from irlcrawl.frontier.turn.turn import Turn
 from irlcrawl.worker.harvest.builder import RETRY, harvest_name
@@ -47,7 +47,7 @@ def links(rng: np.random.Generator, urls: int, hosts: int) -> Iterator[Batch]:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Iterator[State]:
+def state(tmp_path: Path) -> Iterator[CrawlState]:
     """A crawl that knows the stream of one harvest, `write`n below."""
     config = Config()
     config.crawl.user_agent = "test/1 (+http://contact.test/)"
@@ -56,7 +56,7 @@ def state(tmp_path: Path) -> Iterator[State]:
     config.frontier.hosts_active_max = 1000
     job = JobDir(tmp_path / "job")
     job.acquire()
-    state = State.open(job, config, VirtualClock())
+    state = CrawlState.open(job, config, VirtualClock())
     edits = Edits()
     state.streams[STREAM] = {"next": 0, "warc": [0, 0]}
     edits.set(f"streams/{STREAM}", state.streams[STREAM])
@@ -66,7 +66,7 @@ def state(tmp_path: Path) -> Iterator[State]:
     job.release()
 
 
-def write(state: State, urls: int, hosts: int) -> None:
+def write(state: CrawlState, urls: int, hosts: int) -> None:
     meta = {"stream": STREAM, "number": 0, "warc": [0, 0], "counters": {}}
     with SegmentWriter(state.files, os.path.join(state.dir, harvest_name(STREAM, 0))) as writer:
         section = writer.section("links", LINK)
@@ -77,34 +77,36 @@ def write(state: State, urls: int, hosts: int) -> None:
         writer.section("outcomes", OUTCOME, meta)
 
 
-async def opened(state: State) -> Frontier:
-    frontier = Frontier(state, state.config, state.clock)
-    frontier.resolver = frontier.hosts._resolver = Names()  # type: ignore[assignment]
-    await frontier.open(None, [0, STREAM])
-    return frontier
+async def opened(state: CrawlState) -> CrawlLoop:
+    loop = CrawlLoop(state, state.config, state.clock)
+    loop.resolver = loop.dispatcher._resolver = Names()  # type: ignore[assignment]
+    await loop.open(None, [0, STREAM])
+    return loop
 
 
-def turn(frontier: Frontier) -> None:
+def turn(loop: CrawlLoop) -> None:
     """As the loop makes it, inline."""
-    result = Turn(frontier.state).run(frontier.turns._task([], urgent=True))
-    frontier.turns._commit(result)
-    frontier.hosts.bring_all(result.ready)
+    result = Turn(loop.state).run(loop.turns._task([], urgent=True))
+    loop.turns._commit(result)
+    loop.dispatcher.bring_all(result.ready)
 
 
-def test_i4_two_hundred_thousand_urls_of_twenty_thousand_hosts(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i4_two_hundred_thousand_urls_of_twenty_thousand_hosts(
+    state: CrawlState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I4: opening such a crawl, and ten turns of it, stay within what the operator allows (crawl.ram_bytes, and
     RELEASE_ROWS_MAX rows of some 500 bytes), hosts in memory within hosts_active_max; every URL is somewhere."""
     monkeypatch.setattr(turn_module, "RELEASE_ROWS_MAX", ROWS_MAX)
     write(state, URLS, HOSTS)
 
     async def play() -> None:
-        frontier = await opened(state)
+        loop = await opened(state)
         assert state.ledger.discovered == URLS
         most = 0
         for _ in range(10):
-            turn(frontier)
+            turn(loop)
             state.clock.advance(100)  # type: ignore[attr-defined]
-            most = max(most, len(frontier.hosts.hosts))
+            most = max(most, len(loop.dispatcher.hosts))
         assert 0 < most <= state.config.frontier.hosts_active_max
         assert sum(state.live().values()) == URLS
 
@@ -118,7 +120,7 @@ def test_i4_two_hundred_thousand_urls_of_twenty_thousand_hosts(state: State, mon
 
 
 def test_opening_merges_nothing_and_brings_few_hosts_while_urls_are_at_hand(
-    state: State, monkeypatch: pytest.MonkeyPatch
+    state: CrawlState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed crawl of a hundred million keys merged what it had found last with them, and brought a hundred thousand
     hosts into memory, before its first request."""
@@ -131,13 +133,13 @@ def test_opening_merges_nothing_and_brings_few_hosts_while_urls_are_at_hand(
         assert found == 1000 and known
         state.streams[STREAM] = {"next": 0, "warc": [0, 0]}
         write(state, 500, 50)
-        frontier = await opened(state)
+        loop = await opened(state)
         assert state.ledger.discovered == found and state.seen.pending_rows == 500
-        assert len(frontier.hosts.hosts) == 7 and not frontier._over()
-        while frontier._coming is not None:
-            frontier._bring_more()
-        assert sum(host.rows for host in frontier.hosts.hosts.values()) == known
-        turn(frontier)
+        assert len(loop.dispatcher.hosts) == 7 and not loop._over()
+        while loop._coming is not None:
+            loop._bring_more()
+        assert sum(host.rows for host in loop.dispatcher.hosts.values()) == known
+        turn(loop)
         assert state.ledger.discovered > found and state.seen.pending_rows == 0
 
     asyncio.run(play())

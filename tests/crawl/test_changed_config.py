@@ -163,8 +163,8 @@ def play(crawl: Crawl, one: Run) -> ExitCode:
         if left < 0 and one.killed:
             crawl.kill()
         elif left < 0:
-            assert crawl.frontier is not None
-            crawl.frontier.stop(ExitCode.INTERRUPTED)
+            assert crawl.loop is not None
+            crawl.loop.stop(ExitCode.INTERRUPTED)
 
     crawl.on_request = on_request
     try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from drum import Edits
 from drum.catalog import Catalog
 from irlcrawl.base.job import ExitCode
-from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.worker.fetch.wire import Message
 from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
 
@@ -90,8 +90,8 @@ def test_i2_a_stream_stays_in_the_catalogue_until_its_last_harvest_is_in(
 
     def watch(catalog: Catalog, edits: Edits) -> int:
         number = commit(catalog, edits)
-        if crawl.frontier is not None:
-            for file in crawl.frontier.turns._inbox:
+        if crawl.loop is not None:
+            for file in crawl.loop.turns._inbox:
                 assert catalog.get(f"streams/{int(file.split('-')[1])}") is not None, f"{file} would be forgotten"
         return number
 
@@ -105,15 +105,15 @@ def test_a_worker_that_dies_at_the_good_bye_leaves_no_archive_open(
 ) -> None:
     """All was done, and the crawl ended without looking at what the dead worker left: its WARC stayed `.open`."""
     crawl = started(tmp_path / "job", monkeypatch, latency_s=0.2)
-    send, killed = Link.send, list[int]()
+    send, killed = RemoteWorker.send, list[int]()
 
-    def last_word(link: Link, message: Message) -> None:
-        send(link, message)
+    def last_word(worker: RemoteWorker, message: Message) -> None:
+        send(worker, message)
         if message["t"] == "stop" and not killed:
-            killed.append(link.stream)
-            crawl.kill_worker(link.stream)
+            killed.append(worker.stream)
+            crawl.kill_worker(worker.stream)
 
-    monkeypatch.setattr(Link, "send", last_word)
+    monkeypatch.setattr(RemoteWorker, "send", last_word)
     assert crawl.run(hours=0.5) == ExitCode.DONE
     assert killed
     assert set(crawl.outcomes()) == set(crawl.web.answers)

@@ -11,7 +11,7 @@ from budgets import SiteRecord
 from irlcrawl.base.job import ExitCode
 from irlcrawl.base.rows import name_key
 from irlcrawl.config.toml import load, to_toml
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
 GAP_S = 1.0
@@ -19,7 +19,7 @@ GAP_S = 1.0
 
 def record(crawl: Crawl, site: str) -> SiteRecord:
     with crawl.job() as job:
-        state = State.open(job, crawl.config, crawl.clock)
+        state = CrawlState.open(job, crawl.config, crawl.clock)
         found = state.sites.site(name_key(site.encode()))
         state.close()
     assert found is not None

@@ -10,7 +10,7 @@ import pytest
 
 from irlcrawl.base.job import ExitCode
 from irlcrawl.crawl.deaths import DEATHS_MAX
-from irlcrawl.crawl.loop import Frontier
+from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.worker.fetch import service
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
@@ -18,26 +18,26 @@ from tests.crawl.virtual_crawl import Crawl, Web, star
 class Early(Crawl):
     """Told to stop before its first worker came."""
 
-    tell: Callable[[Frontier], None]
+    tell: Callable[[CrawlLoop], None]
 
     async def _add_worker(self) -> None:
-        assert self.frontier is not None
-        self.tell(self.frontier)
+        assert self.loop is not None
+        self.tell(self.loop)
         await super()._add_worker()
 
 
-def stop(frontier: Frontier) -> None:
-    frontier.stop(ExitCode.INTERRUPTED)
+def stop(loop: CrawlLoop) -> None:
+    loop.stop(ExitCode.INTERRUPTED)
 
 
-def stop_twice(frontier: Frontier) -> None:
-    frontier.stop(ExitCode.INTERRUPTED)
-    frontier.abort(ExitCode.FORCED)
+def stop_twice(loop: CrawlLoop) -> None:
+    loop.stop(ExitCode.INTERRUPTED)
+    loop.abort(ExitCode.FORCED)
 
 
 @pytest.mark.parametrize(("tell", "code"), [(stop, ExitCode.INTERRUPTED), (stop_twice, ExitCode.FORCED)])
 def test_a_worker_that_comes_after_the_stop_is_told_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[Frontier], None], code: ExitCode
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[CrawlLoop], None], code: ExitCode
 ) -> None:
     """Stop and abort went to the workers there were. One that came a moment later waited for ever, and so did the
     crawl: after two signals while it was opening, only SIGKILL ended it."""

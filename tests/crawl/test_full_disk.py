@@ -11,7 +11,7 @@ import pytest
 
 from drum import Catalog, Files
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.crawl.room import HYSTERESIS, Room, no_room
+from irlcrawl.crawl.disk_space import HYSTERESIS, Room, no_room
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
 URLS = 2 * 9
@@ -79,7 +79,7 @@ def test_full_at_any_write(tmp_path: Path, part: int) -> None:
             assert crawl.run() == ExitCode.DONE
             outcomes = crawl.outcomes()
             assert len(outcomes) == URLS and set(outcomes.values()) == {("fetched", "ok")}
-            assert crawl.frontier is not None and crawl.frontier.state.ledger.discovered == URLS
+            assert crawl.loop is not None and crawl.loop.state.ledger.discovered == URLS
 
 
 def test_too_little_room_stops_cleanly_before_the_disk_is_full(
@@ -152,11 +152,11 @@ def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
     crawl = crawl_of(tmp_path / "job", monkeypatch)
     crawl.config.limits.pages = 5
     crawl.run()
-    assert crawl.frontier is not None
-    room = crawl.frontier.room
+    assert crawl.loop is not None
+    room = crawl.loop.room
     assert room.needed == 1 << 20  # as the configuration says
     crawl.config.frontier.disk_reserve_bytes, crawl.config.archive.roll_bytes = 0, 10_000_000
-    room = Room(crawl.frontier.state)
+    room = Room(crawl.loop.state)
     assert 10_000_000 < room.needed < 10_100_000  # there is something to merge
     disk.free = room.needed
     assert room.lacking() is None and room.lacking(starting=True)

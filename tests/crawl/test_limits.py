@@ -60,5 +60,5 @@ def test_bytes_are_counted_before_they_are_harvested(tmp_path: Path, monkeypatch
     crawl.config.politeness.visit_seconds = 0.5
     limit = crawl.config.limits.bytes = 60_000
     assert crawl.run(hours=1) == ExitCode.SIZE_LIMIT
-    assert crawl.frontier is not None
-    assert limit <= crawl.frontier.state.counters["bytes"] < 1.1 * limit
+    assert crawl.loop is not None
+    assert limit <= crawl.loop.state.counters["bytes"] < 1.1 * limit

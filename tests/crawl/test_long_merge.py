@@ -67,8 +67,8 @@ def test_a_long_merge_shows_in_the_status_and_a_stop_ends_it_at_the_next_bucket(
     told: list[dict[str, Any]] = []
 
     def small(url: str) -> None:
-        assert crawl.frontier is not None
-        crawl.frontier.state.seen.ram_bytes = 256
+        assert crawl.loop is not None
+        crawl.loop.state.seen.ram_bytes = 256
 
     crawl.on_request = small
     check = Repository.merge
@@ -76,11 +76,11 @@ def test_a_long_merge_shows_in_the_status_and_a_stop_ends_it_at_the_next_bucket(
     def merge(drum: Repository, *args: Any, **known: Any) -> MergeStats:
         """The crawl is asked after each bucket of `seen`, and told to stop after the fifth."""
         stats = check(drum, *args, **known)
-        frontier = crawl.frontier
+        loop = crawl.loop
         if drum.name == "seen" and len(drum.buckets) > 8 and frontier is not None and drum.pending_rows:
-            told.append(status.complete(frontier.status()))
+            told.append(status.complete(loop.status()))
             if len(told) == 5:
-                frontier.stop(ExitCode.INTERRUPTED)
+                loop.stop(ExitCode.INTERRUPTED)
         return stats
 
     monkeypatch.setattr(Repository, "merge", merge)
@@ -95,4 +95,4 @@ def test_a_long_merge_shows_in_the_status_and_a_stop_ends_it_at_the_next_bucket(
     kept = crawl.outcomes()
     assert crawl.run() == ExitCode.DONE
     assert set(crawl.outcomes()) == set(pages) > set(kept)
-    assert not crawl.frontier or not crawl.frontier.status()["merges"]
+    assert not crawl.loop or not crawl.loop.status()["merges"]

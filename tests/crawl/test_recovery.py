@@ -21,7 +21,7 @@ from irlcrawl.crawl import recovery
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state import crawl_state as state_module
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import OP_STATE, HostRecord, records_of, state_batch
 from irlcrawl.frontier.turn.turn import Turn
 from irlcrawl.worker.archive.unit import Exchange, Unit
@@ -47,7 +47,7 @@ class Stream:
         self.clock = VirtualClock()
         self.job = JobDir(path)
         self.job.acquire()
-        self.state = State.open(self.job, self.config, self.clock)
+        self.state = CrawlState.open(self.job, self.config, self.clock)
         edits = Edits()
         edits.set(f"streams/{STREAM}", {"next": 0, "warc": [0, 0]})
         self.state.catalog.commit(edits)

@@ -15,7 +15,7 @@ from drum import Edits
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode
 from irlcrawl.config.keys import Config
-from irlcrawl.crawl.loop import Frontier
+from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.schedule import (
     ANSWER_S,
     INBOX_AGE_MAX_S,
@@ -28,7 +28,7 @@ from irlcrawl.crawl.schedule import (
     TURN_S_MAX,
     Schedule,
 )
-from irlcrawl.frontier.dispatch.workers import Link
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.turn.turn import Result, Turn
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
 
@@ -45,7 +45,7 @@ class World:
     calendar: list[float] = field(default_factory=list)  # dues
     fetched: int = 0
     hosts: int = 0
-    links: list[Link] = field(default_factory=list)
+    links: list[RemoteWorker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.config = Config()
@@ -138,14 +138,14 @@ def test_short_visits_need_more_hosts_than_slots(visit_seconds: float, wanted: i
 def test_a_turn_waits_for_the_harvests_that_were_asked_for() -> None:
     world = World(ready=1, queued=10)
     world.clock.advance(100)
-    link = Link(1, None, asked=True)  # type: ignore[arg-type]
-    world.links.append(link)
+    worker = RemoteWorker(1, None, asked=True)  # type: ignore[arg-type]
+    world.links.append(worker)
     world.schedule.asked()
     assert not world.should_turn()
     world.clock.advance(ANSWER_S + 0.01)
     assert world.should_turn(), "but not for ever"
     world.schedule.asked()
-    link.asked = False
+    worker.asked = False
     world.schedule.answered()
     assert world.should_turn()
 
@@ -154,7 +154,7 @@ def test_while_harvests_are_awaited_a_due_calendar_gives_no_reason_to_look_again
     """The loop slept until the calendar's due time, which was over: it went round and round until they came."""
     world = World(ready=1, calendar=[0.0])
     world.clock.advance(100)
-    world.links.append(Link(1, None, asked=True))  # type: ignore[arg-type]
+    world.links.append(RemoteWorker(1, None, asked=True))  # type: ignore[arg-type]
     world.schedule.asked()
     assert not world.should_turn()
     assert world.schedule.turn_at == world.clock.now() + ANSWER_S
@@ -259,4 +259,4 @@ def test_a_small_site_does_not_wait_for_turns(tmp_path: Path, monkeypatch: pytes
     assert crawl.run(hours=1) == ExitCode.DONE
     gap = crawl.config.politeness.gap_host_seconds
     assert crawl.clock.now() - START < 10 * (gap + 0.1) + 1
-    assert isinstance(crawl.frontier, Frontier)
+    assert isinstance(crawl.loop, CrawlLoop)

@@ -30,8 +30,8 @@ def stopped_with_all_put_off(path: Path, monkeypatch: pytest.MonkeyPatch, url: s
 
     async def stop(crawl: Crawl) -> None:
         await asyncio.sleep(60.0)
-        assert crawl.frontier is not None and crawl.frontier.state.calendar.rows == 1
-        crawl.frontier.stop(ExitCode.INTERRUPTED)
+        assert crawl.loop is not None and crawl.loop.state.calendar.rows == 1
+        crawl.loop.stop(ExitCode.INTERRUPTED)
 
     assert crawl.run(stop) == ExitCode.INTERRUPTED
     return crawl, 2 * HOUR_S - (crawl.clock.now() - START)
@@ -119,8 +119,8 @@ def test_a_promise_outlives_a_clock_that_is_set_twice(
 
     async def stop(crawl: Crawl) -> None:
         await asyncio.sleep(100.0)
-        assert crawl.frontier is not None
-        crawl.frontier.stop(ExitCode.INTERRUPTED)
+        assert crawl.loop is not None
+        crawl.loop.stop(ExitCode.INTERRUPTED)
 
     for step in steps:
         assert crawl.run(stop) == ExitCode.INTERRUPTED
@@ -137,7 +137,7 @@ def test_a_start_that_never_became_a_run_dates_nothing(tmp_path: Path, monkeypat
     for module in (lease_log, crawl_state):
         monkeypatch.setattr(module, "boot_id", lambda files: "1" * 36)
     crawl.clock.step(20 * YEAR_S)
-    crawl_state.State.open(crawl.job(), crawl.config, crawl.clock, crawl.files).close()
+    crawl_state.CrawlState.open(crawl.job(), crawl.config, crawl.clock, crawl.files).close()
     crawl.clock.step(-20 * YEAR_S)
     again = crawl.clock.now()
     assert crawl.run() == ExitCode.DONE

@@ -26,13 +26,13 @@ from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.rows import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
-from irlcrawl.crawl.loop import Frontier
-from irlcrawl.crawl.room import no_room
+from irlcrawl.crawl.disk_space import no_room
+from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
-from irlcrawl.frontier.dispatch.workers import Link
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch import service
@@ -117,7 +117,7 @@ class Web:
             self.page(url, targets)
 
     def page(self, url: str, links: list[str] | None = None) -> None:
-        body = "".join(f'<a href="{link}">x</a>' for link in links or [])
+        body = "".join(f'<a href="{worker}">x</a>' for worker in links or [])
         self.answers[url] = Answer(200, {"content-type": "text/html"}, body.encode())
 
     def answer(self, url: str, host: str, now: float) -> Answer:
@@ -207,9 +207,9 @@ class Crawl:
         self.running: dict[int, asyncio.Task[None]] = {}
         self.socks: dict[int, socket.socket] = {}
         self.tasks: list[asyncio.Task[None]] = []
-        self.links: list[Link] = []
+        self.links: list[RemoteWorker] = []
         self.leased: dict[tuple[int, int], int] = {}  # (segment, row) -> the last visit
-        self.frontier: Frontier | None = None
+        self.loop: CrawlLoop | None = None
         crawl = self
 
         class Fetcher:
@@ -299,39 +299,39 @@ class Crawl:
         job = self.job()
         job.acquire()
         try:
-            return await self._crawl(State.open(job, self.config, self.clock, self.files), main)
+            return await self._crawl(CrawlState.open(job, self.config, self.clock, self.files), main)
         finally:
             job.release()
 
-    async def _crawl(self, state: State, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
+    async def _crawl(self, state: CrawlState, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         try:
-            frontier = self.frontier = Frontier(state, self.config, self.clock)
-            frontier.resolver = frontier.hosts._resolver = self.names  # type: ignore[assignment]
+            loop = self.loop = CrawlLoop(state, self.config, self.clock)
+            loop.resolver = loop.dispatcher._resolver = self.names  # type: ignore[assignment]
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)
-            frontier.replace = self._replace
+            loop.replace = self._replace
             seeds = [Seed(url.encode(), {}) for url in self.seeds]
             number = state.streams[0]["next"]
             name = write_seeds(state, self.config, seeds, number) if number == 0 else None
-            await frontier.open(name, old)
+            await loop.open(name, old)
             for _ in range(self.workers):
                 await self._add_worker()
             beside = asyncio.ensure_future(main(self)) if main else None
-            code = await frontier.run()
+            code = await loop.run()
             if beside and not beside.cancel():
                 beside.result()
             return code
         finally:
             state.close()
 
-    async def _replace(self, dead: Link) -> None:
+    async def _replace(self, dead: RemoteWorker) -> None:
         await self._add_worker()
 
     async def _add_worker(self) -> None:
         """A worker as the supervisor would add it."""
-        frontier = self.frontier
+        loop = self.loop
         assert frontier is not None
-        state = frontier.state
+        state = loop.state
         stream = state.catalog.get("stream-next")
         edits = Edits()
         edits.set("stream-next", stream + 1)
@@ -343,9 +343,9 @@ class Crawl:
         serving = asyncio.ensure_future(service.serve(theirs, self.path, self.files))
         serving.add_done_callback(lambda task: self._ended(stream, task))
         self.tasks.append(serving)
-        link = Link(stream, _Process(serving))  # type: ignore[arg-type]
-        self.links.append(link)
-        await frontier.fleet.connect(link, ours, frontier.hello(stream))
+        worker = RemoteWorker(stream, _Process(serving))  # type: ignore[arg-type]
+        self.links.append(worker)
+        await loop.fleet.connect(worker, ours, loop.hello(stream))
 
     def _ended(self, stream: int, serving: asyncio.Task[None]) -> None:
         """A process that ends by an error closes its end of the pipe; one that ended is killed by nobody."""
@@ -361,12 +361,12 @@ class Crawl:
 
     def _watch(self) -> None:
         """Check every lease as it goes out: no row is out twice, also when the worker that had it is dead."""
-        send = Link.send
+        send = RemoteWorker.send
 
-        def watch(link: Link, message: Message) -> None:
+        def watch(worker: RemoteWorker, message: Message) -> None:
             if message["t"] == "visit":
-                assert self.frontier is not None
-                rows = self.frontier.state.runs.read
+                assert self.loop is not None
+                rows = self.loop.state.runs.read
                 out = {number for each in self.links for number in each.visits}
                 lease = Lease.of(message)
                 segment = lease.urls["segment"]
@@ -374,9 +374,9 @@ class Crawl:
                     assert rows(segment, row, row + 1)["url"].tolist() == [url.encode()]
                     assert self.leased.get((segment, row)) not in out, "a row leased twice"
                     self.leased[segment, row] = message["visit"]
-            send(link, message)
+            send(worker, message)
 
-        self.monkeypatch.setattr(Link, "send", watch)
+        self.monkeypatch.setattr(RemoteWorker, "send", watch)
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
         """URL -> (outcome, reason) of the crawl log, without robots.txt and repeats. Fails when a URL is done twice."""

@@ -20,7 +20,7 @@ from drum.sectors import Sectors
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import main
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.upkeep import fsck
 from irlcrawl.upkeep.findings import Finding, Silent
 from irlcrawl.upkeep.fsck import Fsck
@@ -329,7 +329,7 @@ def test_what_the_disk_cannot_read_is_damage_with_a_place(
         assert f"{path}: damaged at offset" in capsys.readouterr().err
     elif what == "state/catalog-":
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Damaged, match=re.escape(str(path))):
-            State.open(job, versions.crawl_of(job.path, patch).config, VirtualClock())
+            CrawlState.open(job, versions.crawl_of(job.path, patch).config, VirtualClock())
     assert main.main(["fsck", str(job.path), "--quiet", "--json"]) == ExitCode.DAMAGED
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (found,) = [one for one in told if one["damage"] and "the disk cannot read" in one["what"]]

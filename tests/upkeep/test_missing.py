@@ -14,7 +14,7 @@ from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings, flip
@@ -57,9 +57,9 @@ def test_a_start_that_is_refused_leaves_the_configuration_as_it_was(copy: Copy) 
         path = min(job.state.glob(harmed))
         path.unlink() if harmed.startswith("turn") else flip(path, 30)
         with pytest.raises(Damaged):
-            State.open(job, load(job.config_file), VirtualClock(), write_config=lambda: pytest.fail("was written"))
+            CrawlState.open(job, load(job.config_file), VirtualClock(), write_config=lambda: pytest.fail("was written"))
     written = list[bool]()
-    State.open(copy("killed"), Config(), VirtualClock(), write_config=lambda: written.append(True)).close()
+    CrawlState.open(copy("killed"), Config(), VirtualClock(), write_config=lambda: written.append(True)).close()
     assert written == [True]
 
 

@@ -18,7 +18,7 @@ from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
 from irlcrawl.worker.archive.reader import records
@@ -89,7 +89,7 @@ def test_what_a_later_version_wrote_is_refused_with_a_sentence(
         err = capsys.readouterr().err
         assert "this program reads" in err and "a later one" in err and str(job.state) in err
     with pytest.raises(UnknownVersion, match="this program reads"):
-        State.open(job, Config(), VirtualClock(), write_config=lambda: pytest.fail("a configuration was written"))
+        CrawlState.open(job, Config(), VirtualClock(), write_config=lambda: pytest.fail("a configuration was written"))
     if what != "segment":  # these read none
         at = str(job.path)
         for words in (["snapshot", at, "x"], ["report", at, "--politeness"], ["report", at], ["status", at],
@@ -117,7 +117,7 @@ def test_a_key_that_only_a_later_version_knows_is_no_mistake(copy: Copy, capsys:
 def test_an_old_crawl_becomes_the_present_version(tmp_path: Path, version: str) -> None:
     job = JobDir(unpack(version, tmp_path))
     assert Catalog.open(job.state, readonly=True).get("crawl")["format"] == int(version)
-    State.open(job, load(job.config_file), VirtualClock()).close()
+    CrawlState.open(job, load(job.config_file), VirtualClock()).close()
     crawl = Catalog.open(job.state, readonly=True).get("crawl")
     assert (crawl["format"], crawl["keys"]) == (formats.FORMAT, formats.KEYS)
     assert not any(found.damage for found in Fsck(job, Silent(), now=lambda: 0.0).run())

@@ -13,14 +13,14 @@ from typing import Any
 
 from drum import MergeStats, Repository
 from irlcrawl.cli.main import main
-from irlcrawl.crawl.loop import Frontier
+from irlcrawl.crawl.loop import CrawlLoop
 
 BUCKETS_LEAST = 8
 SECONDS_MAX = 60.0
 
 told = os.open(sys.argv[1], os.O_WRONLY)
 told_to_stop, waited = threading.Event(), threading.Event()
-merge, stop = Repository.merge, Frontier.stop
+merge, stop = Repository.merge, CrawlLoop.stop
 
 
 def gated(drum: Repository, *args: Any, **known: Any) -> MergeStats:
@@ -39,13 +39,13 @@ def gated(drum: Repository, *args: Any, **known: Any) -> MergeStats:
     return stats
 
 
-def stopped(frontier: Frontier, *args: Any) -> None:
-    """Frontier.stop"""
-    stop(frontier, *args)
+def stopped(loop: CrawlLoop, *args: Any) -> None:
+    """CrawlLoop.stop"""
+    stop(loop, *args)
     told_to_stop.set()
 
 
 if __name__ == "__main__":
     Repository.merge = gated  # type: ignore[method-assign]
-    Frontier.stop = stopped  # type: ignore[method-assign]
+    CrawlLoop.stop = stopped  # type: ignore[method-assign]
     sys.exit(main(sys.argv[2:]))

@@ -16,7 +16,7 @@ import pytest
 from conftest import Serve
 from webcrawl import NO_GAPS, Crawl, Tree, check_warcs, outcomes, responses
 
-from irlcrawl.crawl.room import BALLAST_BYTES
+from irlcrawl.crawl.disk_space import BALLAST_BYTES
 from tools.sampleweb.server import Ask, Reply
 
 HOSTS = {f"f{n}.test": f"127.64.0.{n + 1}" for n in range(3)}

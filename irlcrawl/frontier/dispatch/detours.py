@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.rows import Reason, name_key, origin_of
-from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Host, Visit
-from irlcrawl.frontier.dispatch.workers import Link
-from irlcrawl.frontier.politeness.politeness import Politeness, State
+from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Host, LeasedVisit
+from irlcrawl.frontier.dispatch.workers import RemoteWorker
+from irlcrawl.frontier.politeness.politeness import HostState, Politeness
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.worker.fetch.wire import Message
 
@@ -33,20 +33,20 @@ class Slots:
         to be requested from it."""
         self._politeness, self._leases, self._clock = politeness, leases, clock
         self._host_of, self._blocked = host_of, blocked
-        self._open: dict[Token, tuple[Link, Host]] = {}
+        self._open: dict[Token, tuple[RemoteWorker, Host]] = {}
 
-    def wanted(self, link: Link, visit: Visit | None, message: Message) -> None:
+    def wanted(self, worker: RemoteWorker, visit: LeasedVisit | None, message: Message) -> None:
         """A worker asks. `visit` is the one it asks for, None when that is over."""
         if visit is None:
-            _answer(link, message["id"], None, Reason.LOST)
+            _answer(worker, message["id"], None, Reason.LOST)
             return
         origin = origin_of(message["url"].encode("ascii"))
         host = self._host_of(name_key(origin), origin)
         if self._blocked(host.name):
-            _answer(link, message["id"], None, Reason.BLOCKED)
+            _answer(worker, message["id"], None, Reason.BLOCKED)
             return
-        token = (link.stream, message["id"])
-        self._open[token] = (link, host)
+        token = (worker.stream, message["id"])
+        self._open[token] = (worker, host)
         due = self._politeness.request_slot(host, visit.host, token)
         if due > self._clock.now() + LATEST_START_S:
             self.refuse(host, Reason.TIMEOUT)
@@ -54,9 +54,9 @@ class Slots:
     def grant(self, host: Host) -> None:
         """The host of a slot came out of `Politeness.pop`."""
         token = _token(host)
-        link, _ = self._open[token]
+        worker, _ = self._open[token]
         self._leases.append(self._politeness.promises(host))
-        _answer(link, token[1], host.address, None)
+        _answer(worker, token[1], host.address, None)
 
     def refuse(self, host: Host, reason: Reason) -> None:
         """Nothing when its visit is over, or its worker dead."""
@@ -66,24 +66,24 @@ class Slots:
             _answer(found[0], token[1], None, reason)
             self._politeness.deactivate(host)
 
-    def ended(self, link: Link, message: Message) -> None:
+    def ended(self, worker: RemoteWorker, message: Message) -> None:
         """The worker made its request (or did not: `ended` null)."""
-        found = self._open.pop((link.stream, message["id"]), None)
-        if found is not None and found[1].state == State.LEASED:
+        found = self._open.pop((worker.stream, message["id"]), None)
+        if found is not None and found[1].state == HostState.LEASED:
             self._politeness.release(found[1], ended=message["ended"], fetch_s=message["fetch_s"], again=False)
 
-    def visit_ended(self, link: Link) -> None:
-        """Forget slots of the link that went with their visit before they were granted."""
+    def visit_ended(self, worker: RemoteWorker) -> None:
+        """Forget slots of the worker that went with their visit before they were granted."""
         for token, (owner, host) in list(self._open.items()):
-            if owner is link and host.state == State.IDLE:
+            if owner is worker and host.state == HostState.IDLE:
                 del self._open[token]
 
-    def worker_died(self, link: Link) -> None:
+    def worker_died(self, worker: RemoteWorker) -> None:
         """A request may have been under way at any slot it held."""
         for token, (owner, host) in list(self._open.items()):
-            if owner is link:
+            if owner is worker:
                 del self._open[token]
-                if host.state == State.LEASED:
+                if host.state == HostState.LEASED:
                     self._politeness.release(host, ended=self._clock.now(), again=False)
                 else:
                     self._politeness.deactivate(host)
@@ -94,6 +94,6 @@ def _token(host: Host) -> Token:
     return host.errand.token
 
 
-def _answer(link: Link, number: int, address: str | None, reason: Reason | None) -> None:
+def _answer(worker: RemoteWorker, number: int, address: str | None, reason: Reason | None) -> None:
     message = {"t": "slot", "id": number, "address": address, "reason": None if reason is None else int(reason)}
-    link.send(message)
+    worker.send(message)

@@ -21,8 +21,8 @@ from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.dispatch.visits import Ending, Host, Visit, Withdrawal, visit_message
-from irlcrawl.frontier.dispatch.workers import Fleet, Link
+from irlcrawl.frontier.dispatch.visits import Ending, Host, LeasedVisit, Withdrawal, visit_message
+from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.state.lease_log import LeaseLog
@@ -186,38 +186,38 @@ class Dispatcher:
         leased = 0
         for entry, rows in self.politeness.pop_all(allowance, _urls_of, self._fleet.capacity):
             assert isinstance(entry, Host)
-            link = self._fleet.choose(entry.worker)
-            assert link is not None  # there was capacity
-            self._lease(entry, link, rows)
+            worker = self._fleet.choose(entry.worker)
+            assert worker is not None  # there was capacity
+            self._lease(entry, worker, rows)
             leased += rows
         return leased
 
-    def _lease(self, host: Host, link: Link, rows: int) -> None:
+    def _lease(self, host: Host, worker: RemoteWorker, rows: int) -> None:
         now = self._clock.now()
         run = host.runs[0]
         batch = self._runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
-        visit = Visit(self._visit, host, run, rows, now)
+        visit = LeasedVisit(self._visit, host, run, rows, now)
         self.leases.append(self.politeness.promises(host))
-        link.visits[visit.number] = visit
-        link.urls_out += rows
+        worker.visits[visit.number] = visit
+        worker.urls_out += rows
         self.urls_out += rows
         self.visits_out += 1
         self.loads.count(host, -rows)
-        host.worker = link.stream
+        host.worker = worker.stream
         gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
-        link.send(visit_message(visit, batch, now, gap, patience, self.scope_version))
+        worker.send(visit_message(visit, batch, now, gap, patience, self.scope_version))
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
-    def ended(self, link: Link, message: Message) -> None:
+    def ended(self, worker: RemoteWorker, message: Message) -> None:
         """A worker reports the end of a visit."""
-        visit = link.visits.pop(message["visit"])
+        visit = worker.visits.pop(message["visit"])
         reached = message["reached"]
         host, run = visit.host, visit.run
-        self._account(link, visit, reached)
-        self._fleet.worked(link, message["requests"], message["bytes"])
-        link.unharvested += message["requests"] + reached
+        self._account(worker, visit, reached)
+        self._fleet.worked(worker, message["requests"], message["bytes"])
+        worker.unharvested += message["requests"] + reached
         run.at += reached
         if run.at >= run.end:
             del host.runs[0]
@@ -235,23 +235,23 @@ class Dispatcher:
             crawl_delay=crawl_delay,
             again=bool(host.runs),
         )
-        self.slots.visit_ended(link)
+        self.slots.visit_ended(worker)
         # Of a visit that ended otherwise the last exchange had no response, whatever came before it.
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
         self._settle(host, due, now, Reason(message["reason"]), silent)
 
-    def learnt_robots(self, link: Link, message: Message) -> None:
+    def learnt_robots(self, worker: RemoteWorker, message: Message) -> None:
         """A visit that goes on read robots.txt. A kill from now on finds it in a commit or in the archive, and its
         Crawl-delay in the clocks' log."""
-        host = link.visits[message["visit"]].host
+        host = worker.visits[message["visit"]].host
         _take_robots(host, message["robots"])
         host.crawl_delay = host.record.crawl_delay
         self.leases.append(self.politeness.promises(host))
         self._learn(host)
 
-    def _account(self, link: Link, visit: Visit, reached: int) -> None:
-        link.urls_out -= visit.rows
+    def _account(self, worker: RemoteWorker, visit: LeasedVisit, reached: int) -> None:
+        worker.urls_out -= visit.rows
         self.urls_out -= visit.rows
         self.visits_out -= 1
         self.loads.count(visit.host, visit.rows - reached)
@@ -322,32 +322,32 @@ class Dispatcher:
         if host.errand is None:
             self.handover.learn(host)
 
-    def doubted(self, link: Link, message: Message) -> None:
+    def doubted(self, worker: RemoteWorker, message: Message) -> None:
         """A visit had no response at all: is its host to be charged with it, or is it us?"""
-        visit = link.visits[message["visit"]]
+        visit = worker.visits[message["visit"]]
         reply = {"t": "doubt", "visit": visit.number}
         host = visit.host
         self._outage.doubt(
-            host.address or "", host.site, lambda charge: link.send({**reply, "charge": charge}),
+            host.address or "", host.site, lambda charge: worker.send({**reply, "charge": charge}),
             acquainted=host.record.answered_at > 0, leased=visit.leased,
         )  # fmt: skip
 
-    def orphaned(self, link: Link, left: Callable[[Run], list[Run]]) -> int:
+    def orphaned(self, worker: RemoteWorker, left: Callable[[Run], list[Run]]) -> int:
         """A worker died and what it archived is folded: free its hosts, after what its archive says of each visit's end
         and as if a request had been under way since. `left`: a run without the rows now done. Returns how many
         URLs its visits had reached."""
         now = self._clock.now()
-        self.slots.worker_died(link)
-        visits, link.visits = list(link.visits.values()), {}
+        self.slots.worker_died(worker)
+        visits, worker.visits = list(worker.visits.values()), {}
         reached = 0
         for visit in visits:
             host = visit.host
             leased = Run(visit.run.segment, visit.run.at, visit.run.at + visit.rows)
             reached += visit.rows - sum(run.rows for run in left(leased))
-            self._account(link, visit, 0)
+            self._account(worker, visit, 0)
             host.runs = [part for run in host.runs for part in left(run)]
             self.loads.count(host, sum(run.rows for run in host.runs) - host.rows)
-            ending = link.endings.get(host.key, Ending())
+            ending = worker.endings.get(host.key, Ending())
             if ending.ended < visit.leased:  # another visit's, which was told
                 ending = Ending()
             due = self.politeness.release(

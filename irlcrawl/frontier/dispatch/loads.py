@@ -12,7 +12,7 @@ from drum import Batch
 from irlcrawl.base.clock import Clock
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Host
-from irlcrawl.frontier.politeness.politeness import Politeness, State
+from irlcrawl.frontier.politeness.politeness import HostState, Politeness
 from irlcrawl.frontier.state.hosts import records_of
 from irlcrawl.frontier.turn.release import HostLoads
 
@@ -63,7 +63,7 @@ class Loads:
             if (host := self._hosts.get(key)) is not None:
                 known.unknown[at] = False
                 known.rows[at] = max(host.rows, self.address_rows.get(host.address, 0) if host.address else 0)
-                if host.state != State.IDLE:
+                if host.state != HostState.IDLE:
                     known.gap[at], known.due[at] = self._politeness.gap_for(host), self._politeness.due(host)
         if self.address_rows:
             addressed = np.flatnonzero(known.unknown & (states["family"] > 0) & (states["address_until"] > now))

@@ -31,7 +31,7 @@ class Host(HostEntry):
 
 
 @dataclass(slots=True)
-class Visit:
+class LeasedVisit:
     """A lease that is out since `leased` (unix seconds): rows [run.at, run.at + rows) of the host's first run."""
 
     number: int
@@ -61,7 +61,9 @@ class Ending(NamedTuple):
     crawl_delay: float | None = None  # as learnt in it
 
 
-def visit_message(visit: Visit, batch: Batch, now: float, gap: float, patience: float, scope_version: int) -> Message:
+def visit_message(
+    visit: LeasedVisit, batch: Batch, now: float, gap: float, patience: float, scope_version: int
+) -> Message:
     """The lease as it goes to the worker (shape: irlcrawl.wire); `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
     rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None

@@ -36,7 +36,7 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 @dataclass(eq=False)
-class Link:
+class RemoteWorker:
     """One worker: its process and pipe, the visits it holds and how much of its work was not handed over yet."""
 
     stream: int
@@ -60,40 +60,40 @@ class Link:
 
 
 class Fleet:
-    """All workers. `on_message(link, message)` and `on_lost(link)` are called from the event loop."""
+    """All workers. `on_message(worker, message)` and `on_lost(worker)` are called from the event loop."""
 
     def __init__(
         self,
         visits_max: int,
         silent_max_s: float,
-        on_message: Callable[[Link, Message], None],
-        on_lost: Callable[[Link], None],
+        on_message: Callable[[RemoteWorker, Message], None],
+        on_lost: Callable[[RemoteWorker], None],
     ) -> None:
         self._visits_max = visits_max
         self._silent_max_s = silent_max_s
         self._watched_at = float("inf")
         self._on_message = on_message
         self._on_lost = on_lost
-        self.links: list[Link] = []
+        self.workers: list[RemoteWorker] = []
         self._last_word: Message | None = None
         self.working = asyncio.Event()
         """Set when the first worker is ready."""
         self.wanted = asyncio.Event()
         """Set when there are visits for more than one worker."""
 
-    async def connect(self, link: Link, sock: socket.socket, hello: Message) -> None:
+    async def connect(self, worker: RemoteWorker, sock: socket.socket, hello: Message) -> None:
         """Take in a worker that was started (fetch/process.py)."""
-        link.wire = await open_wire(
-            sock, lambda message: self._heard(link, message), lambda error: self._closed(link, error)
+        worker.wire = await open_wire(
+            sock, lambda message: self._heard(worker, message), lambda error: self._closed(worker, error)
         )
-        link.send(hello)
-        self.links.append(link)
+        worker.send(hello)
+        self.workers.append(worker)
         if self._last_word is not None:
-            link.send(self._last_word)
+            worker.send(self._last_word)
 
-    def _heard(self, link: Link, message: Message) -> None:
-        link.heard, link.silent_s, link.pinged = True, 0.0, False
-        self._on_message(link, message)
+    def _heard(self, worker: RemoteWorker, message: Message) -> None:
+        worker.heard, worker.silent_s, worker.pinged = True, 0.0, False
+        self._on_message(worker, message)
 
     def watch(self, now: float) -> None:
         """Once in each pass of the loop: ask workers that say nothing for a word, and kill those that give none. Time
@@ -102,62 +102,62 @@ class Fleet:
         self._watched_at = now
         faded = 0.5 ** (passed / HALF_LIFE_S)
         patience = self._silent_max_s if self._last_word is None else min(self._silent_max_s, SILENT_AT_END_S)
-        for link in self.links:
-            link.silent_s += passed
-            link.work *= faded
-            if link.silent_s <= (patience if link.heard else max(patience, START_S)) / 2:
+        for worker in self.workers:
+            worker.silent_s += passed
+            worker.work *= faded
+            if worker.silent_s <= (patience if worker.heard else max(patience, START_S)) / 2:
                 continue
-            if link.pinged:
-                _log.warning("worker %d says nothing: killing it", link.stream)
-                link.process.kill()
-            link.pinged, link.silent_s = True, 0.0
-            link.send({"t": "ping"})
+            if worker.pinged:
+                _log.warning("worker %d says nothing: killing it", worker.stream)
+                worker.process.kill()
+            worker.pinged, worker.silent_s = True, 0.0
+            worker.send({"t": "ping"})
 
-    def _closed(self, link: Link, error: Exception | None) -> None:
+    def _closed(self, worker: RemoteWorker, error: Exception | None) -> None:
         del error  # the process's end says more; why it ended stands on its stderr
-        link.lost = True
-        if link in self.links:
-            self.links.remove(link)
-        self._on_lost(link)
+        worker.lost = True
+        if worker in self.workers:
+            self.workers.remove(worker)
+        self._on_lost(worker)
 
-    async def reap(self, link: Link, seconds: float = 5.0) -> int:
+    async def reap(self, worker: RemoteWorker, seconds: float = 5.0) -> int:
         """Wait for a worker's process whose pipe is closed; one that lingers is killed. Returns its exit status."""
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(None, lambda: link.process.wait(seconds))
+            return await loop.run_in_executor(None, lambda: worker.process.wait(seconds))
         except subprocess.TimeoutExpired:
-            link.process.kill()
-            return await loop.run_in_executor(None, link.process.wait)
+            worker.process.kill()
+            return await loop.run_in_executor(None, worker.process.wait)
 
-    def worked(self, link: Link, requests: int, received: int) -> None:
+    def worked(self, worker: RemoteWorker, requests: int, received: int) -> None:
         """What a visit that ended has cost the worker, roughly."""
-        link.work += requests + received / BYTES_AS_REQUEST
+        worker.work += requests + received / BYTES_AS_REQUEST
 
     @property
     def capacity(self) -> int:
         """Visits that could be leased now."""
-        return sum(max(0, self._visits_max - len(link.visits)) for link in self.links)
+        return sum(max(0, self._visits_max - len(worker.visits)) for worker in self.workers)
 
     @property
     def slots(self) -> int:
-        return self._visits_max * len(self.links)
+        return self._visits_max * len(self.workers)
 
-    def choose(self, sticky: int) -> Link | None:
+    def choose(self, sticky: int) -> RemoteWorker | None:
         """The worker for a visit: the one with stream `sticky` unless it is loaded more than the least, or None. What
         was done of late is load, too: a host that is half the web has one visit at a time, and would keep one worker
         busy while the others, who have done with the rest, stand by."""
-        free = [link for link in self.links if len(link.visits) < self._visits_max]
+        free = [worker for worker in self.workers if len(worker.visits) < self._visits_max]
         if not free:
             return None
         least = min(free, key=_load)
-        for link in free:
-            if link.stream == sticky and _load(link) <= _load(least) * LOAD_SLACK + 16:
-                return link
+        for worker in free:
+            if worker.stream == sticky and _load(worker) <= _load(least) * LOAD_SLACK + 16:
+                return worker
         return least
 
     def broadcast(self, message: Message) -> None:
-        for link in self.links:
-            link.send(message)
+        for worker in self.workers:
+            worker.send(message)
 
     def end(self, message: Message) -> None:
         """Tell every worker to end, and those that are still to come."""
@@ -167,12 +167,12 @@ class Fleet:
     @property
     def idle(self) -> bool:
         """Nothing is out and nothing was left unharvested."""
-        return all(not link.visits and not link.unharvested and not link.asked for link in self.links)
+        return all(not worker.visits and not worker.unharvested and not worker.asked for worker in self.workers)
 
 
-def _load(link: Link) -> float:
+def _load(worker: RemoteWorker) -> float:
     """In requests; a URL that is out counts as one of BYTES_AS_REQUEST."""
-    return link.work + 2 * link.urls_out
+    return worker.work + 2 * worker.urls_out
 
 
 def how_ended(status: int) -> str:

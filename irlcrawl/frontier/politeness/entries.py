@@ -6,7 +6,7 @@ from irlcrawl.base.rows import name_key
 from irlcrawl.frontier.politeness.columns import NONE
 
 
-class State:
+class HostState:
     """Of an entry; a plain number, as Kind is one."""
 
     IDLE = 0  # not here
@@ -55,7 +55,7 @@ class HostEntry:
         self.crawl_delay = crawl_delay
         self.gap_floor = gap_floor
         self.errand: Errand | None = None
-        self.state: int = State.IDLE
+        self.state: int = HostState.IDLE
         self.number = NONE  # its row in the columns of the workbench while it is active
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from irlcrawl.frontier.politeness.entries import HostEntry, State
+from irlcrawl.frontier.politeness.entries import HostEntry, HostState
 from irlcrawl.frontier.politeness.gaps import Gaps
 from irlcrawl.frontier.politeness.gates import Gates, Kind
 from irlcrawl.frontier.politeness.queues import Workbench
@@ -46,7 +46,7 @@ class Errands:
 
     def _due(self, entry: HostEntry) -> float | None:
         errand = entry.errand
-        if errand is None or entry.state != State.WAITING:
+        if errand is None or entry.state != HostState.WAITING:
             return None
         due = errand.not_before
         gates, parents = self._gates, self._bench.gates_of(errand.parent.number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from irlcrawl.frontier.politeness.entries import HostEntry, State
+from irlcrawl.frontier.politeness.entries import HostEntry, HostState
 
 
 class Nameless:
@@ -22,7 +22,7 @@ class Nameless:
 
     def add(self, entry: HostEntry) -> None:
         """It waits to be asked for; an errand first."""
-        entry.state = State.UNRESOLVED
+        entry.state = HostState.UNRESOLVED
         self._hosts += 1
         self._sites[entry.site] = self._sites.get(entry.site, 0) + 1
         if entry.errand is None:
@@ -33,22 +33,22 @@ class Nameless:
     def remove(self, entry: HostEntry) -> None:
         """It has its address, or left."""
         self._hosts -= 1
-        self.resolving -= entry.state == State.RESOLVING
+        self.resolving -= entry.state == HostState.RESOLVING
         left = self._sites[entry.site] - 1
         if left:
             self._sites[entry.site] = left
         else:
             del self._sites[entry.site]
-        entry.state = State.IDLE
+        entry.state = HostState.IDLE
         if len(self._queue) > 2 * self._hosts + 1024:  # those that went before they were asked for
-            self._queue = deque(other for other in self._queue if other.state == State.UNRESOLVED)
+            self._queue = deque(other for other in self._queue if other.state == HostState.UNRESOLVED)
 
     def ask(self) -> HostEntry | None:
         """The next one to be asked for; None if there is none."""
         while self._queue:
             entry = self._queue.popleft()
-            if entry.state == State.UNRESOLVED:
-                entry.state = State.RESOLVING
+            if entry.state == HostState.UNRESOLVED:
+                entry.state = HostState.RESOLVING
                 self.resolving += 1
                 return entry
         return None

@@ -32,13 +32,13 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.bulk import Bulk
 from irlcrawl.frontier.politeness.clocks import Clocks
-from irlcrawl.frontier.politeness.entries import Errand, HostEntry, State
+from irlcrawl.frontier.politeness.entries import Errand, HostEntry, HostState
 from irlcrawl.frontier.politeness.errands import Errands
 from irlcrawl.frontier.politeness.gaps import Outcome
 from irlcrawl.frontier.politeness.gates import DELAY_NAMES, NONE, Delay, Promise
 from irlcrawl.frontier.politeness.nameless import Nameless
 
-__all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "State"]
+__all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "HostState"]
 
 
 Visits: TypeAlias = list[tuple[HostEntry, int]]
@@ -66,7 +66,7 @@ class Politeness(Bulk):
         if not entries:
             return []
         for entry in entries:
-            if entry.state != State.IDLE:
+            if entry.state != HostState.IDLE:
                 raise ValueError(f"activate: {entry!r} is active")
         now, bench = self._clock.now(), self._bench
         keys = np.array([entry.clock_host for entry in entries], np.uint64)
@@ -85,9 +85,9 @@ class Politeness(Bulk):
 
     def deactivate(self, entry: HostEntry) -> None:
         """Take an entry out (its URLs went elsewhere). Nothing if it is out; ValueError while it is leased."""
-        if entry.state == State.IDLE:
+        if entry.state == HostState.IDLE:
             return
-        if entry.state == State.LEASED:
+        if entry.state == HostState.LEASED:
             raise ValueError(f"deactivate: {entry!r} is leased; release it with again=False")
         self._withdraw(entry)
         self._drop(entry, self._gates(entry), self._clock.now())
@@ -135,7 +135,7 @@ class Politeness(Bulk):
             self._nameless.add(entry)
         entries = entries_of(hosts)
         for entry in entries:
-            entry.state = State.LEASED
+            entry.state = HostState.LEASED
         self._out.update(entries)
         return list(zip(entries, urls.tolist(), strict=True))
 
@@ -179,7 +179,7 @@ class Politeness(Bulk):
         due (then deactivate it if that is beyond the horizon). ValueError if it is not leased; only an errand may be
         over already, with its visit.
         """
-        if entry.state != State.LEASED:
+        if entry.state != HostState.LEASED:
             if entry.errand is not None:
                 return self.due(entry)
             raise ValueError(f"release: {entry!r} is not leased")
@@ -201,7 +201,7 @@ class Politeness(Bulk):
         for gate in gates:
             clocks.held[gate] -= 1
         due = self._latest(gates)
-        entry.state = State.IDLE
+        entry.state = HostState.IDLE
         if again and entry.errand is None:
             bench.ticket(entry.number)
             if not (entry.address and entry.address_until > max(now, due)):
@@ -215,7 +215,7 @@ class Politeness(Bulk):
 
     def _end_errand_of(self, parent: HostEntry, now: float) -> None:
         errand = self._errands.take_from(parent)
-        if errand is not None and errand.state == State.LEASED:
+        if errand is not None and errand.state == HostState.LEASED:
             self.release(errand, ended=now, again=False)
         elif errand is not None:
             self.deactivate(errand)
@@ -229,7 +229,7 @@ class Politeness(Bulk):
 
     def resolved(self, entry: HostEntry, address: str, expires: float) -> None:
         """The address of a host that `unresolved` gave. Nothing if the host was deactivated meanwhile."""
-        if entry.state != State.RESOLVING:
+        if entry.state != HostState.RESOLVING:
             return
         now = self._clock.now()
         self._withdraw(entry)
@@ -240,7 +240,7 @@ class Politeness(Bulk):
 
     def unresolvable(self, entry: HostEntry) -> float:
         """No answer this time: the host backs off as after a failed connection. Returns when it is due."""
-        if entry.state != State.RESOLVING:
+        if entry.state != HostState.RESOLVING:
             return self.due(entry)
         now = self._clock.now()
         self._withdraw(entry)
@@ -252,7 +252,7 @@ class Politeness(Bulk):
 
     def postponed(self, entry: HostEntry) -> None:
         """No answer, and not for a reason of the host's: it is asked for again."""
-        if entry.state == State.RESOLVING:
+        if entry.state == HostState.RESOLVING:
             self._nameless.remove(entry)
             self._nameless.add(entry)
 
@@ -270,7 +270,7 @@ class Politeness(Bulk):
         wait for each other's address, so the worker's wait must have a deadline. ValueError for a second slot of one
         visit at a time.
         """
-        if parent.state != State.LEASED or parent in self._errands:
+        if parent.state != HostState.LEASED or parent in self._errands:
             raise ValueError(f"request_slot: {parent!r} is not leased, or has an errand already")
         entry.errand = Errand(parent, token, self._clock.now())
         self.activate(entry)
@@ -332,11 +332,11 @@ class Politeness(Bulk):
     def _place(self, entry: HostEntry, now: float) -> None:
         """Wait for a clock that keeps it, or for an address, or (nothing does) for its turn."""
         if entry.errand is not None:  # waits in no queue: pop_errand looks at each
-            entry.state = State.WAITING
+            entry.state = HostState.WAITING
             if self._bench.address_gate[entry.number] == NONE:
                 self._nameless.add(entry)
         elif self._bench.place(entry.number, now):
-            entry.state = State.WAITING
+            entry.state = HostState.WAITING
         else:
             self._nameless.add(entry)
 
@@ -346,7 +346,7 @@ class Politeness(Bulk):
             gates = self._bench.wait_all(numbers, now)
             for entry, gate in zip(entries, gates.tolist(), strict=True):  # hosts are objects
                 if gate != NONE:
-                    entry.state = State.WAITING
+                    entry.state = HostState.WAITING
                 else:
                     self._nameless.add(entry)
             self._bench.arm_all(gates, now)
@@ -356,13 +356,13 @@ class Politeness(Bulk):
 
     def _withdraw(self, entry: HostEntry) -> None:
         """Out of whatever it waits for."""
-        if entry.state == State.WAITING:
+        if entry.state == HostState.WAITING:
             self._bench.withdraw(entry.number)
         else:
             self._nameless.remove(entry)
 
     def _hold(self, entry: HostEntry) -> None:
-        entry.state = State.LEASED
+        entry.state = HostState.LEASED
         self._out.add(entry)
         self._bench.hold(entry.number)
 
@@ -370,7 +370,7 @@ class Politeness(Bulk):
 
     def _drop(self, entry: HostEntry, gates: Sequence[int], now: float) -> None:
         """The entry uses its gates no more."""
-        entry.state = State.IDLE
+        entry.state = HostState.IDLE
         self._errands.end(entry)
         for gate in gates:
             self._unuse(gate, entry, now)

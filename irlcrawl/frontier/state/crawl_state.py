@@ -169,8 +169,8 @@ def turn_name(commit: int) -> str:
     return f"turn-{commit:09d}.seg"
 
 
-class State:
-    """Open with `State.open`; JOB's lock must be held."""
+class CrawlState:
+    """Open with `CrawlState.open`; JOB's lock must be held."""
 
     def __init__(self, job: JobDir, config: Config, clock: Clock, files: Files, catalog: Catalog) -> None:
         self.job, self.config, self.clock, self.files, self.catalog = job, config, clock, files, catalog
@@ -200,7 +200,7 @@ class State:
     def open(
         cls, job: JobDir, config: Config, clock: Clock, files: Files | None = None,
         write_config: Callable[[], None] = lambda: None,
-    ) -> State:  # fmt: skip
+    ) -> CrawlState:  # fmt: skip
         """Open or create JOB/state. write_config() puts `config` into JOB, once, when nothing speaks against the start
         any more. UnknownVersion, Damaged, OSError."""
         files = files or Sectors()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import HostRecord
 from irlcrawl.web.robots import Rules, RulesCache
 from irlcrawl.worker.harvest.rules_log import RulesLog
@@ -17,7 +17,7 @@ _log = logging.getLogger("irlcrawl.frontier")
 class KnownRules:
     """For the turn's thread alone. token: the product token of our User-Agent (RFC 9309)."""
 
-    def __init__(self, state: State, token: str) -> None:
+    def __init__(self, state: CrawlState, token: str) -> None:
         self._state, self._token = state, token
         self._cache = RulesCache(CACHE_BYTES)
 

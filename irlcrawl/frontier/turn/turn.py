@@ -21,7 +21,7 @@ from budgets.sites import Proceed, always
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.base.rows import LINK, NO_SEGMENT, Class, Reason
 from irlcrawl.frontier.dispatch.visits import Withdrawal
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
     OP_NEW,
@@ -82,7 +82,7 @@ class Result:
 class Turn:
     """One use: `Turn(state).run(task)`."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: CrawlState) -> None:
         self.state = state
         self.edits = Edits()
         self.result = Result(self.edits)

@@ -63,7 +63,7 @@ class Fact:
 
 
 @dataclass(slots=True)
-class Yield:
+class UnitRows:
     """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns."""
 
     outcome: tuple[Any, ...]
@@ -252,7 +252,7 @@ class HarvestBuilder:
         """Seconds since the first unit in it; 0 when empty."""
         return 0.0 if self._since is None else self._clock.now() - self._since
 
-    def add(self, found: Yield) -> Pointer | None:
+    def add(self, found: UnitRows) -> Pointer | None:
         """Take in what a unit yields. Returns where its robots.txt text was put, if it brought one."""
         if self._since is None:
             self._since = self._clock.now()

@@ -16,7 +16,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
-from irlcrawl.worker.harvest.builder import Fact, Yield
+from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
@@ -28,10 +28,10 @@ REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _log = logging.getLogger(__name__)
 
 
-def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> Yield:
+def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: irlcrawl.harvest). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
-    found = Yield(_outcome(unit, exchange, location))
+    found = UnitRows(_outcome(unit, exchange, location))
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
     if unit.segment == NO_SEGMENT:
@@ -96,7 +96,7 @@ def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _discover(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
     """Links, pairs and scope entries of a response."""
     if unit.status in REDIRECTS:
         _redirect(unit, exchange, context, found)
@@ -104,7 +104,7 @@ def _discover(unit: Unit, exchange: Exchange, context: Context, found: Yield) ->
         _links(unit, exchange, context, found)
 
 
-def _redirect(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
     """A redirect is a discovery, one hop further at the same depth. A seed's (depth 0) brings its target into scope."""
     location = exchange.value(b"location")
     target = canonical(location, unit.url) if location else None
@@ -120,7 +120,7 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: Yield) ->
     _add(unit, context, found, [(target, Source.REDIRECT)], unit.depth, hop)
 
 
-def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> None:
+def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
     fields = exchange.fields
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
@@ -146,7 +146,9 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: Yield) -> No
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
 
 
-def _add(unit: Unit, context: Context, found: Yield, links: list[tuple[bytes, Source]], depth: int, hop: int) -> None:
+def _add(
+    unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
+) -> None:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
     names, seed, rows = context.names, context.seed, found.links
     own_site = names(unit.url)[0]

@@ -156,8 +156,8 @@ def test_a_closed_robots_txt_rests_in_the_calendar(make: Make, refusals: int) ->
 
     async def look(crawl: Crawl) -> None:
         await asyncio.sleep(600)
-        assert crawl.frontier is not None
-        calendar.append((len(crawl.frontier.hosts.hosts), crawl.frontier.state.calendar.rows))
+        assert crawl.loop is not None
+        calendar.append((len(crawl.loop.dispatcher.hosts), crawl.loop.state.calendar.rows))
 
     assert crawl.run(look, hours=10) == ExitCode.DONE
     assert calendar == [(0, 1)]
@@ -226,9 +226,9 @@ def test_i4_a_host_that_asks_for_patience_leaves_memory_and_stays_out(make: Make
 
     async def look(crawl: Crawl) -> None:
         await asyncio.sleep(200)
-        assert crawl.frontier is not None
-        seen.append([host.name for host in crawl.frontier.hosts.hosts.values()])
-        assert crawl.frontier.state.calendar.rows > 30
+        assert crawl.loop is not None
+        seen.append([host.name for host in crawl.loop.dispatcher.hosts.values()])
+        assert crawl.loop.state.calendar.rows > 30
 
     assert crawl.run(look, hours=10) == ExitCode.DONE
     assert seen == [[]]
@@ -247,8 +247,8 @@ def test_i4_no_more_hosts_in_memory_than_allowed(make: Make) -> None:
 
     def on_request(url: str) -> None:
         nonlocal most
-        assert crawl.frontier is not None
-        most = max(most, len(crawl.frontier.hosts.hosts))
+        assert crawl.loop is not None
+        most = max(most, len(crawl.loop.dispatcher.hosts))
 
     crawl.on_request = on_request
     assert crawl.run(hours=10) == ExitCode.DONE
@@ -287,9 +287,9 @@ def test_a_slot_of_a_dead_worker_is_free_again(make: Make, death: float) -> None
 
     assert crawl.run(kill, hours=1) == ExitCode.DONE
     assert set(crawl.outcomes()) == set(web.answers)
-    assert crawl.frontier is not None
-    assert not crawl.frontier.hosts.slots._open
-    assert crawl.frontier.politeness.leased == 0
+    assert crawl.loop is not None
+    assert not crawl.loop.dispatcher.slots._open
+    assert crawl.loop.politeness.leased == 0
 
 
 # -- hosts that are blocked --------------------------------------------------------------------------------------------

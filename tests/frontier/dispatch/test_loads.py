@@ -13,7 +13,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.loads import EXCHANGE_S, Loads
 from irlcrawl.frontier.dispatch.visits import Host
-from irlcrawl.frontier.politeness.politeness import Politeness, State
+from irlcrawl.frontier.politeness.politeness import HostState, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
 
 NOW = 1000.0
@@ -33,7 +33,7 @@ def expected(
     host, limits = hosts.get(key), config.politeness
     if host is None and (horizons := (len(hosts) + new) // config.frontier.hosts_active_max):
         return 0, max(limits.gap_host_seconds, record.crawl_delay), NOW + horizons * limits.horizon_seconds
-    active = host is not None and host.state != State.IDLE
+    active = host is not None and host.state != HostState.IDLE
     gap = polite.gap_for(host) if host and active else max(limits.gap_host_seconds, record.crawl_delay)
     cap = config.frontier.urls_per_host_max
     if gap > 0:

@@ -59,7 +59,7 @@ def test_a_minute_without_a_network_charges_nobody(
     down(crawl, DOWN, DOWN + 60.0, reason, names)
     backed_off: list[int] = []
     crawl.on_request = lambda url: backed_off.append(
-        crawl.frontier.politeness.delayed().get("backoff", 0) if crawl.frontier else 0
+        crawl.loop.politeness.delayed().get("backoff", 0) if crawl.loop else 0
     )
     assert crawl.run() == ExitCode.DONE
     assert set(entries(crawl)) == {"fetched", "none"}
@@ -113,8 +113,8 @@ def test_a_stop_in_an_outage_charges_nobody(tmp_path: Path, monkeypatch: pytest.
 
     async def stop(crawl: Crawl) -> None:
         await asyncio.sleep(12.0)  # two seconds into it: doubts are held
-        assert crawl.frontier is not None
-        crawl.frontier.stop(ExitCode.INTERRUPTED)
+        assert crawl.loop is not None
+        crawl.loop.stop(ExitCode.INTERRUPTED)
 
     assert crawl.run(stop) == ExitCode.INTERRUPTED
     assert set(entries(crawl)) == {"fetched", "none"}
@@ -132,7 +132,7 @@ def test_a_crawl_of_which_only_dead_hosts_are_left_ends(
     crawl = Crawl(tmp_path / "job", web, [f"http://{host}/" for host in HOSTS[:24]], monkeypatch)
     down(crawl, dead_from, float("inf"), Reason.TIMEOUT, names=False)
     paused: list[float] = []
-    crawl.on_request = lambda url: paused.append(crawl.frontier.outage.seconds if crawl.frontier else 0.0)
+    crawl.on_request = lambda url: paused.append(crawl.loop.outage.seconds if crawl.loop else 0.0)
     assert crawl.run() == ExitCode.DONE
     assert {"failed"} <= {outcome for outcome, _ in crawl.outcomes().values()} <= {"failed", "fetched"}
     assert pause_s - 20.0 < paused[-1] < pause_s

@@ -9,13 +9,13 @@ import signal
 import pytest
 
 from irlcrawl.base.job import ExitCode
-from irlcrawl.frontier.dispatch.workers import Fleet, Link, how_ended
+from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker, how_ended
 
 
 def crawl(shares: list[int], workers: int, visit_urls: int = 64) -> list[float]:
     """Work of each worker when hosts of so many pages are crawled, one visit at a time each, gaps at zero."""
-    fleet = Fleet(128, 60.0, lambda link, message: None, lambda link: None)
-    fleet.links = [Link(stream, None) for stream in range(workers)]  # type: ignore[arg-type]
+    fleet = Fleet(128, 60.0, lambda worker, message: None, lambda worker: None)
+    fleet.workers = [RemoteWorker(stream, None) for stream in range(workers)]  # type: ignore[arg-type]
     draw, total = random.Random(1), [0.0] * workers
     left, sticky = list(shares), [-1] * len(shares)
     now, out = 0.0, list[tuple[float, int, int]]()  # (end, host, rows)
@@ -23,20 +23,20 @@ def crawl(shares: list[int], workers: int, visit_urls: int = 64) -> list[float]:
     while waiting or out:
         fleet.watch(now)
         for host in waiting:
-            link = fleet.choose(sticky[host])
-            assert link is not None
-            sticky[host], rows = link.stream, min(visit_urls, left[host])
-            link.urls_out += rows
-            link.visits[host] = None
-            heapq.heappush(out, (now + rows * draw.uniform(0.001, 0.002) * (1 + len(link.visits)), host, rows))
+            worker = fleet.choose(sticky[host])
+            assert worker is not None
+            sticky[host], rows = worker.stream, min(visit_urls, left[host])
+            worker.urls_out += rows
+            worker.visits[host] = None
+            heapq.heappush(out, (now + rows * draw.uniform(0.001, 0.002) * (1 + len(worker.visits)), host, rows))
         waiting.clear()
         now, host, rows = heapq.heappop(out)
-        link = fleet.links[sticky[host]]
-        link.urls_out -= rows
-        del link.visits[host]
+        worker = fleet.workers[sticky[host]]
+        worker.urls_out -= rows
+        del worker.visits[host]
         received = int(rows * draw.uniform(20_000, 60_000))
-        fleet.worked(link, rows, received)
-        total[link.stream] += rows + received / 32_000
+        fleet.worked(worker, rows, received)
+        total[worker.stream] += rows + received / 32_000
         left[host] -= rows
         if left[host]:
             waiting.append(host)

@@ -15,7 +15,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.rows import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.gates import NONE
-from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome, Politeness, State
+from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Outcome, Politeness
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class World:
         self._ends.clear()
         self.polite = Politeness(self.clock, self.params)
         for entry in self.hosts:
-            entry.state, entry.number = State.IDLE, NONE
+            entry.state, entry.number = HostState.IDLE, NONE
 
     def starts_of(self, of: Callable[[HostEntry], object]) -> dict[object, list[float]]:
         """The times of all starts, by host, address, …"""

@@ -15,7 +15,7 @@ from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.bulk import Bulk
 from irlcrawl.frontier.politeness.clocks import CLOCK
 from irlcrawl.frontier.politeness.gaps import OUTCOMES, Outcome
-from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness, State
+from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 
 Host = tuple[int, int, int, int | None]
 HOW: list[Outcome] = ["ok", "ok", "ok", "failed", "throttled", "unreached"]
@@ -179,7 +179,7 @@ def test_visits_in_batches_are_those_that_come_one_by_one(steps: Any, gap_addres
                 polite.resolved(entry, f"192.0.2.{1 + entry.key % 9}", now + 5.0)
             visits = one.pop(*most)
             out[one] += [entry for entry, _ in visits]
-            assert all(entry.state == State.LEASED for entry in out[one])
+            assert all(entry.state == HostState.LEASED for entry in out[one])
             end, out[one] = out[one][kept:], out[one][:kept]
             rows = [(entry, how(hows[at % len(hows)], now)) for at, entry in enumerate(end)]
             released = one.release(rows)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drum.ragged import Batch
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.gates import Promise
-from irlcrawl.frontier.politeness.politeness import HostEntry, State
+from irlcrawl.frontier.politeness.politeness import HostEntry, HostState
 from tests.frontier.politeness.polite_world import Visit, World, gaps
 
 SECONDS = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0])
@@ -120,7 +120,7 @@ def test_hosts_that_come_together_are_visited_as_if_they_came_one_by_one(
 
 
 def check_counts(world: World) -> None:
-    waiting = [entry for entry in world.hosts if entry.state == State.WAITING]
+    waiting = [entry for entry in world.hosts if entry.state == HostState.WAITING]
     polite = world.polite
     assert polite.waiting == len(waiting) and polite.leased == len(world.hosts) - len(waiting)
     assert sum(polite.delayed().values()) + polite.ready == len(waiting)
@@ -142,7 +142,7 @@ def test_whatever_may_start_does(
     def nothing_is_left() -> None:
         now = world.clock.now()
         for entry in world.hosts:
-            assert entry.state == State.LEASED or not world.audit.may_start(entry, now)
+            assert entry.state == HostState.LEASED or not world.audit.may_start(entry, now)
 
     world.run(20.0, lambda entry: plan[len(world.audit.starts) % len(plan)], each=nothing_is_left)
 
@@ -169,9 +169,9 @@ def test_hosts_come_and_go_and_lose_their_addresses(
     asked: list[HostEntry] = []
     for what, which in steps:
         entry = world.hosts[which % len(world.hosts)]
-        if what == "in" and entry.state == State.IDLE:
+        if what == "in" and entry.state == HostState.IDLE:
             polite.activate(entry)
-        elif what == "out" and entry.state not in (State.IDLE, State.LEASED):
+        elif what == "out" and entry.state not in (HostState.IDLE, HostState.LEASED):
             polite.deactivate(entry)
         elif what == "gone":
             entry.address_until = 0.0
@@ -191,11 +191,11 @@ def test_hosts_come_and_go_and_lose_their_addresses(
                 again=lambda entry: chosen.random() < 0.8,
             )
         states = [entry.state for entry in world.hosts]
-        assert polite.resolving == states.count(State.RESOLVING)
-        assert polite.waiting == len(states) - states.count(State.IDLE) - states.count(State.LEASED)
+        assert polite.resolving == states.count(HostState.RESOLVING)
+        assert polite.waiting == len(states) - states.count(HostState.IDLE) - states.count(HostState.LEASED)
     world.run(5.0, again=lambda entry: False)
     for entry in world.hosts:
-        if entry.state != State.IDLE:
+        if entry.state != HostState.IDLE:
             polite.deactivate(entry)
     world.clock.advance(10_000.0)
     polite.clocks.sweep(world.clock.now())

@@ -6,7 +6,7 @@ import pytest
 
 from irlcrawl.base.rows import name_key
 from irlcrawl.frontier.politeness.gates import Kind
-from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness, State
+from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from tests.frontier.politeness.test_politeness import bench, host, leased
 
 
@@ -87,7 +87,7 @@ def test_a_visit_has_one_errand_at_a_time_and_takes_it_along_when_it_ends() -> N
     errand_of(polite, parent, running)
     assert polite.pop_errand() is running
     polite.release(parent, ended=clock.now(), again=False)
-    assert running.state == State.IDLE and polite.leased == 0
+    assert running.state == HostState.IDLE and polite.leased == 0
     polite.release(running, ended=clock.now(), again=False)  # its late report changes nothing
     address = polite.clocks.find(Kind.ADDRESS, name_key(b"192.0.2.3"))
     assert polite.clocks.next[address] == clock.now() + 0.5

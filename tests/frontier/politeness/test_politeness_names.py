@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.frontier.politeness.politeness import State
+from irlcrawl.frontier.politeness.politeness import HostState
 from tests.frontier.politeness.test_politeness import bench, host, visit
 
 
@@ -66,7 +66,7 @@ def test_an_answer_for_a_host_that_left_changes_nothing() -> None:
     polite.deactivate(entry)
     polite.resolved(entry, "192.0.2.1", clock.now() + 60)
     polite.unresolvable(entry)
-    assert entry.state == State.IDLE and polite.waiting == polite.resolving == 0 and len(polite.clocks) == 0
+    assert entry.state == HostState.IDLE and polite.waiting == polite.resolving == 0 and len(polite.clocks) == 0
 
 
 def test_a_resolved_host_waits_for_its_address_like_all_others() -> None:

@@ -22,12 +22,12 @@ from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.seeds import Seed
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.runs import Run, ready_hosts
 from irlcrawl.frontier.turn import turn
 from irlcrawl.frontier.turn.release import HostLoads, Policy
 from irlcrawl.frontier.turn.turn import Task, Turn
-from irlcrawl.worker.harvest.builder import HarvestBuilder, Yield
+from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 
 HOSTS = 7
@@ -69,7 +69,7 @@ class Player:
         self.open()
 
     def open(self) -> None:
-        self.state = State.open(self.job, self.config, self.clock)
+        self.state = CrawlState.open(self.job, self.config, self.clock)
         self.state.seen.ram_bytes = self.seen_bytes or self.state.seen.ram_bytes
         self.context = Context(self.config, self.state.seed, self.state.scope)
         self.inbox = [
@@ -123,7 +123,7 @@ class Player:
         ):
             self.fetched[url] += 1
             line = b"fetched " + url
-            found = Yield((run.segment, row, key, host, Class.FETCHED, Reason.OK, 200, 100, line))
+            found = UnitRows((run.segment, row, key, host, Class.FETCHED, Reason.OK, 200, 100, line))
             for link in dict.fromkeys(self.web[url]):
                 site, link_host = self.context.names(link)
                 found.links.append(

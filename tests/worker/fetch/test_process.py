@@ -35,7 +35,7 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
-from irlcrawl.worker.harvest.builder import HarvestBuilder, Yield
+from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process, rules_text
 from tests.worker.fetch.driver import UNKNOWN, Driver, crawl_config
@@ -67,7 +67,7 @@ def exchange(body: bytes = b"", *lines: bytes, status: bytes = b"200 OK", url: s
     return Exchange(url.encode(), "192.0.2.1", b"GET / HTTP/1.1\r\n\r\n", head, body)
 
 
-def urls(found: Yield) -> list[bytes]:
+def urls(found: UnitRows) -> list[bytes]:
     return [row[-1] for row in found.links]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from drum import Batch, Damaged, Files, Segment
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.rows import Class, Reason
-from irlcrawl.worker.harvest.builder import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, Yield
+from irlcrawl.worker.harvest.builder import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
 
 
@@ -57,14 +57,14 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
     made = builder(tmp_path, number=5)
     assert made.empty and made.write((0, 0)) is None
     made.add(
-        Yield(
+        UnitRows(
             outcome(), links=[link(1), link(2), link(1)], pairs=[(8, 9, 7), (8, 9, 7)], scope=[b"any"], out_of_scope=4
         )
     )
-    made.add(Yield(outcome(Class.RETRY, Reason.THROTTLED, 503), retry=(*link(3), 77.5)))
-    made.add(Yield(outcome(Class.EXCLUDED, Reason.ROBOTS, -9998, 0)))
-    made.add(Yield(outcome(Class.FAILED, Reason.TLS, -2, 0)))
-    made.add(Yield(outcome(Class.NONE, Reason.OK, 200, 5), fact=Fact(4, 1.5, 1, 2.5, 0.5, 0, b"rules")))
+    made.add(UnitRows(outcome(Class.RETRY, Reason.THROTTLED, 503), retry=(*link(3), 77.5)))
+    made.add(UnitRows(outcome(Class.EXCLUDED, Reason.ROBOTS, -9998, 0)))
+    made.add(UnitRows(outcome(Class.FAILED, Reason.TLS, -2, 0)))
+    made.add(UnitRows(outcome(Class.NONE, Reason.OK, 200, 5), fact=Fact(4, 1.5, 1, 2.5, 0.5, 0, b"rules")))
     assert not made.empty
     name = made.write((2, 345))
     assert name == "harvest-0007-000005.seg"
@@ -86,7 +86,7 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
         },
     }  # fmt: skip
     assert made.empty and made.write((2, 345)) is None
-    made.add(Yield(outcome(), links=[link(2), link(9)]))
+    made.add(UnitRows(outcome(), links=[link(2), link(9)]))
     assert columns(tmp_path / (made.write((3, 0)) or ""), "links")["key"].tolist() == [9], "the stream remembers"
 
 
@@ -94,7 +94,7 @@ def test_many_links_are_partitioned_by_key_and_keep_their_order(tmp_path: Path) 
     made = builder(tmp_path)
     keys = np.random.default_rng(1).integers(1, 2**64, LABEL_ROWS + 5000, dtype=np.uint64).tolist()
     for start in range(0, len(keys), 1000):
-        made.add(Yield(outcome(), links=[link(key) for key in keys[start : start + 1000]]))
+        made.add(UnitRows(outcome(), links=[link(key) for key in keys[start : start + 1000]]))
     assert made.nbytes > 40 * len(keys)
     section = Segment.open(Files(), tmp_path / (made.write((0, 1)) or "")).sections["links"]
     assert section.labelled and section.rows == len(keys)
@@ -108,9 +108,9 @@ def test_age_counts_from_the_first_unit(tmp_path: Path) -> None:
     made = HarvestBuilder(Files(), str(tmp_path), 0, clock)
     clock.advance(5)
     assert made.age == 0
-    made.add(Yield(outcome()))
+    made.add(UnitRows(outcome()))
     clock.advance(3)
-    made.add(Yield(outcome()))
+    made.add(UnitRows(outcome()))
     assert made.age == 3
     made.take((0, 0))
     assert made.age == 0
@@ -171,7 +171,7 @@ def test_the_robots_log_is_on_the_disk_before_a_harvest_names_it(tmp_path: Path)
             super().rename(old, new)
 
     made = HarvestBuilder(Watched(), str(tmp_path), 0, VirtualClock())
-    made.add(Yield(outcome(Class.NONE), fact=Fact(4, 1.5, 1, 2.5, 0.5, 0, b"rules")))
+    made.add(UnitRows(outcome(Class.NONE), fact=Fact(4, 1.5, 1, 2.5, 0.5, 0, b"rules")))
     made.write((0, 0))
     assert done.index("robots-0000.log") < done.index("named harvest-0000-000000.seg")
 
@@ -189,7 +189,7 @@ def test_robots_logs_whose_answers_have_expired_go(tmp_path: Path) -> None:
 def test_yields_tell_pages_with_content_not_met_before(tmp_path: Path) -> None:
     made = builder(tmp_path)
     for site, content, bare in ((7, 5, False), (7, 5, False), (8, 0, False), (8, 6, False), (9, 7, True)):
-        made.add(Yield(outcome(), site=site, content=content, bare=bare))
+        made.add(UnitRows(outcome(), site=site, content=content, bare=bare))
     name = made.write((0, 0))
     assert name is not None
     told = columns(tmp_path / name, "yields")

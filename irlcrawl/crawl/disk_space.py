@@ -13,7 +13,7 @@ import errno
 import math
 import os
 
-from irlcrawl.frontier.state.crawl_state import State
+from irlcrawl.frontier.state.crawl_state import CrawlState
 
 HYSTERESIS = 1.1
 BALLAST_BYTES = 256 << 10
@@ -24,8 +24,8 @@ def no_room(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-class Room:
-    def __init__(self, state: State) -> None:
+class DiskSpace:
+    def __init__(self, state: CrawlState) -> None:
         self._state = state
         self._ballast = state.job.path / "ballast"
         self.count()
