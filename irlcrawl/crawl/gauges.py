@@ -1,4 +1,4 @@
-"""The status record of a running crawl (irlcrawl.watch.status.FIELDS), counted from what the frontier holds."""
+"""The status record of a running crawl (irlcrawl.crawl.status.FIELDS), counted from what the frontier holds."""
 
 from __future__ import annotations
 

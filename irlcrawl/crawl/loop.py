@@ -333,7 +333,7 @@ class CrawlLoop:
             _log.warning("no room even to say so: %s", error)
 
     def status(self) -> dict[str, Any]:
-        """The record of irlcrawl.watch.status."""
+        """The record of irlcrawl.crawl.status."""
         code = self._stop_code
         running = "paused" if self.outage.paused else "running"
         state = running if code is None else ENDED[code] if self._ended else "stopping"

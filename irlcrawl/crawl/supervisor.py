@@ -47,7 +47,7 @@ REAP_SECONDS = 5.0
 
 CONFIG_HEADER = "# The configuration this crawl last ran with; a resumed one starts from it.\n\n"
 
-_log = logging.getLogger("irlcrawl.crawl.start")
+_log = logging.getLogger("irlcrawl.crawl")
 
 
 class Stops:

@@ -20,7 +20,7 @@ from irlcrawl.config.toml import load, to_toml
 
 HOLD = """
 import os, subprocess, sys
-from irlcrawl.job import JobDir
+from irlcrawl.base.job import JobDir
 job = JobDir(sys.argv[1])
 job.acquire()
 child = [sys.executable, "-c", "import sys; print('child', flush=True); sys.stdin.read()"]

@@ -37,8 +37,8 @@ def resident() -> int:
 PROGRAM = """
 import resource, sys
 import numpy as np
-from irlcrawl.clock import VirtualClock
-from irlcrawl.memory import TRIM_S, Trim
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.memory import TRIM_S, Trim
 
 def pages():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -88,8 +88,8 @@ SMALL = """
 import sys
 import threading
 import numpy as np
-from irlcrawl.clock import VirtualClock
-from irlcrawl.memory import TRIM_S, Trim, plain_arrays
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.memory import TRIM_S, Trim, plain_arrays
 
 def resident():
     clock.advance(TRIM_S)
@@ -129,7 +129,7 @@ def test_i4_small_blocks_that_numpy_kept_held_a_page_each() -> None:
 
 PLAIN = """
 import numpy as np
-from irlcrawl.memory import plain_arrays
+from irlcrawl.base.memory import plain_arrays
 
 before = np.arange(3)
 plain_arrays()
@@ -150,8 +150,8 @@ def test_plain_arrays_are_arrays() -> None:
 
 THREAD = """
 import sys, threading
-from irlcrawl.clock import VirtualClock
-from irlcrawl.memory import TRIM_S, Trim, one_heap
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.memory import TRIM_S, Trim, one_heap
 
 def resident():
     with open("/proc/self/statm") as stream:
@@ -185,8 +185,8 @@ def test_i4_what_a_thread_freed_is_given_back() -> None:
 
 APART = """
 import sys
-from irlcrawl.clock import VirtualClock
-from irlcrawl.memory import Trim
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.memory import Trim
 
 def resident():
     with open("/proc/self/statm") as stream:
@@ -212,11 +212,11 @@ def test_i4_a_large_piece_leaves_no_hole_among_small_ones() -> None:
 
 SEEDED = """
 import sys
-from irlcrawl import crawl
-from irlcrawl.config import Config
-from irlcrawl.job import JobDir
-from irlcrawl.seeds import read_seeds
-from irlcrawl.watch.progress import Progress
+from irlcrawl.crawl import start as crawl
+from irlcrawl.config.keys import Config
+from irlcrawl.base.job import JobDir
+from irlcrawl.crawl.seeds import read_seeds
+from irlcrawl.terminal.progress import Progress
 
 config = Config()
 config.crawl.user_agent, config.crawl.workers = "Test/1 (+https://example.org/)", 1
@@ -240,10 +240,10 @@ def test_i4_seeds_stayed_in_memory_to_the_end_of_the_crawl(tmp_path: Path) -> No
 
 LOADED = """
 import sys
-import irlcrawl.cli
-from irlcrawl import crawl
-from irlcrawl.config import Config
-from irlcrawl.job import JobDir
+import irlcrawl.cli.main
+from irlcrawl.crawl import start as crawl
+from irlcrawl.config.keys import Config
+from irlcrawl.base.job import JobDir
 
 class Loaded(Exception): pass
 def fork(*_): raise Loaded

@@ -327,7 +327,9 @@ def test_the_versions_shown_are_those_of_all_dependencies() -> None:
 
 
 def test_as_a_program_it_starts_without_what_it_does_not_need(tmp_path: Path) -> None:
-    script = "import sys; from irlcrawl.cli import main; code = main(sys.argv[1:]); print(*sys.modules); sys.exit(code)"
+    script = (
+        "import sys; from irlcrawl.cli.main import main\ncode = main(sys.argv[1:]); print(*sys.modules); sys.exit(code)"
+    )
     heavy = {"numpy", "asyncio", "aiohttp", "uvloop", "rich", "re2"}
     for words in (["--help"], ["status", "none"], ["crawl", "--help"]):
         done = subprocess.run(

@@ -18,10 +18,10 @@ class Loading:
 sys.meta_path.insert(0, Loading())
 """
 WITHIN = {
-    "cli": LOADING.format(module="cli"),
-    "what a crawl needs": LOADING.format(module="crawl"),
+    "cli": LOADING.format(module="cli.main"),
+    "what a crawl needs": LOADING.format(module="crawl.start"),
     "a dataclass": """
-from irlcrawl import verbs
+from irlcrawl.cli import verbs_crawl as verbs
 class Interrupting:
     def __set_name__(self, *_):
         raise KeyboardInterrupt

@@ -39,7 +39,7 @@ from tests.crawl.virtual_crawl import Crawl, Killed, Web
 JOB = Path("/disk/job")
 DOWN_S = 0.05
 """From a crash to the next start: short, so that a promise that only a slow restart would keep is seen to break."""
-TICK_S = 1.0  # of the worker, tests/frontier/virtual_crawl.py
+TICK_S = 1.0  # of the worker, tests/crawl/virtual_crawl.py
 CONFIG = "# a configuration\n" + 30 * "[limits]  # in several sectors\n"
 HOURS = 2.0
 ROLL_BYTES = 25_000

@@ -11,7 +11,7 @@ import pytest
 
 from drum import Catalog, Files
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.crawl.disk_space import HYSTERESIS, Room, no_room
+from irlcrawl.crawl.disk_space import HYSTERESIS, DiskSpace, no_room
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
 URLS = 2 * 9
@@ -153,10 +153,10 @@ def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
     crawl.config.limits.pages = 5
     crawl.run()
     assert crawl.loop is not None
-    room = crawl.loop.room
+    room = crawl.loop.disk_space
     assert room.needed == 1 << 20  # as the configuration says
     crawl.config.frontier.disk_reserve_bytes, crawl.config.archive.roll_bytes = 0, 10_000_000
-    room = Room(crawl.loop.state)
+    room = DiskSpace(crawl.loop.state)
     assert 10_000_000 < room.needed < 10_100_000  # there is something to merge
     disk.free = room.needed
     assert room.lacking() is None and room.lacking(starting=True)

@@ -77,7 +77,7 @@ def test_a_long_merge_shows_in_the_status_and_a_stop_ends_it_at_the_next_bucket(
         """The crawl is asked after each bucket of `seen`, and told to stop after the fifth."""
         stats = check(drum, *args, **known)
         loop = crawl.loop
-        if drum.name == "seen" and len(drum.buckets) > 8 and frontier is not None and drum.pending_rows:
+        if drum.name == "seen" and len(drum.buckets) > 8 and loop is not None and drum.pending_rows:
             told.append(status.complete(loop.status()))
             if len(told) == 5:
                 loop.stop(ExitCode.INTERRUPTED)

@@ -45,7 +45,7 @@ class World:
     calendar: list[float] = field(default_factory=list)  # dues
     fetched: int = 0
     hosts: int = 0
-    links: list[RemoteWorker] = field(default_factory=list)
+    workers: list[RemoteWorker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.config = Config()
@@ -71,7 +71,7 @@ class World:
 
         self.dispatcher = Hosts()
         self.dispatcher.politeness = politeness  # type: ignore[attr-defined]
-        fleet = SimpleNamespace(slots=self.slots, links=self.links)
+        fleet = SimpleNamespace(slots=self.slots, workers=self.workers)
         self.schedule = Schedule(self.config, self.clock, State(), self.dispatcher, fleet)  # type: ignore[arg-type]
 
     def turned(self, seconds: float, moved: bool = True, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -139,7 +139,7 @@ def test_a_turn_waits_for_the_harvests_that_were_asked_for() -> None:
     world = World(ready=1, queued=10)
     world.clock.advance(100)
     worker = RemoteWorker(1, None, asked=True)  # type: ignore[arg-type]
-    world.links.append(worker)
+    world.workers.append(worker)
     world.schedule.asked()
     assert not world.should_turn()
     world.clock.advance(ANSWER_S + 0.01)
@@ -154,7 +154,7 @@ def test_while_harvests_are_awaited_a_due_calendar_gives_no_reason_to_look_again
     """The loop slept until the calendar's due time, which was over: it went round and round until they came."""
     world = World(ready=1, calendar=[0.0])
     world.clock.advance(100)
-    world.links.append(RemoteWorker(1, None, asked=True))  # type: ignore[arg-type]
+    world.workers.append(RemoteWorker(1, None, asked=True))  # type: ignore[arg-type]
     world.schedule.asked()
     assert not world.should_turn()
     assert world.schedule.turn_at == world.clock.now() + ANSWER_S

@@ -174,7 +174,7 @@ class _Process:
         self._serving = serving
 
     def wait(self, timeout: float | None = None) -> int:
-        """The status of a worker that ended: killed, or by its own error (irlcrawl.fetch.worker)."""
+        """The status of a worker that ended: killed, or by its own error (irlcrawl.worker.fetch.worker)."""
         error = None if not self._serving.done() or self._serving.cancelled() else self._serving.exception()
         return -9 if error is None else ExitCode.DISK_FULL if no_room(error) else ExitCode.FAILED
 
@@ -330,7 +330,7 @@ class Crawl:
     async def _add_worker(self) -> None:
         """A worker as the supervisor would add it."""
         loop = self.loop
-        assert frontier is not None
+        assert loop is not None
         state = loop.state
         stream = state.catalog.get("stream-next")
         edits = Edits()

@@ -1,6 +1,6 @@
 """What servers answer: faults, status, redirects, latency and content, as columns.
 
-A status below zero is one of the crawl log's (irlcrawl.rows.CRAWL_LOG_STATUS): no answer came. The content column is a
+A status below zero is one of the crawl log's (base/rows.py: CRAWL_LOG_STATUS): no answer came. The content column is a
 fingerprint: pages with equal content are duplicates or nearly so, which is how mirrors, session ids and soft 404s give
 themselves away to a crawler that looks.
 """

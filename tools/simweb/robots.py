@@ -13,7 +13,7 @@ from tools.simweb.truth import INDEX_MASK, Section, Sites, section_of
 
 
 def robots(web: Sites, hosts: U8s) -> Batch:
-    """robots.txt of each host: state u1 (irlcrawl.rows.Robots), crawl_delay f4 (0: none), closed bool (disallows all),
+    """robots.txt of each host: state u1 (base/rows.py: Robots), crawl_delay f4 (0: none), closed bool (disallows all),
     directories u4 (bit d: directory d is disallowed), private bool (/private/ is)."""
     p = web.params
     h = mix(web.salt("robots"), hosts)

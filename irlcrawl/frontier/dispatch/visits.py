@@ -64,7 +64,7 @@ class Ending(NamedTuple):
 def visit_message(
     visit: LeasedVisit, batch: Batch, now: float, gap: float, patience: float, scope_version: int
 ) -> Message:
-    """The lease as it goes to the worker (shape: irlcrawl.wire); `batch` holds the visit's LINK rows."""
+    """The lease as it goes to the worker (shape: irlcrawl.worker.fetch.wire); `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
     rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
     urls = {name: batch[name].tolist() for name in ("key", "depth", "hop", "source", "priority", "attempt")}

@@ -21,7 +21,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")
 
 @dataclass(slots=True)
 class Unit:
-    """Where a URL came from, what it was leased as, and what became of it. Enumerations are irlcrawl.rows'."""
+    """Where a URL came from, what it was leased as, and what became of it. Enumerations are irlcrawl.base.rows'."""
 
     url: bytes  # canonical, ASCII; WARC-Target-URI
     segment: int  # the ready segment leased from; rows.NO_SEGMENT when no URL stands behind it

@@ -37,7 +37,7 @@ class Process(Protocol):
 class Started(NamedTuple):
     process: Process
     sock: socket.socket
-    """Our end of its pipe; the first thing to send is a hello (irlcrawl.wire)."""
+    """Our end of its pipe; the first thing to send is a hello (irlcrawl.worker.fetch.wire)."""
 
 
 def start_worker(job: str | os.PathLike[str], lock_fds: Sequence[int]) -> Started:

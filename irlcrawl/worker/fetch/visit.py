@@ -81,7 +81,7 @@ class Slot:
 
 @dataclass(slots=True, frozen=True)
 class Lease:
-    """A `visit` message (see irlcrawl.wire)."""
+    """A `visit` message (see irlcrawl.worker.fetch.wire)."""
 
     visit: int
     host: str

@@ -3,7 +3,7 @@
 A frame is a little-endian u32 length and that many bytes of UTF-8 JSON. There is one object per visit and per harvest,
 never one per URL, so JSON costs nothing that shows. Messages sent in the same pass of the loop leave in one write.
 Times are unix seconds of the frontier's clock; keys are unsigned 64-bit integers. Robots state, reasons, sources and
-classes are the numbers of irlcrawl.rows.
+classes are the numbers of irlcrawl.base.rows.
 
 frontier -> worker
 
@@ -37,8 +37,8 @@ worker -> frontier
            visit, if not the last, had a response. `robots` is there when robots.txt was asked for in this visit.
   robots   {"t":"robots", "visit": id, "robots": ROBOTS}: what a visit learnt of robots.txt, told at once unless it is a
            denial, so that the frontier knows it before any harvest that holds it.
-  harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p}: a file of irlcrawl.harvest under
-           JOB/state, complete and on the disk.
+  harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p}: a harvest in JOB/state,
+           complete and on the disk.
   slot     {"t":"slot", "id": n, "visit": id, "url": str}: robots.txt redirects to another host; may it be asked, and
            at which address? Answered by a `slot`.
   doubt    {"t":"doubt", "visit": id}: a request of the visit had no (whole) response. Is its URL and host to be charged

@@ -1,8 +1,8 @@
-"""A fetch worker's process, started by the frontier (process.py): forked, or `python -m irlcrawl.fetch.worker --fd N
---job PATH`.
+"""A fetch worker's process, started by the frontier (process.py): forked, or `python -m irlcrawl.worker.fetch.worker
+--fd N --job PATH`.
 
-It takes visits from its pipe (irlcrawl.wire) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL
-when its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
+It takes visits from its pipe (wire.py) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL when
+its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
 
 The process that starts it passes nothing but the worker's end of a socket pair (--fd) and the job's lock, which stays
 held while this process lives.
@@ -38,7 +38,7 @@ _log = logging.getLogger("irlcrawl.worker")
 
 
 def _import_service() -> ModuleType:
-    """irlcrawl.fetch.service, without looking for garbage meanwhile: there is none."""
+    """irlcrawl.worker.fetch.service, without looking for garbage meanwhile: there is none."""
     gc.disable()
     try:
         from irlcrawl.worker.fetch import service

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
-    """Everything a harvest takes from one unit (shapes: irlcrawl.harvest). `exchange` is None for a unit that is one
+    """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
     found = UnitRows(_outcome(unit, exchange, location))
     if unit.robots is not None:

@@ -123,7 +123,7 @@ def test_exit_codes(
 
 FORKING = """
 import json, os, sys
-from irlcrawl.fetch.process import fork_workers
+from irlcrawl.worker.fetch.process import fork_workers
 lock = os.open(sys.argv[1] + "/LOCK", os.O_CREAT | os.O_RDWR)
 secret = os.open(sys.argv[1] + "/SECRET", os.O_CREAT | os.O_RDWR)
 told, tell = os.pipe()
