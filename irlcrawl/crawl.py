@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from irlcrawl.watch.progress import Progress
 
 SHARED = (
+    "drum",  # first: it sees to how numpy sorts, which must not be loaded yet
     "uvloop", "irlcrawl.wire", "irlcrawl.harvest", "irlcrawl.page.context", "irlcrawl.archive.warc",
     "irlcrawl.archive.crawllog",
 )  # fmt: skip
