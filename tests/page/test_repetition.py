@@ -1,13 +1,16 @@
-"""Near-duplicates in a row: a trap ends, a page with content of its own opens the directory again."""
+"""Near-duplicates: of many in a row, a trap, the end; and what the links of one are worth."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irlcrawl import cli
+from irlcrawl.config import to_toml
 from irlcrawl.job import ExitCode
 from irlcrawl.page import repetition
 from irlcrawl.page.repetition import Repetition, directory_key
@@ -74,3 +77,34 @@ def test_a_calendar_ends_and_a_list_is_read_to_its_end(
         assert any("1 in traps" in line for line in lines(record))
     else:
         assert len(months) == crawl.config.scope.depth_max, "only how far it is from a seed ends it"
+
+
+class Copies(Web):
+    """Two pages that differ in digits alone, each with a link of its own to another page and to another site."""
+
+    def answer(self, url: str, host: str, now: float) -> Answer:
+        _, copy, number = url.partition("/copy/")
+        if not copy:
+            return super().answer(url, host, now)
+        links = f'<a href="/more/{number}"></a><a href="http://other{number}.test/"></a>'
+        return Answer(200, {"content-type": "text/html"}, links.encode())
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_links_of_a_page_whose_content_was_met_go_last_and_support_no_other_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], last: bool
+) -> None:
+    """budgets.duplicates_last, as the requests and `why` show it."""
+    own = ["http://a.test/copy/1", "http://a.test/copy/2", "http://a.test/own"]
+    web = Copies({"http://a.test/": own, own[2]: ["http://a.test/more/3"]})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    crawl.config.budgets.duplicates_last = last
+    assert crawl.run() == ExitCode.DONE
+    asked = [url.rpartition("/")[2] for _, url in web.log if "/more/" in url]
+    assert asked == (["1", "3", "2"] if last else ["1", "2", "3"])
+    crawl.job().write_config(to_toml(crawl.config))
+    degrees = []
+    for number in (1, 2):
+        assert cli.main(["why", str(crawl.path), f"other{number}.test", "--json"]) == 0
+        degrees.append(json.loads(capsys.readouterr().out)["in_degree"])
+    assert degrees == [1, 0 if last else 1]
