@@ -15,7 +15,7 @@ from irlcrawl.job import ExitCode
 from irlcrawl.page import repetition
 from irlcrawl.page.repetition import Repetition, directory_key
 from irlcrawl.watch.status import lines, read_status
-from tests.frontier.virtual_crawl import Answer, Crawl, Web
+from tests.frontier.virtual_crawl import Answer, Crawl, Killed, Web
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60), st.integers(1, 5))
@@ -90,18 +90,24 @@ class Copies(Web):
         return Answer(200, {"content-type": "text/html"}, links.encode())
 
 
+@pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("last", [True, False])
 def test_links_of_a_page_whose_content_was_met_go_last_and_support_no_other_site(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], last: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], last: bool, killed: bool
 ) -> None:
-    """budgets.duplicates_last, as the requests and `why` show it."""
+    """budgets.duplicates_last, as the requests and `why` show it, also where the copies are read again by a start."""
     own = ["http://a.test/copy/1", "http://a.test/copy/2", "http://a.test/own"]
     web = Copies({"http://a.test/": own, own[2]: ["http://a.test/more/3"]})
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
     crawl.config.budgets.duplicates_last = last
+    if killed:
+        crawl.on_request = lambda url: crawl.kill() if url == own[2] else None
+        with pytest.raises(Killed):
+            crawl.run()
+        crawl.on_request = lambda url: None
     assert crawl.run() == ExitCode.DONE
     asked = [url.rpartition("/")[2] for _, url in web.log if "/more/" in url]
-    assert asked == (["1", "3", "2"] if last else ["1", "2", "3"])
+    assert killed or asked == (["1", "3", "2"] if last else ["1", "2", "3"])
     crawl.job().write_config(to_toml(crawl.config))
     degrees = []
     for number in (1, 2):
