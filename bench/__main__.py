@@ -7,6 +7,7 @@ import pkgutil
 import sys
 
 import bench
+import drum  # noqa: F401 - before a benchmark loads numpy: drum/processor.py
 from tools.ending import exit_when_told
 
 

@@ -1,5 +1,9 @@
 """Disk repository with update management: check, update and merge billions of keys in sequential passes."""
 
+from drum import processor
+
+processor.prefer_fast_sort()  # before anything loads numpy
+
 from drum.catalog import Catalog, Edits
 from drum.drum import Drum, Statistics
 from drum.errors import Busy, Closed, Incompatible, Locked, UnknownVersion

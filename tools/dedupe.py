@@ -22,10 +22,11 @@ from itertools import compress
 from pathlib import Path
 from typing import IO
 
+from drum import Batch, Drum, keys_of  # isort: skip # before numpy: drum/processor.py
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Drum, keys_of
 from tools.options import whole
 
 CHUNK_BYTES = 1 << 20

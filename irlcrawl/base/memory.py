@@ -106,8 +106,11 @@ def _plain() -> tuple[Callable[[object], object], object, object] | None:
 def plain_arrays() -> None:
     """numpy keeps the first seven freed blocks of each size below a KiB for good: 3.6 MB that come one by one from all
     over the heap, for hours, and hold a page of it each. What this thread, and tasks it begins from now on, make of
-    arrays has blocks of malloc's own instead."""
-    if (plain := _plain()) is not None:
+    arrays has blocks of malloc's own instead. Not while tracemalloc runs: what Python asks malloc by is its own then,
+    counts blocks that numpy has counted already, and crashes once it has stopped."""
+    import tracemalloc  # numpy has loaded most of what that loads
+
+    if not tracemalloc.is_tracing() and (plain := _plain()) is not None:
         set_handler, handler, _ = plain
         set_handler(handler)
 

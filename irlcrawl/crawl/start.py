@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from irlcrawl.terminal.progress import Progress
 
 SHARED = (
+    "drum",  # first: it sees to how numpy sorts, which must not be loaded yet
     "uvloop", "irlcrawl.worker.fetch.wire", "irlcrawl.worker.harvest.builder", "irlcrawl.worker.harvest.context",
     "irlcrawl.worker.archive.warc", "irlcrawl.worker.archive.crawl_log",
 )  # fmt: skip

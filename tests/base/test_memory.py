@@ -143,6 +143,28 @@ del before, array, joined
 """
 
 
+TRACED = """
+import tracemalloc
+import numpy as np
+from irlcrawl.memory import plain_arrays
+
+tracemalloc.start()
+plain_arrays()
+arrays = [np.ones(1_000_000, np.uint8)]
+print(tracemalloc.get_traced_memory()[0] < 1_500_000)
+tracemalloc.stop()
+plain_arrays()
+arrays += [np.ones(size, np.uint8) for size in range(1000)]
+print(np._core.multiarray.get_handler_name(arrays[-1]))
+"""
+
+
+def test_plain_arrays_of_a_traced_process_were_counted_twice_and_its_end_crashed() -> None:
+    """What Python allocates by while tracemalloc runs is tracemalloc's, which is of no use when that has stopped."""
+    run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, "True\nirlcrawl\n"), run.stderr
+
+
 def test_plain_arrays_are_arrays() -> None:
     run = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, check=True, text=True)
     assert run.stdout == "15 [b'0', b'1', b'2']\n"

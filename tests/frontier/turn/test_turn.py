@@ -17,7 +17,7 @@ from budgets import LedgerError
 from drum import Batch, Edits
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import Class, Reason, Source, origin_of, pair_key, priority_of, url_key
+from irlcrawl.base.rows import Class, Reason, Source, pair_key, priority_of, url_key
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds
@@ -273,18 +273,27 @@ def test_i1_a_lost_row_is_found_at_the_next_commit(tmp_path: Path) -> None:
 
 
 def test_best_first_within_a_host(tmp_path: Path) -> None:
-    """URLs nearer to a seed leave their host's run before deeper ones."""
-    web = web_of(3, 100)
+    """URLs nearer to a seed leave their host's run before deeper ones that a turn heard of first."""
+    near, deep = ([b"http://many.test/%s%d" % (word, i) for i in range(10)] for word in (b"near", b"deep"))
+    chain = [b"http://chain.test/%d" % i for i in range(4)]
+    hub = b"http://hub.test/"
+    web = {hub: near, chain[0]: [hub, chain[1]], chain[1]: [chain[2]], chain[2]: [chain[3]], chain[3]: deep}
     player = Player(tmp_path / "job", web)
-    player.inbox.append(write_seeds(player.state, player.config, [Seed(next(iter(web)), {})], 0))
-    player.turn()
-    for _ in range(6):
-        player.work(50)
+
+    def urls(run: Run) -> list[bytes]:
+        return player.state.runs.read(run.segment, run.at, run.end)["url"].tolist()
+
+    player.inbox.append(write_seeds(player.state, player.config, [Seed(chain[0], {})], 0))
+    for number in range(4):  # the hub is as near as chain[1], and is fetched after the end of the chain
         player.turn()
-        for run in player.ready:
-            rows = player.state.runs.read(run.segment, run.at, run.end)
-            assert sorted(rows["priority"].tolist()) == rows["priority"].tolist()
-            assert len({origin_of(url) for url in rows["url"].tolist()}) == 1
+        player.ready.sort(key=urls)
+        assert urls(player.ready[0]) == [chain[number]]
+        player.work(1)
+    assert urls(player.ready[0]) == [hub]
+    player.work(1)
+    player.turn()
+    (run,) = player.ready
+    assert [sorted(urls(run)[:10]), sorted(urls(run)[10:])] == [near, deep]
     player.state.close()
     player.job.release()
 

@@ -1,7 +1,8 @@
-"""Near-duplicates in a row: a trap ends, a page with content of its own opens the directory again."""
+"""Near-duplicates: of many in a row, a trap, the end; and what the links of one are worth."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl.base.job import ExitCode
+from irlcrawl.cli import main as cli
+from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.status import lines, read_status
 from irlcrawl.worker.page import repetition
 from irlcrawl.worker.page.repetition import Repetition, directory_key
-from tests.crawl.virtual_crawl import Answer, Crawl, Web
+from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60), st.integers(1, 5))
@@ -74,3 +77,40 @@ def test_a_calendar_ends_and_a_list_is_read_to_its_end(
         assert any("1 in traps" in line for line in lines(record))
     else:
         assert len(months) == crawl.config.scope.depth_max, "only how far it is from a seed ends it"
+
+
+class Copies(Web):
+    """Two pages that differ in digits alone, each with a link of its own to another page and to another site."""
+
+    def answer(self, url: str, host: str, now: float) -> Answer:
+        _, copy, number = url.partition("/copy/")
+        if not copy:
+            return super().answer(url, host, now)
+        links = f'<a href="/more/{number}"></a><a href="http://other{number}.test/"></a>'
+        return Answer(200, {"content-type": "text/html"}, links.encode())
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("last", [True, False])
+def test_links_of_a_page_whose_content_was_met_go_last_and_support_no_other_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], last: bool, killed: bool
+) -> None:
+    """budgets.duplicates_last, as the requests and `why` show it, also where the copies are read again by a start."""
+    own = ["http://a.test/copy/1", "http://a.test/copy/2", "http://a.test/own"]
+    web = Copies({"http://a.test/": own, own[2]: ["http://a.test/more/3"]})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    crawl.config.budgets.duplicates_last = last
+    if killed:
+        crawl.on_request = lambda url: crawl.kill() if url == own[2] else None
+        with pytest.raises(Killed):
+            crawl.run()
+        crawl.on_request = lambda url: None
+    assert crawl.run() == ExitCode.DONE
+    asked = [url.rpartition("/")[2] for _, url in web.log if "/more/" in url]
+    assert killed or asked == (["1", "3", "2"] if last else ["1", "2", "3"])
+    crawl.job().write_config(to_toml(crawl.config))
+    degrees = []
+    for number in (1, 2):
+        assert cli.main(["why", str(crawl.path), f"other{number}.test", "--json"]) == 0
+        degrees.append(json.loads(capsys.readouterr().out)["in_degree"])
+    assert degrees == [1, 0 if last else 1]
