@@ -28,7 +28,14 @@ for line in FIGURES:
 FAST = {"pages_per_cpu_s": 1500.0, "frontier_cpu_share": 0.5, "recall": 1.0, "peak_rss_bytes": 7, "new": 1}
 SLOW = {"pages_per_cpu_s": 1000.0, "frontier_cpu_share": 0.25, "recall": 0, "seconds": 3}
 FAIL = "sys.exit('no such option: --pages')"
-WAIT = "import subprocess\nsubprocess.run(['sleep', '60'], stdout=open(os.environ['ALIVE'], 'w'))"
+SERVE = """
+import subprocess
+server = subprocess.Popen(["sleep", "60"], stdout=open(os.environ["ALIVE"], "w"), process_group=0)
+try:
+    server.wait()
+finally:
+    server.terminate()
+"""
 
 
 class Repository:
@@ -191,9 +198,9 @@ def test_not_a_checkout(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_ends_it_ends_what_it_started(number: signal.Signals, repository: Repository, tmp_path: Path) -> None:
-    os.mkfifo(alive := tmp_path / "alive")  # open for writing as long as what the benchmark started lives
-    repository.write("this", [FAST], WAIT)
+def test_ending_it_ends_what_a_side_started(number: signal.Signals, repository: Repository, tmp_path: Path) -> None:
+    os.mkfifo(alive := tmp_path / "alive")  # open for writing as long as the server of a side lives
+    repository.write("this", [FAST], SERVE)
     code = (
         "import signal, sys, tempfile\n"
         "from pathlib import Path\n"
