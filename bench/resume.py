@@ -229,5 +229,5 @@ def _start(job: JobDir, directory: Path, crawl_s: float) -> Start:
 
 
 def _log_text(job: JobDir) -> str:
-    path = job.logs / "irlcrawl.log"
+    path = job.own_log
     return path.read_text() if path.exists() else ""

@@ -37,6 +37,7 @@ from bench.resume import make_state
 from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
+from drum.names import SEGMENT
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
 from irlcrawl.config.keys import Config
@@ -88,7 +89,7 @@ def measure(directory: Path, store: int, links: int, workers: int) -> dict[str, 
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir()
-        clone(seeded, scratch / "job", (".seg",))
+        clone(seeded, scratch / "job", (SEGMENT,))
         with serve.running(scratch / "web") as web:
             copies = -(-PAGES // len(oracle.expected(web)))
         with serve.running(scratch / "web", mirrors=copies - 1) as web:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import irlcrawl.cli.main
+from irlcrawl.base.job_files import harvest_name
 from irlcrawl.crawl import supervisor
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.turns import Turns
@@ -28,7 +29,6 @@ from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.politeness.entries import HostEntry
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.frontier.turn.turn import Result
-from irlcrawl.worker.harvest.builder import harvest_name
 
 LAG_SECONDS = 0.005
 ORDER: dict[str, Any] = {}

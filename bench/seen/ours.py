@@ -16,6 +16,7 @@ from drum import Batch, Drum
 from drum.bucket import KeyBuffer, RecentKeys
 from drum.drum import CACHE_BYTES_MAX, KEYS_EIGHTHS
 from drum.keyset import compact
+from drum.names import SEGMENT
 
 BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the processor's cache
 
@@ -23,7 +24,7 @@ BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the
 class DrumSystem(System):
     """This library with its defaults, through its front door."""
 
-    name, immutable, takes_aux = "drum", (".seg",), True
+    name, immutable, takes_aux = "drum", (SEGMENT,), True
     bytes_from = "drum.Files"
 
     def __init__(self, path: Path, ram_bytes: int, deliver: Deliver) -> None:

@@ -27,7 +27,7 @@ def no_room(error: BaseException) -> bool:
 class DiskSpace:
     def __init__(self, state: CrawlState) -> None:
         self._state = state
-        self._ballast = state.job.path / "ballast"
+        self._ballast = state.job.ballast
         self.count()
 
     def count(self) -> None:

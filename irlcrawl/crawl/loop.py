@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -70,7 +69,7 @@ class CrawlLoop:
         self.outage = Outage(
             clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
         )
-        self._leases_path = os.path.join(state.dir, "leases.log")
+        self._leases_path = str(state.job.leases)
         self.dispatcher = Dispatcher(
             config, clock, self.politeness, self.resolver, state.runs, self.fleet,
             LeaseLog(state.files, self._leases_path), self.overrides, self.outage,

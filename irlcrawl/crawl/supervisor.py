@@ -19,6 +19,7 @@ import uvloop
 from drum import Edits
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import ExitCode, JobDir, JobFull
+from irlcrawl.base.job_files import harvests_from
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
@@ -30,7 +31,6 @@ from irlcrawl.crawl.steps import log_step
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.worker.fetch.process import Started, start_worker
-from irlcrawl.worker.harvest.builder import harvests_from
 
 if TYPE_CHECKING:
     from irlcrawl.crawl.seeds import Seed

@@ -22,6 +22,7 @@ from drum import Batch, Catalog, Damaged, Edits, Files, Holder, Repository, Segm
 from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import harvest_name, parse_turn, turn_name
 from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason, class_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
@@ -36,7 +37,6 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.crawl_log import Decision, decided_lines
 from irlcrawl.worker.archive.log_parts import log_files
 from irlcrawl.worker.archive.warc import warc_files
-from irlcrawl.worker.harvest.builder import harvest_name
 
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
@@ -128,10 +128,10 @@ def check_last_commit(catalog: Catalog) -> None:
     """Damaged when there is a turn's file of a later commit than the last one the catalogue has: whole lines that are
     missing at its end leave no other trace, and opening it would delete what they named."""
     there = catalog.files.listdir(catalog.root)
-    newest = max((name for name in there if name.startswith("turn-") and name.endswith(".seg")), default="")
-    if newest > turn_name(catalog.number + 1):
-        path = os.path.join(catalog.root, f"catalog-{catalog.generation:06d}.log")
-        raise Damaged(path, catalog.bytes, f"ends with commit {catalog.number}, and {newest} is of a later one")
+    newest = max((commit for name in there if (commit := parse_turn(name)) is not None), default=0)
+    if newest > catalog.number + 1:
+        later = f"ends with commit {catalog.number}, and {turn_name(newest)} is of a later one"
+        raise Damaged(catalog.log, catalog.bytes, later)
 
 
 def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
@@ -162,11 +162,6 @@ def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
             yield Damaged(path, 0, "an archive of another crawl: move it out of this directory")
         elif crawl and maker is not None and file.stream >= new:
             yield Damaged(path, 0, COPY_WROTE)
-
-
-def turn_name(commit: int) -> str:
-    """The file of a turn, named after the commit it is written for: each name is used once."""
-    return f"turn-{commit:09d}.seg"
 
 
 class CrawlState:

@@ -101,7 +101,7 @@ class Reading:
         """The clocks as a crawl that is opened now would have them."""
         clocks = Clocks()
         clocks.load(SectionList("clocks", self.catalog, self.pool).batches(), now, self.clock_set)
-        promises = LeaseLog.read(self.files, os.path.join(self.job.state, "leases.log")).promises
+        promises = LeaseLog.read(self.files, self.job.leases).promises
         clocks.open(now, promises, rebooted=False)
         return clocks
 
