@@ -24,7 +24,7 @@ from drum.ragged import Column
 from irlcrawl.base.job_files import turn_name
 from irlcrawl.base.rows import PRIORITY_DEPTH_MAX, Source
 from irlcrawl.config.keys import Config
-from irlcrawl.frontier.state.crawl_state import open_sites
+from irlcrawl.frontier.state.stores import open_sites
 from irlcrawl.worker.harvest.builder import PRIORITY_LAST, RecentKeys
 from tools.simweb.answers import content
 from tools.simweb.mix import U8s, mix

@@ -39,9 +39,9 @@ from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
 from drum.names import SEGMENT
 from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
 from irlcrawl.config.keys import Config
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.harvest.builder import RETRY
 from irlcrawl.worker.harvest.context import Context

@@ -38,6 +38,8 @@ REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""
 
 LEASES = "leases.log"
+SEEDS_STREAM = 0
+"""Whose harvests those of seeds and of repairs are; workers are streams from 1 on."""
 SEGMENT = ".seg"
 """That of drum/names.py, which is not imported here: asking loads no numpy."""
 

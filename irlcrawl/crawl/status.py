@@ -105,7 +105,7 @@ def _committed(job: JobDir) -> dict[str, Any]:
     try:
         catalog = formats.look(job.state)
     except FileNotFoundError:
-        from irlcrawl.frontier.state.crawl_state import check_state_there
+        from irlcrawl.frontier.state.start_checks import check_state_there
 
         check_state_there(job, Files())
         return {}  # started, but killed before its first commit

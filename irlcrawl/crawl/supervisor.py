@@ -19,7 +19,7 @@ import uvloop
 from drum import Edits
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import ExitCode, JobDir, JobFull
-from irlcrawl.base.job_files import harvests_from
+from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
@@ -29,7 +29,7 @@ from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.steps import log_step
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.fetch.process import Started, start_worker
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from irlcrawl.base.job_files import (
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import COPY_WROTE, check_last_commit, check_state_there, strangers
-from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.state.lease_log import LeaseLog
+from irlcrawl.frontier.state.start_checks import COPY_WROTE, check_last_commit, check_state_there, strangers
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
@@ -250,17 +249,9 @@ class Fsck:
         saved = reading.catalog.get("ledger")
         if saved is None:
             return
-        by_op = reading.hosts.pending_by_op()
-        live = {
-            "pending": reading.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
-            "queued": reading.sites.queued_rows,
-            "deferred": reading.sites.deferred_rows,
-            "calendar": reading.calendar.rows,
-            "runs": reading.runs.rows,
-        }
         ledger = Ledger.from_json(saved)
         try:
-            ledger.check(live)
+            ledger.check(reading.stores.live())
             reading.sites.check()
         except LedgerError as error:
             yield Finding(True, str(self.job.state), None, str(error))

@@ -40,6 +40,7 @@ from irlcrawl.base.job_files import (
     OWN_LOG,
     REPAIR_COMPLETE,
     REPAIRED,
+    SEEDS_STREAM,
     STATE,
     damaged_name,
     parse_rules_log,
@@ -50,7 +51,7 @@ from irlcrawl.config.checks import check_start
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
 from irlcrawl.terminal import words
 from irlcrawl.upkeep import salvage

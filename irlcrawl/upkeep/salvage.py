@@ -20,7 +20,7 @@ from drum.segment import Section, Segment
 from irlcrawl.base.job_files import SEGMENT, parse_harvest
 from irlcrawl.base.rows import url_key
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import check_last_commit
+from irlcrawl.frontier.state.start_checks import check_last_commit
 from irlcrawl.upkeep.verify import next_record
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, parse

@@ -33,6 +33,7 @@ from irlcrawl.base.job_files import (
     CONFIG,
     CRAWL_LOG,
     LOGS,
+    SEEDS_STREAM,
     SNAPSHOT,
     STATE,
     WARCS,
@@ -43,7 +44,7 @@ from irlcrawl.base.job_files import (
 )
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, check_state_there
+from irlcrawl.frontier.state.start_checks import check_state_there
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.warc import warc_files
 

@@ -13,10 +13,9 @@ import pytest
 from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.base.job_files import REPAIRED, harvest_name
+from irlcrawl.base.job_files import REPAIRED, SEEDS_STREAM, harvest_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.worker.archive.reader import records
 from tests.crawl.virtual_crawl import Killed
