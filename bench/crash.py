@@ -41,7 +41,8 @@ from warcio.exceptions import ArchiveLoadFailed
 
 from bench import _jobs
 from bench.crawl import ours, tree
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import WARC
 from tools.docsweb import audit, oracle, serve
 from tools.options import amount, whole

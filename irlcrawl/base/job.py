@@ -1,5 +1,4 @@
-"""JOB, the directory of one crawl: the paths of its files (job_files.py names them), who may write to it, and with
-which code a crawl ends.
+"""JOB, the directory of one crawl: the paths of its files (job_files.py names them), and who may write to it.
 
 The lock is an flock on LOCK: the kernel drops it when the last process that inherited it is gone, so no crash leaves a
 stale one, and a new crawl cannot begin while a worker of the old one still has a request in flight.
@@ -7,18 +6,18 @@ stale one, and a new crawl cannot begin while a worker of the old one still has 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shlex
 import threading
 import time
-from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from irlcrawl.base import job_files
+from irlcrawl.base.exit_codes import ExitCode as ExitCode
+from irlcrawl.base.exit_codes import is_disk_full
 from irlcrawl.base.job_files import REPAIRED, SNAPSHOT
 
 if TYPE_CHECKING:
@@ -27,21 +26,6 @@ if TYPE_CHECKING:
 LOCK_WAIT_SECONDS = 5.0
 """Workers of a crawl that was just killed need a moment to notice."""
 LOCK_POLL_SECONDS = 0.05
-
-
-class ExitCode(IntEnum):
-    """How a crawl ended; numbers that job runners know from Browsertrix, and two of our own (5, 6)."""
-
-    DONE = 0
-    FAILED = 1  # anything without a number of its own; the message says what
-    DISK_FULL = 3
-    CONFIG = 4  # configuration, command line or seeds are wrong; nothing was touched
-    LOCKED = 5
-    DAMAGED = 6  # the message names file and offset
-    INTERRUPTED = 11  # stopped by a signal or `stop`; the same command goes on
-    FORCED = 13  # by a second signal: what was in flight is dropped
-    SIZE_LIMIT = 14  # limits.pages, limits.bytes or frontier.bytes_max
-    TIME_LIMIT = 15  # limits.seconds
 
 
 class JobError(Exception):
@@ -283,7 +267,7 @@ class JobDir:
 
     def cannot_be_written(self, error: OSError) -> JobError:
         """What to tell when the system says so."""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             return JobFull(f"{self.path}: no room on its disk; make some, and run the same command again")
         return JobError(f"{self.path}: cannot be written: {error.strerror}")
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irlcrawl.base.job import ExitCode, JobDir, JobError, command
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError, command
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate

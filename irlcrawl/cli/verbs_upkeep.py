@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irlcrawl.base.job import ExitCode, JobDir, JobError, JobLocked, check_mounted, command
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError, JobLocked, check_mounted, command
 from irlcrawl.base.job_files import SNAPSHOT
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import reader_may_leave, unheard

@@ -9,7 +9,6 @@ one does not go on before there is a tenth more, so that it does not start only 
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 
@@ -17,11 +16,6 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 
 HYSTERESIS = 1.1
 BALLAST_BYTES = 256 << 10
-
-
-def no_room(error: BaseException) -> bool:
-    """Whether that is what the error says."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskSpace:

@@ -28,6 +28,7 @@ from typing import Any
 from drum import Catalog, Damaged, Edits, Files, UnknownVersion
 from drum.catalog import MISSING
 from drum.names import parse_log
+from irlcrawl.base.exit_codes import is_disk_full
 from irlcrawl.base.job import JobDir, JobError, JobFull, JobLocked, command
 from irlcrawl.base.job_files import (
     CONFIG,
@@ -153,7 +154,7 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
         files.rename(building, target)
         files.fsync_dir(job.snapshots)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise JobFull(f"{job.path}: no room on its disk for a snapshot") from error
         if error.errno == errno.EXDEV:
             elsewhere = "is on another file system than the snapshots, and cannot be shared with them"
