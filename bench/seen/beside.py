@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from bench.crawl import ours, polite, tree
-from bench.resume import make_state
+from bench.crawl.made_state import make_state
 from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter

@@ -28,7 +28,7 @@ from irlcrawl.web.robots import Rules, RulesCache, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
-from irlcrawl.worker.fetch.http import open_fetcher
+from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.visit import Lease, Slot, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
