@@ -1,12 +1,12 @@
 """Disk repository with update management: check, update and merge billions of keys in sequential passes."""
 
 from drum.catalog import Catalog, Edits
-from drum.drum import Drum, Statistics
 from drum.errors import Busy, Closed, Incompatible, Locked, UnknownVersion
 from drum.fifo import Fifo
 from drum.files import Damaged, Files
-from drum.hashing import keys_of
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
+from drum.library.drum import Drum, Statistics
+from drum.library.hashing import keys_of
 from drum.merge import MergeStats
 from drum.pending import Bucket
 from drum.pool import SegmentPool
