@@ -99,7 +99,7 @@ WATCH_S = 0.25
 
 
 def _watch(job: Path, over: threading.Event, seen: list[dict[str, Any]]) -> None:
-    socket = job / "control.sock"
+    socket = JobDir(job).socket
     while not over.wait(WATCH_S):
         if os.path.exists(socket) and (record := ask(socket, "status")) is not None:
             seen.append(record)

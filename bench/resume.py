@@ -34,20 +34,18 @@ from numpy.typing import NDArray
 
 from bench import _jobs
 from bench.crawl import ours, tree
-from drum import Batch, CheckUpdate, Edits, Ragged
+from bench.crawl.made_state import HOST_URLS, host_name, make_state
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import LINK, Source, name_key, priority_of
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
-from irlcrawl.config.toml import apply, to_toml
+from irlcrawl.config.toml import apply
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from tools.options import amount, whole
 from tools.sampleweb.server import Ask, Origin, Reply, RunningWeb, running
 
-HOST_URLS = 100
 ADDRESSES = [f"127.61.0.{n + 1}" for n in range(16)]
-SEEN_CHUNK, QUEUE_CHUNK = 4_000_000, 500_000
+SEEN_CHUNK = 4_000_000
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.005
 _STEP = re.compile(r"^(\S+ \S+) INFO irlcrawl.start: (\S+) CPU s: (.*)$", re.MULTILINE)
@@ -73,7 +71,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
 def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Make the state, open it again and again. Raises tree.CrawlFailed."""
     hosts = options.queued // HOST_URLS
-    names = {_name(n): ADDRESSES[n % len(ADDRESSES)] for n in range(hosts)}
+    names = {host_name(n): ADDRESSES[n % len(ADDRESSES)] for n in range(hosts)}
     origins = [Origin(f"here{n}.test", address) for n, address in enumerate(ADDRESSES)]
     with running(origins, _nothing, directory / "access.log", names) as web:
         job, began = JobDir(directory / "job"), time.monotonic()
@@ -106,10 +104,6 @@ async def _nothing(ask: Ask) -> Reply:
     return Reply(200, b"<p>nothing here\n")
 
 
-def _name(number: int) -> str:
-    return f"s{number:07d}.test"
-
-
 def _config(web: RunningWeb) -> Config:
     config = Config()
     apply(config, {
@@ -125,56 +119,6 @@ def _keys(count: int) -> Iterator[NDArray[np.uint64]]:
     draw = np.random.default_rng(1)
     for start in range(0, count, SEEN_CHUNK):
         yield draw.integers(1, 1 << 64, min(SEEN_CHUNK, count - start), dtype=np.uint64, endpoint=False)
-
-
-def make_state(
-    job: JobDir, config: Config, done: Iterator[NDArray[np.uint64]], seen: int, hosts: int = 0, port: int = 80
-) -> None:
-    """A crawl that has seen so many keys: those of `done`, a turn each batch, and of 100 URLs of each of `hosts` hosts,
-    which are still queued."""
-    draw = np.random.default_rng(2)
-    with job:
-        job.write_config(to_toml(config))
-        state = CrawlState.open(job, config, SystemClock())
-        try:
-            state.ledger.discovered = state.ledger.fetched = seen - hosts * HOST_URLS
-            for keys in done:
-                _turn(state, keys, None)
-            for start in range(0, hosts, QUEUE_CHUNK // HOST_URLS):
-                links = _links(range(start, min(start + QUEUE_CHUNK // HOST_URLS, hosts)), port, draw)
-                state.ledger.discovered += links.rows
-                _turn(state, links["key"], links)
-        finally:
-            state.close()
-
-
-def _links(hosts: range, port: int, draw: np.random.Generator) -> Batch:
-    rows = len(hosts) * HOST_URLS
-    columns = {name: np.zeros(rows, kind) for name, kind in LINK.items() if kind != "bytes"}
-    columns["key"] = draw.integers(1, 1 << 64, rows, dtype=np.uint64, endpoint=False)
-    origins = [f"http://{_name(number)}:{port}" for number in hosts]
-    sites = np.array([name_key(_name(number).encode()) for number in hosts], np.uint64)
-    columns["site"] = np.repeat(sites, HOST_URLS)
-    columns["host"] = np.repeat(np.array([name_key(origin.encode()) for origin in origins], np.uint64), HOST_URLS)
-    columns["source"][:], columns["depth"][:] = Source.LINK, 1
-    columns["priority"][:] = priority_of(1, Source.LINK)
-    urls = [f"{origin}/{page}".encode() for origin in origins for page in range(HOST_URLS)]
-    return Batch({**columns, "url": Ragged.from_list(urls)})
-
-
-def _turn(state: CrawlState, keys: Any, links: Batch | None) -> None:
-    """What a turn does with keys, and with URLs, and its commit."""
-    writer, edits = state.new_segment(), Edits()
-    state.seen.pend_batch(Batch({"key": keys}))
-    state.seen.merge(CheckUpdate(), writer=writer, edits=edits, emit=lambda bucket, batch: None)
-    if links is not None:
-        state.sites.pend_urls(links)
-        state.sites.merge(writer, edits, lambda rows: None)
-    writer.finish()
-    state.ledger.check(state.live())
-    state.save(edits)
-    state.catalog.commit(edits)
-    state.delete_unnamed([writer.name])
 
 
 def _open(job: JobDir, config: Config) -> tuple[float, int, int]:
@@ -229,5 +173,5 @@ def _start(job: JobDir, directory: Path, crawl_s: float) -> Start:
 
 
 def _log_text(job: JobDir) -> str:
-    path = job.logs / "irlcrawl.log"
+    path = job.own_log
     return path.read_text() if path.exists() else ""

@@ -37,7 +37,8 @@ import numpy as np
 from bench import _jobs
 from bench.crawl import ours, tree
 from drum import Catalog, Files
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.crawl.control import ControlError, ask
 from tools.docsweb import serve
 from tools.options import amount, whole

@@ -22,6 +22,7 @@ from typing import Any
 
 from bench._page_steps import steps
 from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.rows import Robots, Source, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
@@ -60,7 +61,7 @@ def main(argv: list[str]) -> int:
             urls = sorted(oracle.expected(web))
             result = crawl(directory / "job", config, urls, addresses, options.lease)
         if not options.no_steps:
-            result["steps_us"] = steps(str(directory / "job" / "warcs"), config)
+            result["steps_us"] = steps(str(JobDir(directory / "job").warcs), config)
     except (DocswebError, EOFError) as error:
         print(f"bench worker: {error}", file=sys.stderr)
         return 1
@@ -79,13 +80,14 @@ class Frontier:
     """Just enough of one: a lease at a time for each host, the next when it ends."""
 
     def __init__(self, job: Path, config: Config, lease: int) -> None:
-        for name in ("state", "warcs"):
-            (job / name).mkdir(parents=True)
+        at = JobDir(job)
+        for part in (at.state, at.warcs):
+            part.mkdir(parents=True)
         self._lease = lease
         self._clock = SystemClock()
         self._decoder = Decoder()
         self._inbox: deque[Message] = deque()
-        with (job / "LOCK").open("w") as lock:
+        with at.lock_file.open("w") as lock:
             self.process, self._sock = start_worker(job, (lock.fileno(),))
         self._send({
             "t": "hello", "config": dataclasses.asdict(config), "seed": SEED, "scope_version": 1,

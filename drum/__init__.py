@@ -5,12 +5,12 @@ from drum import processor
 processor.prefer_fast_sort()  # before anything loads numpy
 
 from drum.catalog import Catalog, Edits
-from drum.drum import Drum, Statistics
 from drum.errors import Busy, Closed, Incompatible, Locked, UnknownVersion
 from drum.fifo import Fifo
 from drum.files import Damaged, Files
-from drum.hashing import keys_of
 from drum.kernels import Check, CheckUpdate, Kernel, Result, Update
+from drum.library.drum import Drum, Statistics
+from drum.library.hashing import keys_of
 from drum.merge import MergeStats
 from drum.pending import Bucket
 from drum.pool import SegmentPool

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,12 +22,12 @@ import xxhash
 from drum.codec import KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Damaged, Files, Handle, Path
+from drum.names import SEGMENT, TEMPORARY, log_name, parse_log
 
 MISSING = "the catalogue names this file, and it is missing"
 COMPACT_BYTES_MIN = 1 << 20  # a log shorter than this is never rewritten
 COMPACT_FACTOR = 8  # rewritten when this many times longer than the state's own line
 SECTOR = 512  # bytes that a disk writes whole or not at all
-_NAME = re.compile(r"catalog-(\d{6,})\.log")
 VERSION = 1
 _SUM = 16  # hex digits of the checksum
 
@@ -83,11 +82,11 @@ class Catalog:
         (then its last lines may be, too): nothing was touched. OSError."""
         catalog = cls(root, files or Files(), readonly)
         for attempt in range(10):
-            names = catalog._logs()
+            names = logs(catalog.root, catalog.files)
             if not names:
                 if readonly:
                     raise FileNotFoundError(f"{catalog.root}: no catalogue")
-                orphans = sorted(name for name in catalog.files.listdir(catalog.root) if name.endswith(".seg"))
+                orphans = sorted(name for name in catalog.files.listdir(catalog.root) if name.endswith(SEGMENT))
                 if orphans:
                     raise Damaged(catalog.root, 0, f"no catalogue, and {len(orphans)} files of one ({orphans[0]}, …)")
                 catalog._start()
@@ -106,7 +105,7 @@ class Catalog:
     @classmethod
     def exists(cls, root: Path, files: Files) -> bool:
         """Whether a catalogue was begun in `root`."""
-        return bool(cls(root, files, readonly=True)._logs())
+        return bool(logs(root, files))
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value; treat it as read-only."""
@@ -168,10 +167,15 @@ class Catalog:
         """A new log could not be made durable. If it has its name already, it would count after all (the highest
         number does), without what the old one is told from now on: it must be gone, or there are no more commits."""
         with suppress(OSError):
-            self.files.unlink(path + ".tmp", missing_ok=True)
+            self.files.unlink(path + TEMPORARY, missing_ok=True)
             self.files.unlink(path, missing_ok=True)
             self.files.fsync_dir(self.root)
             self._broken = False
+
+    @property
+    def log(self) -> str:
+        """The path of the log that counts."""
+        return self._path(self.generation)
 
     @property
     def broken(self) -> bool:
@@ -202,7 +206,7 @@ class Catalog:
         """Delete every *.seg and *.tmp of the directory that no entry names, except `keep`; call on open, when nobody
         is writing a file that has no name yet."""
         held = set(keep)
-        found = (name for name in self.files.listdir(self.root) if name.endswith((".seg", ".tmp")))
+        found = (name for name in self.files.listdir(self.root) if name.endswith((SEGMENT, TEMPORARY)))
         self._lost.clear()
         return self._delete(name for name in found if name not in held and not self.names(name))
 
@@ -245,12 +249,7 @@ class Catalog:
                 self._lost.discard(name)
 
     def _path(self, generation: int) -> str:
-        return os.path.join(self.root, f"catalog-{generation:06d}.log")
-
-    def _logs(self) -> list[str]:
-        """Names of the logs, oldest first."""
-        found = [(int(match[1]), name) for name in self.files.listdir(self.root) if (match := _NAME.fullmatch(name))]
-        return [name for _, name in sorted(found)]
+        return os.path.join(self.root, log_name(generation))
 
     def _start(self) -> None:
         line = self._snapshot_line()
@@ -263,12 +262,12 @@ class Catalog:
     def _write_log(self, generation: int, line: bytes) -> Handle:
         """A log of one line under its final name, open for appending."""
         path = self._path(generation)
-        self.files.unlink(path + ".tmp", missing_ok=True)
-        handle = self.files.append(path + ".tmp")
+        self.files.unlink(path + TEMPORARY, missing_ok=True)
+        handle = self.files.append(path + TEMPORARY)
         try:
             self.files.write(handle, line)
             self.files.fsync(handle)
-            self.files.rename(path + ".tmp", path)
+            self.files.rename(path + TEMPORARY, path)
             self.files.fsync_dir(self.root)
         except OSError:
             self.files.close(handle)
@@ -278,7 +277,9 @@ class Catalog:
     def _replay(self, name: str) -> None:
         path = os.path.join(self.root, name)
         data = self.files.read(path)
-        self.generation = int(_NAME.fullmatch(name)[1])  # type: ignore[index]
+        generation = parse_log(name)
+        assert generation is not None
+        self.generation = generation
         at = 0
         while at < len(data):
             end = data.find(b"\n", at)
@@ -327,6 +328,12 @@ class Catalog:
         self.files.fsync_dir(self.root)
         for name in names[:-1]:
             self.files.unlink(os.path.join(self.root, name), missing_ok=True)
+
+
+def logs(root: Path, files: Files) -> list[str]:
+    """Names of the logs in a directory, oldest first; the last one counts."""
+    found = [(number, name) for name in files.listdir(root) if (number := parse_log(name)) is not None]
+    return [name for _, name in sorted(found)]
 
 
 def files_of(value: Any) -> list[str]:

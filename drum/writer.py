@@ -30,6 +30,7 @@ from drum.codec import (
 from drum.files import Data, Files, OpenFile, Path
 from drum.kernels import sort_keys
 from drum.labels import LabelCounts
+from drum.names import TEMPORARY
 from drum.ragged import BYTES, Array, Batch, Column, Ragged, Schema
 from drum.segment import Section
 
@@ -81,13 +82,13 @@ class SegmentWriter:
         self.sections: dict[str, SectionWriter] = {}
         self.once = False  # nobody will read it again soon: see Files.forget
         try:
-            handle = files.create(self.path + ".tmp")
+            handle = files.create(self.path + TEMPORARY)
         except FileExistsError:  # of a writer that was killed: names are given to one writer at a time
             try:
-                files.unlink(self.path + ".tmp")
+                files.unlink(self.path + TEMPORARY)
             except IsADirectoryError:
-                raise _in_the_way(self.path + ".tmp") from None
-            handle = files.create(self.path + ".tmp")
+                raise _in_the_way(self.path + TEMPORARY) from None
+            handle = files.create(self.path + TEMPORARY)
         self.tail = Tail(OpenFile(files, handle), self.path)
         try:
             self.tail.put([HEADER])
@@ -148,7 +149,7 @@ class SegmentWriter:
             self.files.fsync(self.tail.file.handle)
             if self.once:
                 self.files.forget(self.tail.file.handle)
-            self.files.rename(self.path + ".tmp", self.path)
+            self.files.rename(self.path + TEMPORARY, self.path)
             self.files.fsync_dir(os.path.dirname(self.path) or ".")
         except IsADirectoryError:
             self.abort()
@@ -164,7 +165,7 @@ class SegmentWriter:
         """Throw the file away. Nothing when it was finished."""
         if self.state == "open":
             self.tail.state = "aborted"
-            self.files.unlink(self.path + ".tmp", missing_ok=True)
+            self.files.unlink(self.path + TEMPORARY, missing_ok=True)
 
     def __enter__(self) -> SegmentWriter:
         return self

@@ -2,9 +2,6 @@
 
 import sys
 
-INTERRUPTED = 11
-"""ExitCode.INTERRUPTED, which is not loaded yet."""
-
 
 def main() -> int:
     """Run the command line; returns the exit code."""
@@ -14,7 +11,9 @@ def main() -> int:
         return main.main()
     except (KeyboardInterrupt, RuntimeError) as error:  # nothing was begun: from then on cli.py takes it
         if isinstance(error.__cause__ or error, KeyboardInterrupt):  # within a dataclass it becomes a RuntimeError
-            return INTERRUPTED
+            from irlcrawl.base.exit_codes import ExitCode  # not before: it may have been interrupted, too
+
+            return ExitCode.INTERRUPTED
         raise
 
 

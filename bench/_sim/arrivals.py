@@ -14,6 +14,7 @@ import numpy as np
 from bench._sim.crawl import CountingFiles
 from budgets import BudgetParams, Sites
 from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
+from irlcrawl.base.job_files import turn_name
 
 SITE = 0x9E3779B97F4A7C15
 STEP_ROWS = 10_000
@@ -30,7 +31,7 @@ def one_site(path: Path, urls: int) -> dict[str, Any]:
     drained = naive = steps = 0
     while drained < urls:
         edits, current, waiting = Edits(), sites.current, urls - drained
-        writer = SegmentWriter(files, path / f"turn-{steps:06d}.seg")
+        writer = SegmentWriter(files, path / turn_name(steps))
         sites.merge(writer, edits, lambda rows: None)
         drained += sites.rotate(writer, edits, STEP_ROWS, lambda rows: None, lambda rows: None).rows
         writer.finish()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
+from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.rows import (
     FACT,
     LINK,
@@ -36,7 +37,6 @@ from irlcrawl.worker.harvest.builder import (
     PRIORITY_LAST,
     RETRY,
     RecentKeys,
-    harvest_name,
 )
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from tools.simweb.answers import content, location

@@ -21,9 +21,10 @@ from budgets.beast import RECORD, YIELD
 from budgets.worth import Worth
 from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
 from drum.ragged import Column
+from irlcrawl.base.job_files import turn_name
 from irlcrawl.base.rows import PRIORITY_DEPTH_MAX, Source
 from irlcrawl.config.keys import Config
-from irlcrawl.frontier.state.crawl_state import open_sites
+from irlcrawl.frontier.state.stores import open_sites
 from irlcrawl.worker.harvest.builder import PRIORITY_LAST, RecentKeys
 from tools.simweb.answers import content
 from tools.simweb.mix import U8s, mix
@@ -106,7 +107,7 @@ class Quick:
         """(what waits for its host, what is fetched next): merge, then drain until workers have enough for a turn."""
         self._turns += 1
         edits, sites = Edits(), self.sites
-        writer = SegmentWriter(self._files, self._path / f"turn-{self._turns:06d}.seg")
+        writer = SegmentWriter(self._files, self._path / turn_name(self._turns))
         sites.merge(writer, edits, lambda rows: None)
         run, done = self.run_, self.run_.spent.fetches
         wanted = min(int(self.rate * TURN_S), self.fetches - done)

@@ -14,7 +14,8 @@ from typing import Any
 
 from bench.crawl import tree
 from drum.files import Files
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import section_keys
 from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.fetch.worker import NAME

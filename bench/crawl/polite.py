@@ -29,7 +29,8 @@ from typing import Any
 from bench.crawl import achievable, cores, handshake, ours, tree
 from bench.crawl.achievable import Gaps
 from drum.files import Files
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.log_parts import read
 from tools.docsweb import oracle, serve

@@ -26,7 +26,7 @@ __all__ = ["CountingFiles", "main", "splitmix64"]
 def main(argv: list[str]) -> int:
     """Exit codes: 0 measured, 1 the crawl could not be measured, 4 wrong usage. Wrong verdicts are a traceback."""
     from bench.seen import plan, table
-    from bench.seen.systems import register
+    from bench.seen.register import register
 
     args = _arguments(argv, list(register()))
     systems = args.systems.split(",") if args.systems else list(register())

@@ -33,14 +33,16 @@ from typing import Any
 import numpy as np
 
 from bench.crawl import ours, polite, tree
-from bench.resume import make_state
+from bench.crawl.made_state import make_state
 from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
-from irlcrawl.base.job import ExitCode, JobDir
+from drum.names import SEGMENT
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
 from irlcrawl.config.keys import Config
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.harvest.builder import RETRY
 from irlcrawl.worker.harvest.context import Context
@@ -88,7 +90,7 @@ def measure(directory: Path, store: int, links: int, workers: int) -> dict[str, 
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir()
-        clone(seeded, scratch / "job", (".seg",))
+        clone(seeded, scratch / "job", (SEGMENT,))
         with serve.running(scratch / "web") as web:
             copies = -(-PAGES // len(oracle.expected(web)))
         with serve.running(scratch / "web", mirrors=copies - 1) as web:

@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import irlcrawl.cli.main
+from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.crawl import supervisor
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.turns import Turns
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.politeness.entries import HostEntry
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.frontier.turn.turn import Result
-from irlcrawl.worker.harvest.builder import harvest_name
 
 LAG_SECONDS = 0.005
 ORDER: dict[str, Any] = {}

@@ -14,8 +14,9 @@ from bench.seen.stream import BATCH, Keys, Links, known
 from bench.seen.systems import Batched, Deliver, Refused, System, ascending, distinct
 from drum import Batch, Drum
 from drum.bucket import KeyBuffer, RecentKeys
-from drum.drum import CACHE_BYTES_MAX, KEYS_EIGHTHS
 from drum.keyset import compact
+from drum.library.drum import CACHE_BYTES_MAX, KEYS_EIGHTHS
+from drum.names import SEGMENT
 
 BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the processor's cache
 
@@ -23,7 +24,7 @@ BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the
 class DrumSystem(System):
     """This library with its defaults, through its front door."""
 
-    name, immutable, takes_aux = "drum", (".seg",), True
+    name, immutable, takes_aux = "drum", (SEGMENT,), True
     bytes_from = "drum.Files"
 
     def __init__(self, path: Path, ram_bytes: int, deliver: Deliver) -> None:

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.seen.register import register
 from bench.seen.run import Order
 from bench.seen.stream import BATCH
-from bench.seen.systems import clone, register
+from bench.seen.systems import clone
 
 SLOW = ("rocksdb", "lmdb", "sqlite", "set", "bloom")  # too slow for the whole stream
 RUN_SECONDS_MAX = 3600

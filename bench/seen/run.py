@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.seen.register import register
 from bench.seen.stream import BATCH, Keys, checksum, stream
-from bench.seen.systems import Missing, Refused, System, disk_bytes, process_io, register
+from bench.seen.systems import Missing, Refused, System, disk_bytes, process_io
 
 SORTED_KEYS = 1 << 22
 

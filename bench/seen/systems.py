@@ -1,4 +1,4 @@
-"""What a seen-check must do to be measured here, whatever it is made of; the list of them; how stores are copied."""
+"""What a seen-check must do to be measured here, whatever it is made of; how stores are copied."""
 
 from __future__ import annotations
 
@@ -161,14 +161,3 @@ def process_io() -> dict[str, int]:
     """/proc/self/io: rchar and wchar (system calls), read_bytes and write_bytes (the device)."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return {name: int(value) for name, value in (line.split(": ") for line in lines)}
-
-
-def register() -> dict[str, type[System]]:
-    """name -> system, in the order of the table."""
-    from bench.seen import databases, ours  # they build on this module
-
-    every: list[type[System]] = [
-        ours.DrumSystem, databases.RocksDB, databases.LMDB, databases.SQLite, databases.DuckDB, ours.PythonSet,
-        ours.Bloom, ours.MercatorB, ours.CachedMercatorB,
-    ]  # fmt: skip
-    return {system.name: system for system in every}

@@ -11,6 +11,8 @@ from typing import Literal
 from isal import isal_zlib
 
 from drum.files import Damaged, Files
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import OPEN
 from irlcrawl.base.url import canonical
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log, log_parts
@@ -18,7 +20,6 @@ from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.reader import Record, record_at
 from irlcrawl.worker.archive.record import split_response, uri, wire_header
 from irlcrawl.worker.archive.unit import Exchange
-from irlcrawl.worker.archive.warc import OPEN
 
 What = Literal["payload", "headers", "record"]
 DECODED_BYTES_MAX = 256 << 20
@@ -35,12 +36,12 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
     Unavailable (a LookupError) when there is none; drum.files.Damaged when the archive is not what the log says.
     """
     files = files or Files()
-    job = os.fspath(job_dir)
+    job = JobDir(job_dir)
     stored = canonical(url)
     if stored is None:
         raise Unavailable(f"{_text(url)}: not a URL that a crawl fetches")
-    entry = _entry(files, os.path.join(job, "logs", "crawl.log"), stored, what)
-    path, record = _record(files, os.path.join(job, "warcs"), entry)
+    entry = _entry(files, os.fspath(job.crawl_log), stored, what)
+    path, record = _record(files, os.fspath(job.warcs), entry)
     if what == "record":
         return _uncompressed(files, path, record)
     try:

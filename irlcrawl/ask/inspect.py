@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from irlcrawl.base.job import JobDir, command
+from irlcrawl.base.job_files import CONFIG, CRAWL_LOG, LOGS, OPEN, STATE, WARC, WARCS
 from irlcrawl.config.keys import Config, keys, value_of
 from irlcrawl.config.toml import load
 from irlcrawl.crawl import status
@@ -48,14 +49,14 @@ def _changed(config: Config) -> Iterator[str]:
 
 
 def _places(job: JobDir) -> Iterator[str]:
-    closed, open_ = _measure(job.warcs, ".warc.gz"), _measure(job.warcs, ".open")
+    closed, open_ = _measure(job.warcs, WARC), _measure(job.warcs, OPEN)
     text = f"{words.plural(closed[0], 'archive file')}, {words.size(closed[1])}"
     if open_[0]:
         text += f", and {open_[0]} not closed yet, {words.size(open_[1])}"
-    yield f"warcs/          {text}: WARC 1.1, for any tool that reads it; never deleted"
-    yield f"state/          {words.plural(*_files(job.state))}: what is known and what waits; needed to go on"
-    yield f"logs/           {words.plural(*_files(job.logs))}: crawl.log has a line for every outcome"
-    yield "irlcrawl.toml   the configuration it last ran with"
+    yield f"{WARCS + '/':<16}{text}: WARC 1.1, for any tool that reads it; never deleted"
+    yield f"{STATE + '/':<16}{words.plural(*_files(job.state))}: what is known and what waits; needed to go on"
+    yield f"{LOGS + '/':<16}{words.plural(*_files(job.logs))}: {CRAWL_LOG} has a line for every outcome"
+    yield f"{CONFIG:<16}the configuration it last ran with"
 
 
 def _files(directory: Path) -> tuple[int, str, str]:

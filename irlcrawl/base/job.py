@@ -1,9 +1,4 @@
-"""JOB, the directory of one crawl: where its files are, who may write to it, and with which code a crawl ends.
-
-    JOB/irlcrawl.toml  the effective configuration     JOB/warcs/  archives, never deleted
-    JOB/LOCK           held while a crawl runs         JOB/logs/   crawl.log and the program's own log
-    JOB/control.sock   `status` and `stop` ask here    JOB/state/  drum's files and catalogue; without a name, garbage
-    JOB/snapshots/     crawls as they were, in each a SNAPSHOT that says when (upkeep/snapshot.py)
+"""JOB, the directory of one crawl: the paths of its files (job_files.py names them), and who may write to it.
 
 The lock is an flock on LOCK: the kernel drops it when the last process that inherited it is gone, so no crash leaves a
 stale one, and a new crawl cannot begin while a worker of the old one still has a request in flight.
@@ -11,16 +6,19 @@ stale one, and a new crawl cannot begin while a worker of the old one still has 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shlex
 import threading
 import time
-from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from irlcrawl.base import job_files
+from irlcrawl.base.exit_codes import ExitCode as ExitCode
+from irlcrawl.base.exit_codes import is_disk_full
+from irlcrawl.base.job_files import REPAIRED, SNAPSHOT
 
 if TYPE_CHECKING:
     from drum.files import Files
@@ -28,25 +26,6 @@ if TYPE_CHECKING:
 LOCK_WAIT_SECONDS = 5.0
 """Workers of a crawl that was just killed need a moment to notice."""
 LOCK_POLL_SECONDS = 0.05
-REPAIRED = ".repaired"
-"""state.repaired, logs.repaired: what `fsck --repair` has made and is about to put in their places."""
-SNAPSHOT = "SNAPSHOT"
-"""The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
-
-
-class ExitCode(IntEnum):
-    """How a crawl ended; numbers that job runners know from Browsertrix, and two of our own (5, 6)."""
-
-    DONE = 0
-    FAILED = 1  # anything without a number of its own; the message says what
-    DISK_FULL = 3
-    CONFIG = 4  # configuration, command line or seeds are wrong; nothing was touched
-    LOCKED = 5
-    DAMAGED = 6  # the message names file and offset
-    INTERRUPTED = 11  # stopped by a signal or `stop`; the same command goes on
-    FORCED = 13  # by a second signal: what was in flight is dropped
-    SIZE_LIMIT = 14  # limits.pages, limits.bytes or frontier.bytes_max
-    TIME_LIMIT = 15  # limits.seconds
 
 
 class JobError(Exception):
@@ -88,14 +67,17 @@ class JobDir:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.abspath(path))
-        self.state = self.path / "state"
-        self.warcs = self.path / "warcs"
-        self.logs = self.path / "logs"
-        self.crawl_log = self.logs / "crawl.log"
-        self.config_file = self.path / "irlcrawl.toml"
-        self.lock_file = self.path / "LOCK"
-        self.socket = self.path / "control.sock"
-        self.snapshots = self.path / "snapshots"
+        self.state = self.path / job_files.STATE
+        self.warcs = self.path / job_files.WARCS
+        self.logs = self.path / job_files.LOGS
+        self.crawl_log = self.logs / job_files.CRAWL_LOG
+        self.own_log = self.logs / job_files.OWN_LOG
+        self.config_file = self.path / job_files.CONFIG
+        self.lock_file = self.path / job_files.LOCK
+        self.socket = self.path / job_files.SOCKET
+        self.snapshots = self.path / job_files.SNAPSHOTS
+        self.ballast = self.path / job_files.BALLAST
+        self.leases = self.state / job_files.LEASES
         self.lock_fds: tuple[int, ...] = ()
 
     def exists(self) -> bool:
@@ -109,10 +91,18 @@ class JobDir:
             raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name})")
         return self
 
+    def has_catalogue(self) -> bool:
+        """Whether a crawl has begun to keep its state here."""
+        if not self.state.is_dir():
+            return False
+        from drum import Catalog, Files  # loads numpy: verbs that only ask have no need of it
+
+        return Catalog.exists(self.state, Files())
+
     def check_configured(self) -> None:
         """Raise JobError when the configuration of the crawl that is here is gone: with another one links would be
         judged otherwise, and what it leaves out is left out for good."""
-        if not self.exists() and any(self.state.glob("catalog-*.log")):
+        if not self.exists() and self.has_catalogue():
             raise JobError(
                 f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "
                 "put the configuration back, and it goes on (where a snapshot was being opened: delete this directory, "
@@ -145,7 +135,7 @@ class JobDir:
                 raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
 
     def _check_repaired(self) -> None:
-        if any((self.path / f"{name}{REPAIRED}").exists() for name in ("state", "logs")):
+        if any((self.path / f"{path.name}{REPAIRED}").exists() for path in (self.state, self.logs)):
             again = command("fsck", self.path, "--repair")
             raise JobError(f"{self.path}: a repair was interrupted; run it again: {again}")
 
@@ -259,7 +249,7 @@ class JobDir:
         from drum.files import Files  # loads numpy: whoever only asks has no need of it
 
         files = files or Files()
-        temporary = self.config_file.with_suffix(".tmp")
+        temporary = Path(job_files.temporary(os.fspath(self.config_file)))
         try:
             files.unlink(temporary, missing_ok=True)
             if not files.exists(self.config_file) or files.read(self.config_file) != text.encode():
@@ -277,7 +267,7 @@ class JobDir:
 
     def cannot_be_written(self, error: OSError) -> JobError:
         """What to tell when the system says so."""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             return JobFull(f"{self.path}: no room on its disk; make some, and run the same command again")
         return JobError(f"{self.path}: cannot be written: {error.strerror}")
 

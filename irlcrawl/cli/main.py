@@ -7,7 +7,6 @@ made from the table of configuration keys: `--section-key VALUE` for every key t
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import os
 import signal
@@ -16,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from irlcrawl import __version__
-from irlcrawl.base.job import ExitCode, JobError, command
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
+from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
 from irlcrawl.cli import verbs_ask as watch_verbs
 from irlcrawl.cli import verbs_crawl
@@ -98,7 +98,7 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
         return ExitCode.INTERRUPTED
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             return _fail(f"{what}; make room, and run the same command again", ExitCode.DISK_FULL)
         return _fail(what, ExitCode.FAILED)
     except Exception as error:

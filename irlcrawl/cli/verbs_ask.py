@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.terminal.progress import reader_may_leave
 

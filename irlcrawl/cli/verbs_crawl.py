@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irlcrawl.base.job import ExitCode, JobDir, JobError, command
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError, command
+from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
@@ -62,7 +64,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     with job:
         check_alone(job)
         progress = progress_for(quiet=args.quiet)
-        _log_to(job.logs / "irlcrawl.log", progress.note)
+        _log_to(job.own_log, progress.note)
         _tell_changes(changed, None if args.quiet else progress.note)
         try:
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
@@ -168,7 +170,7 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
     to_file = RotatingFileHandler(
         file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True, errors="backslashreplace"
     )
-    to_file.namer, to_file.rotator = (lambda name: name + ".gz"), pack
+    to_file.namer, to_file.rotator = (lambda name: name + COMPRESSED), pack
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     to_person = ToPerson(logging.WARNING)
     to_person.setFormatter(logging.Formatter("irlcrawl: %(message)s"))

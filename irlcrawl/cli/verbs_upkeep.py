@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irlcrawl.base.job import SNAPSHOT, ExitCode, JobDir, JobError, JobLocked, check_mounted, command
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError, JobLocked, check_mounted, command
+from irlcrawl.base.job_files import SNAPSHOT
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import reader_may_leave, unheard
 
@@ -67,11 +69,11 @@ def _repair(job: JobDir, check: Fsck, bar: Bar, as_json: bool) -> int:
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.repair import repair
 
-    damaged, leases = set(check.damaged), job.state / "leases.log"
+    damaged, leases = set(check.damaged), job.leases
     if os.fspath(leases) in damaged:  # a start that finds none does what it would do with this one
         leases.unlink()
         damaged.remove(os.fspath(leases))
-        _say_repair("leases.log: deleted, so every host waits for its gap again", as_json)
+        _say_repair(f"{leases.name}: deleted, so every host waits for its gap again", as_json)
     if any(not file.startswith(os.fspath(job.warcs)) or file in check.closed_to_starts for file in damaged):
         for told in repair(job, damaged, SystemClock(), bar):
             _say_repair(told, as_json)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl import recovery
 from irlcrawl.frontier.dispatch.workers import RemoteWorker, how_ended
 

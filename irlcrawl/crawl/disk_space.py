@@ -9,7 +9,6 @@ one does not go on before there is a tenth more, so that it does not start only 
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 
@@ -19,15 +18,10 @@ HYSTERESIS = 1.1
 BALLAST_BYTES = 256 << 10
 
 
-def no_room(error: BaseException) -> bool:
-    """Whether that is what the error says."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
 class DiskSpace:
     def __init__(self, state: CrawlState) -> None:
         self._state = state
-        self._ballast = state.job.path / "ballast"
+        self._ballast = state.job.ballast
         self.count()
 
     def count(self) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from drum import Edits
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX, Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import to_dict
@@ -70,7 +69,7 @@ class CrawlLoop:
         self.outage = Outage(
             clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
         )
-        self._leases_path = os.path.join(state.dir, "leases.log")
+        self._leases_path = str(state.job.leases)
         self.dispatcher = Dispatcher(
             config, clock, self.politeness, self.resolver, state.runs, self.fleet,
             LeaseLog(state.files, self._leases_path), self.overrides, self.outage,

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drum import Batch
+from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.rows import FACT, Class, Reason, Robots, name_key, origin_of
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Ending
 from irlcrawl.frontier.politeness.politeness import Outcome, Politeness
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import OP_STATE, HostRecord, records_of, redated, state_batch
 from irlcrawl.worker.archive.crawl_log import parse
-from irlcrawl.worker.harvest.builder import HarvestBuilder, harvests_from
+from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 
 UNANSWERED = frozenset(reason.name.lower() for reason in (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST))

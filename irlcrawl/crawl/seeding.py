@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from drum import Batch, Ragged, SegmentWriter
+from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of, url_key
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.seeds import Seed
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
-from irlcrawl.worker.harvest.builder import RETRY, harvest_name
+from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.worker.harvest.builder import RETRY
 from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536

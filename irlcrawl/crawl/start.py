@@ -7,7 +7,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import one_heap, plain_arrays
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.fetch.process import fork_workers

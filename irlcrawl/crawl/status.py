@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from irlcrawl.base.job import SNAPSHOT, ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import SNAPSHOT
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words
 
@@ -104,7 +106,7 @@ def _committed(job: JobDir) -> dict[str, Any]:
     try:
         catalog = formats.look(job.state)
     except FileNotFoundError:
-        from irlcrawl.frontier.state.crawl_state import check_state_there
+        from irlcrawl.frontier.state.start_checks import check_state_there
 
         check_state_there(job, Files())
         return {}  # started, but killed before its first commit

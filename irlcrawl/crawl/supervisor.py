@@ -18,19 +18,19 @@ import uvloop
 
 from drum import Edits
 from irlcrawl.base.clock import Clock, SystemClock
-from irlcrawl.base.job import ExitCode, JobDir, JobFull
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
+from irlcrawl.base.job import JobDir, JobFull
+from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
 from irlcrawl.crawl.control import serve
-from irlcrawl.crawl.disk_space import no_room
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.steps import log_step
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.fetch.process import Started, start_worker
-from irlcrawl.worker.harvest.builder import harvests_from
 
 if TYPE_CHECKING:
     from irlcrawl.crawl.seeds import Seed
@@ -87,7 +87,7 @@ class Supervisor:
         try:
             return uvloop.run(self._run(seeds))
         except OSError as error:
-            if not no_room(error):
+            if not is_disk_full(error):
                 raise
             if self.loop is None:
                 raise self.job.cannot_be_written(error) from error
@@ -112,7 +112,7 @@ class Supervisor:
             try:
                 return await self._crawl(loop, state, seeds)
             except OSError as error:
-                if no_room(error):
+                if is_disk_full(error):
                     loop.say_full()
                 raise
             finally:

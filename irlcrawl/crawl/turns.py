@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from drum import Batch
+from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
 from irlcrawl.crawl.closed_archives import ClosedWarcs
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.frontier.turn.release import Policy
 from irlcrawl.frontier.turn.rules import KnownRules
 from irlcrawl.frontier.turn.turn import Result, Task, Turn

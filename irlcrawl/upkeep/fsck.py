@@ -17,16 +17,25 @@ from typing import Any
 
 from budgets import Ledger, LedgerError
 from drum import Catalog, Damaged, Files, UnknownVersion
-from drum.catalog import MISSING
+from drum.catalog import MISSING, logs
 from drum.sectors import Sectors
 from drum.segment import Segment
-from irlcrawl.base.job import SNAPSHOT, JobDir
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import (
+    COMPRESSED,
+    OPEN,
+    SEGMENT,
+    SNAPSHOT,
+    harvests_from,
+    parse_rules_log,
+    part_name,
+    rules_log_name,
+)
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import COPY_WROTE, check_last_commit, check_state_there, strangers
-from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW
 from irlcrawl.frontier.state.lease_log import LeaseLog
+from irlcrawl.frontier.state.start_checks import COPY_WROTE, check_last_commit, check_state_there, strangers
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
@@ -35,10 +44,9 @@ from irlcrawl.upkeep.snapshot import read_marker
 from irlcrawl.upkeep.verify import Found, check_file
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, parse
-from irlcrawl.worker.archive.log_parts import COMPRESSED, open_part, rolled_parts
-from irlcrawl.worker.archive.warc import OPEN, WarcName, warc_files
-from irlcrawl.worker.harvest.builder import harvests_from
-from irlcrawl.worker.harvest.rules_log import RULES_MAGIC, RulesLog, TornText, rules_log_name
+from irlcrawl.worker.archive.log_parts import open_part, rolled_parts
+from irlcrawl.worker.archive.warc import WarcName, warc_files
+from irlcrawl.worker.harvest.rules_log import RULES_MAGIC, RulesLog, TornText
 
 Steps = Generator[Finding, None, bool]
 """Findings; returns whether nothing was damaged."""
@@ -107,7 +115,7 @@ class Fsck:
 
     def _catalog(self) -> Generator[Finding, None, Catalog | None]:
         state = str(self.job.state)
-        self.bar.stage("catalogue", sum(self._size(state, name) for name in self._names("catalog-", ".log")))
+        self.bar.stage("catalogue", sum(self._size(state, name) for name in self._catalogues()))
         try:
             check_state_there(self.job, self.files)
             catalog = formats.look(state, self.files)
@@ -118,7 +126,7 @@ class Fsck:
         except Damaged as error:
             yield Finding.of(error)
             return None
-        *older, newest = self._names("catalog-", ".log")
+        *older, newest = self._catalogues()
         if (torn := self._size(state, newest) - catalog.bytes) > 0:
             yield note(os.path.join(state, newest), f"its last {torn} bytes are no commit, and are cut when it opens")
         if older:
@@ -128,7 +136,7 @@ class Fsck:
     def _segments(self, catalog: Catalog) -> Steps:
         """Every byte of every state file."""
         state, whole = str(self.job.state), True
-        named, there = set(catalog.live_files()), set(self._names("", ".seg"))
+        named, there = set(catalog.live_files()), set(self._names(lambda name: name.endswith(SEGMENT)))
         streams = [(int(key.split("/")[1]), stream["next"]) for key, stream in catalog.items("streams/")]
         handed_in = {name for stream, number in streams for name in harvests_from(there, stream, number)}
         self.bar.stage("state", sum(self._size(state, name) for name in there))
@@ -167,7 +175,7 @@ class Fsck:
         state = str(self.job.state)
         streams = [int(key.split("/")[1]) for key, _ in catalog.items("streams/")] if catalog is not None else []
         recovered = {rules_log_name(stream) for stream in streams}  # at the next start
-        names = self._names("robots-", ".log")
+        names = self._names(lambda name: parse_rules_log(name) is not None)
         self.bar.stage("robots texts", sum(self._size(state, name) for name in names))
         for name in names:
             path = os.path.join(state, name)
@@ -181,7 +189,7 @@ class Fsck:
                     yield Finding.of(error)
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
-        yield from self._leases(os.path.join(state, "leases.log"))
+        yield from self._leases(str(self.job.leases))
 
     def _leases(self, path: str) -> Findings:
         """What is wrong with it makes every host wait for its gap again."""
@@ -241,17 +249,9 @@ class Fsck:
         saved = reading.catalog.get("ledger")
         if saved is None:
             return
-        by_op = reading.hosts.pending_by_op()
-        live = {
-            "pending": reading.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
-            "queued": reading.sites.queued_rows,
-            "deferred": reading.sites.deferred_rows,
-            "calendar": reading.calendar.rows,
-            "runs": reading.runs.rows,
-        }
         ledger = Ledger.from_json(saved)
         try:
-            ledger.check(live)
+            ledger.check(reading.stores.live())
             reading.sites.check()
         except LedgerError as error:
             yield Finding(True, str(self.job.state), None, str(error))
@@ -296,7 +296,7 @@ class Fsck:
         for number in range(1, rolled + 1):
             if number not in parts:
                 whole = False
-                yield Finding(True, f"{path}.{number}{COMPRESSED}", None, log_parts.MISSING)
+                yield Finding(True, part_name(path, number, True), None, log_parts.MISSING)
             else:
                 plain = not parts[number].endswith(COMPRESSED)  # then it is the newest one
                 crc = committed.get("rolled_crc") if plain else None
@@ -380,10 +380,13 @@ class Fsck:
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
-    def _names(self, prefix: str, suffix: str) -> list[str]:
-        if not self.job.state.is_dir():
-            return []
-        return [n for n in self.files.listdir(self.job.state) if n.startswith(prefix) and n.endswith(suffix)]
+    def _names(self, wanted: Callable[[str], bool]) -> list[str]:
+        """Those names in state/."""
+        return [name for name in self.files.listdir(self.job.state) if wanted(name)] if self.job.state.is_dir() else []
+
+    def _catalogues(self) -> list[str]:
+        """Oldest first."""
+        return logs(self.job.state, self.files) if self.job.state.is_dir() else []
 
     def _size(self, directory: str, name: str) -> int:
         return self.files.size(os.path.join(directory, name))

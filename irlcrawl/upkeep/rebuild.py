@@ -10,9 +10,10 @@ import numpy as np
 
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from drum.spill import Spill
+from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
-from irlcrawl.worker.harvest.builder import RETRY, Rows, harvest_name
+from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.worker.harvest.builder import RETRY, Rows
 from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536

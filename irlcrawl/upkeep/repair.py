@@ -31,13 +31,27 @@ from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
 from drum.sectors import Sectors
 from drum.spill import Spill
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import REPAIRED, JobDir
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import (
+    COMPRESSED,
+    CRAWL_LOG,
+    LOGS,
+    OPEN,
+    OWN_LOG,
+    REPAIR_COMPLETE,
+    REPAIRED,
+    SEEDS_STREAM,
+    STATE,
+    damaged_name,
+    parse_rules_log,
+    rules_log_name,
+)
 from irlcrawl.base.rows import Class, Reason, name_key
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
 from irlcrawl.terminal import words
 from irlcrawl.upkeep import salvage
@@ -48,25 +62,21 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.crawl_log import LogEntry, is_seed
 from irlcrawl.worker.archive.crawl_log import line as line_of
-from irlcrawl.worker.archive.log_parts import COMPRESSED
-from irlcrawl.worker.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.worker.archive.warc import WarcName, warc_files
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process
-from irlcrawl.worker.harvest.rules_log import rules_log_name
 
 KEY = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 """Where a line of the old crawl log points: name_key of the archive, offset of the record."""
 KEY_BITS, POINTER_BITS = 8, 6
-COMPLETE = "COMPLETE"
-"""In state.repaired: all is made, and may be put in place."""
 CARRIED = ("promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests")
 
 
 def finish_interrupted(job: JobDir) -> None:
     """A repair that had made everything and was putting it in place: go on with that. Else start anew."""
-    ready = (job.path / f"state{REPAIRED}" / COMPLETE).exists()
-    for name in ("logs", "state"):
+    ready = (job.path / f"{STATE}{REPAIRED}" / REPAIR_COMPLETE).exists()
+    for name in (LOGS, STATE):
         made = job.path / f"{name}{REPAIRED}"
         if made.exists() and ready:
             _put_in_place(job.path, name)
@@ -90,9 +100,9 @@ class _Repair:
         if not self.catalogue_whole and not self.old.made_with(self.entries.get("crawl", {}).get("seed", 0)):
             self.entries.pop("crawl", None)
         self.new_job = JobDir(job.path)
-        self.new_job.state = job.path / f"state{REPAIRED}"
-        self.new_job.logs = job.path / f"logs{REPAIRED}"
-        self.new_job.crawl_log = self.new_job.logs / "crawl.log"
+        self.new_job.state = job.path / f"{STATE}{REPAIRED}"
+        self.new_job.logs = job.path / f"{LOGS}{REPAIRED}"
+        self.new_job.crawl_log = self.new_job.logs / CRAWL_LOG
 
         self.archives: dict[str, bool] = {}
         """Those the crawl log points into -> whether they are here."""
@@ -117,13 +127,13 @@ class _Repair:
                 yield from self._lost()
         finally:
             state.close()
-        for path in sorted(self.job.logs.glob("irlcrawl.log*")):
+        for path in sorted(self.job.logs.glob(f"{OWN_LOG}*")):
             shutil.copy2(path, self.new_job.logs / path.name)
-        (self.new_job.state / COMPLETE).touch()
+        (self.new_job.state / REPAIR_COMPLETE).touch()
         self.files.fsync_dir(self.new_job.state)
-        for name in ("logs", "state"):
+        for name in (LOGS, STATE):
             yield f"{name}: the old files are in {_put_in_place(self.job.path, name).name}"
-        (self.job.state / COMPLETE).unlink()
+        (self.job.state / REPAIR_COMPLETE).unlink()
 
     def _identity(self) -> Iterator[str]:
         """The first commit: who the crawl is, and what small facts were readable."""
@@ -150,8 +160,8 @@ class _Repair:
         catalog.close()
         if not self.catalogue_whole:
             yield "the catalogue: made anew from the commits that could be read, and from all files there are"
-        for path in sorted(self.job.state.glob("robots-*.log")):
-            if str(path) not in self.damaged:
+        for path in sorted(self.job.state.iterdir()):
+            if parse_rules_log(path.name) is not None and str(path) not in self.damaged:
                 os.link(path, self.new_job.state / path.name)
 
     # -- what is done --------------------------------------------------------------------------------------------------
@@ -314,7 +324,7 @@ def _site_rows(batch: Batch) -> Batch:
 def _put_in_place(job: Path, name: str) -> Path:
     """NAME.repaired becomes NAME, which becomes NAME.damaged-N (returned)."""
     number = 1
-    while (aside := job / f"{name}.damaged-{number}").exists():
+    while (aside := job / damaged_name(name, number)).exists():
         number += 1
     files = Files()
     if (job / name).exists():

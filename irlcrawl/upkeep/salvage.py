@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from drum import Batch, Damaged, Files
-from drum.catalog import files_of, parse_line
+from drum.catalog import files_of, logs, parse_line
 from drum.sectors import read_around
 from drum.segment import Section, Segment
+from irlcrawl.base.job_files import SEGMENT, parse_harvest
 from irlcrawl.base.rows import url_key
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import check_last_commit
+from irlcrawl.frontier.state.start_checks import check_last_commit
 from irlcrawl.upkeep.verify import next_record
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, parse
@@ -43,7 +44,7 @@ def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:
     except Damaged:
         pass
     found: dict[str, Any] = {}
-    names = sorted(name for name in files.listdir(state) if re.fullmatch(r"catalog-\d+\.log", name))
+    names = logs(state, files)
     # Each begins with what the older ones told.
     data = b"\n".join(read_around(files, os.path.join(state, name)) for name in names)
     for line in data.split(b"\n"):
@@ -79,9 +80,9 @@ class Segments:
         self._state, self._files = state, files
         self.lost: dict[str, int] = {}
         named = {name for value in entries.values() for name in files_of(value)}
-        there = {name for name in files.listdir(state) if name.endswith(".seg")}
+        there = {name for name in files.listdir(state) if name.endswith(SEGMENT)}
         # With a whole catalogue: what it names, and harvests it has not got yet. Else: whatever there is.
-        self.names = sorted(there if not whole else (there & named) | {n for n in there if n.startswith("harvest-")})
+        self.names = sorted(there if not whole else (there & named) | {n for n in there if parse_harvest(n)})
         self.lost.update((name, 1) for name in named - there)
         self._open: dict[str, Segment | None] = {}
 

@@ -27,15 +27,27 @@ from typing import Any
 
 from drum import Catalog, Damaged, Edits, Files, UnknownVersion
 from drum.catalog import MISSING
-from irlcrawl.base.job import SNAPSHOT, JobDir, JobError, JobFull, JobLocked, command
+from drum.names import parse_log
+from irlcrawl.base.exit_codes import is_disk_full
+from irlcrawl.base.job import JobDir, JobError, JobFull, JobLocked, command
+from irlcrawl.base.job_files import (
+    CONFIG,
+    CRAWL_LOG,
+    LOGS,
+    SEEDS_STREAM,
+    SNAPSHOT,
+    STATE,
+    WARCS,
+    harvests_from,
+    part_name,
+    rules_log_name,
+    temporary,
+)
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, check_state_there
+from irlcrawl.frontier.state.start_checks import check_state_there
 from irlcrawl.worker.archive import log_parts
-from irlcrawl.worker.archive.log_parts import COMPRESSED
 from irlcrawl.worker.archive.warc import warc_files
-from irlcrawl.worker.harvest.builder import harvests_from
-from irlcrawl.worker.harvest.rules_log import rules_log_name
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -105,7 +117,7 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
     if (job.path / SNAPSHOT).exists():
         raise JobError(f"{job.path}: a snapshot already, which stays as it is")
     target = job.snapshots / name
-    if not any(job.state.glob("catalog-*.log")):
+    if not job.has_catalogue():
         check_state_there(job, files)
         raise JobError(f"{job.path}: the crawl has committed nothing yet, so there is nothing to keep")
     with _alone(job.snapshots, TAKING):
@@ -137,12 +149,12 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
         facts = _build(job, building, files)
         facts |= {"taken": time.time(), "name": name, "snapshot": VERSION}
         _write(building / SNAPSHOT, _marker(facts))
-        for directory in (building / "state", building / "warcs", building / "logs", building):
+        for directory in (building / STATE, building / WARCS, building / LOGS, building):
             files.fsync_dir(directory)
         files.rename(building, target)
         files.fsync_dir(job.snapshots)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise JobFull(f"{job.path}: no room on its disk for a snapshot") from error
         if error.errno == errno.EXDEV:
             elsewhere = "is on another file system than the snapshots, and cannot be shared with them"
@@ -176,18 +188,18 @@ def open_as(job: JobDir, name: str, target: Path) -> None:
 
 
 def _open_as(source: Path, target: Path, files: Files) -> None:
-    formats.look(source / "state", files)
+    formats.look(source / STATE, files)
     try:
-        for directory in ("state", "warcs", "logs"):
+        for directory in (STATE, WARCS, LOGS):
             (target / directory).mkdir()
             for path in sorted((source / directory).iterdir()):
-                changes = path.name == "crawl.log" or path.name.startswith("catalog-")
+                changes = path.name == CRAWL_LOG or parse_log(path.name) is not None
                 _copy(path, target / directory / path.name) if changes else files.link(
                     path, target / directory / path.name
                 )
             files.fsync_dir(target / directory)
-        _copy(source / "irlcrawl.toml", target / "irlcrawl.tmp")
-        files.rename(target / "irlcrawl.tmp", target / "irlcrawl.toml")  # now it is a crawl, and a whole one
+        _copy(source / CONFIG, new := target / temporary(CONFIG))
+        files.rename(new, target / CONFIG)  # now it is a crawl, and a whole one
         files.fsync_dir(target)
     except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
@@ -208,16 +220,16 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
     """Everything but the marker, of one commit; the crawl may commit meanwhile, and delete what that lost."""
     for _ in range(ATTEMPTS):
         shutil.rmtree(building, ignore_errors=True)
-        for directory in ("state", "warcs", "logs"):
+        for directory in (STATE, WARCS, LOGS):
             (building / directory).mkdir(parents=True)
         try:
             # Listed before: what a commit takes in after that and deletes is missed when it is linked.
             there = set(files.listdir(job.state))
             catalog = formats.look(job.state, files)
-            _state(job, building / "state", catalog, files, there)
-            _logs(job, building / "logs", catalog, files)
-            _archives(job, building / "warcs", catalog, files)
-            _copy(job.config_file, building / "irlcrawl.toml")
+            _state(job, building / STATE, catalog, files, there)
+            _logs(job, building / LOGS, catalog, files)
+            _archives(job, building / WARCS, catalog, files)
+            _copy(job.config_file, building / CONFIG)
             return {"commit": catalog.number, "fetched": (catalog.get("ledger") or {}).get("fetched", 0)}
         except (FileNotFoundError, _Moved) as error:
             last = error
@@ -235,7 +247,7 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set
             if formats.look(job.state, files).number != catalog.number:
                 raise  # a commit came between
             raise Damaged(str(job.state / name), 0, MISSING) from None
-    log = f"catalog-{catalog.generation:06d}.log"
+    log = os.path.basename(catalog.log)
     _copy(job.state / log, target / log, catalog.bytes)
     live = _live_streams(catalog)
     for stream in range(catalog.get("stream-next", 0)):
@@ -263,15 +275,15 @@ def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     rolled, length = log.get("part", 0), log.get("bytes", 0)
     log_parts.check_committed(files, os.fspath(job.crawl_log), log)
     for number in range(1, rolled + 1):
-        plain = f"crawl.log.{number}"
-        name = plain + COMPRESSED if (job.logs / (plain + COMPRESSED)).exists() else plain
+        plain, packed = part_name(CRAWL_LOG, number), part_name(CRAWL_LOG, number, True)
+        name = packed if (job.logs / packed).exists() else plain
         files.link(job.logs / name, target / name)
-    since = job.logs / f"crawl.log.{rolled + 1}"  # the newest file then may have been rolled since
+    since = job.logs / part_name(CRAWL_LOG, rolled + 1)  # the newest file then may have been rolled since
     source = since if since.exists() else job.crawl_log
     if not source.exists() and not length:
         return
-    _copy(source, target / "crawl.log", length)
-    if "crc" in log and zlib.crc32((target / "crawl.log").read_bytes()) != log["crc"]:
+    _copy(source, target / CRAWL_LOG, length)
+    if "crc" in log and zlib.crc32((target / CRAWL_LOG).read_bytes()) != log["crc"]:
         raise _Moved("the crawl log was rolled")
 
 

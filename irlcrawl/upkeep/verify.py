@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from drum.files import Damaged, Files, Handle
 from drum.sectors import SECTOR_BYTES, Unreadable
+from irlcrawl.base.job_files import OPEN, WARC
 from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import digest, split_response
 from irlcrawl.worker.archive.unit import Unit
-from irlcrawl.worker.archive.warc import OPEN
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 SEARCH_BYTES = 1 << 20
@@ -214,5 +214,5 @@ def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
 def warcs_of(files: Files, directory: str) -> Iterator[str]:
     """The archives in a directory."""
     for name in files.listdir(directory):
-        if name.removesuffix(OPEN).endswith(".warc.gz"):
+        if name.removesuffix(OPEN).endswith(WARC):
             yield os.path.join(directory, name)

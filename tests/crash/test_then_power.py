@@ -12,10 +12,11 @@ from importlib import import_module
 import pytest
 
 from drum import Catalog, Edits
+from irlcrawl.base.job_files import OPEN
 from irlcrawl.frontier.state.sections import CrawlLog
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.log_parts import read
-from irlcrawl.worker.archive.warc import OPEN, warc_files
+from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.rules_log import RulesLog
 from tests.crash.disk import Disk, DiskFiles, PowerLoss
 from tests.worker.archive.support import exchange_of, unit_of, writer_in

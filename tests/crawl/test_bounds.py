@@ -14,6 +14,7 @@ import pytest
 from drum import Batch, Edits, Ragged, SegmentWriter
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, name_key, priority_of
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
@@ -21,7 +22,7 @@ from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn import turn as turn_module
 from irlcrawl.frontier.turn.turn import Turn
-from irlcrawl.worker.harvest.builder import RETRY, harvest_name
+from irlcrawl.worker.harvest.builder import RETRY
 from tests.crawl.virtual_crawl import Names
 
 STREAM = 1

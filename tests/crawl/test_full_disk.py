@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from drum import Catalog, Files
-from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.crawl.disk_space import HYSTERESIS, DiskSpace, no_room
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
+from irlcrawl.base.job import JobDir
+from irlcrawl.crawl.disk_space import HYSTERESIS, DiskSpace
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
 URLS = 2 * 9
@@ -62,7 +63,7 @@ def stopped_by_it(crawl: Crawl) -> None:
     try:
         assert crawl.run() == ExitCode.DISK_FULL
     except OSError as error:
-        assert no_room(error)
+        assert is_disk_full(error)
 
 
 @pytest.mark.parametrize("part", range(6))

@@ -22,11 +22,11 @@ import pytest
 
 from drum import Edits, Files
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.rows import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
-from irlcrawl.crawl.disk_space import no_room
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.seeds import Seed
@@ -176,7 +176,7 @@ class _Process:
     def wait(self, timeout: float | None = None) -> int:
         """The status of a worker that ended: killed, or by its own error (irlcrawl.worker.fetch.worker)."""
         error = None if not self._serving.done() or self._serving.cancelled() else self._serving.exception()
-        return -9 if error is None else ExitCode.DISK_FULL if no_room(error) else ExitCode.FAILED
+        return -9 if error is None else ExitCode.DISK_FULL if is_disk_full(error) else ExitCode.FAILED
 
 
 @dataclass

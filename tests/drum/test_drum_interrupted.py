@@ -121,7 +121,7 @@ def test_interrupt_from_another_thread_stops_at_a_bucket(tmp_path: Path) -> None
 
 def test_a_long_merge_commits_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a bucket's merge replaced goes before the next ones are written: the disk never holds two whole stores."""
-    monkeypatch.setattr("drum.drum.COMMIT_BYTES", 8 << 10)
+    monkeypatch.setattr("drum.library.drum.COMMIT_BYTES", 8 << 10)
     sizes: list[int] = []
 
     def progress(statistics: Statistics) -> None:

@@ -19,14 +19,14 @@ from drum import Catalog, Damaged, Edits, Files
 from drum.sectors import Sectors
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.job_files import harvest_name, rules_log_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.upkeep import fsck
 from irlcrawl.upkeep.findings import Finding, Silent
 from irlcrawl.upkeep.fsck import Fsck
 from irlcrawl.worker.archive import log_parts, redo
-from irlcrawl.worker.harvest.builder import harvest_name
-from irlcrawl.worker.harvest.rules_log import RulesLog, rules_log_name
+from irlcrawl.worker.harvest.rules_log import RulesLog
 from tests.crawl.virtual_crawl import START
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling

@@ -13,13 +13,11 @@ import pytest
 from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
 from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.job_files import REPAIRED, SEEDS_STREAM, harvest_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
-from irlcrawl.upkeep import repair as repair_module
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.worker.archive.reader import records
-from irlcrawl.worker.harvest.builder import harvest_name
 from tests.crawl.virtual_crawl import Killed
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling, save_config
@@ -325,7 +323,7 @@ def test_a_repair_that_is_killed_is_run_again(copy: Copy, monkeypatch: pytest.Mo
         assert renames == 4, "there are four renames"
     monkeypatch.setattr(Files, "rename", rename)
     assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
-    assert not list(job.path.glob(f"*{repair_module.REPAIRED}"))
+    assert not list(job.path.glob(f"*{REPAIRED}"))
     goes_on(job)
 
 

@@ -13,12 +13,11 @@ import pytest
 
 from drum import Catalog, Damaged, Files
 from irlcrawl.base.job import ExitCode, JobDir, JobError
+from irlcrawl.base.job_files import SEEDS_STREAM, rules_log_name
 from irlcrawl.cli import main
-from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
-from irlcrawl.worker.harvest.rules_log import rules_log_name
 from tests.crawl.virtual_crawl import START, Crawl, Killed
 from tests.upkeep import versions
 from tests.upkeep.conftest import Copy, rolling, save_config

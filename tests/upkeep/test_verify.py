@@ -11,12 +11,12 @@ import pytest
 from drum import Files
 from drum.sectors import Sectors
 from irlcrawl.base.job import ExitCode
+from irlcrawl.base.job_files import OPEN
 from irlcrawl.cli import main
 from irlcrawl.terminal import words
 from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.verify import verify
 from irlcrawl.worker.archive.reader import records
-from irlcrawl.worker.archive.warc import OPEN
 from tests.upkeep.conftest import Copy
 
 

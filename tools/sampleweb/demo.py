@@ -210,7 +210,7 @@ def _print_next(job: Path, sample: DemoWeb) -> None:
         (f"get {job} {url}", "a page out of the archive"),
     ):
         print(f"  irlcrawl {words:<60}  # {meaning}")
-    print(f"  ls {job / 'warcs'}  # standard WARC files, for any tool that reads them")
+    print(f"  ls {JobDir(job).warcs}  # standard WARC files, for any tool that reads them")
     print(f"  less {sample.config}  # this crawl's configuration")
     if "VIRTUAL_ENV" not in os.environ:
         print(f"\nwhere irlcrawl is {sys.executable} -m irlcrawl")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.worker.fetch.process import Process
 from irlcrawl.worker.fetch.wire import Message, Wire, open_wire
 

@@ -17,38 +17,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgets import BudgetParams, Ledger, Sites, Worth
-from drum import Batch, Catalog, Damaged, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
+from budgets import Ledger
+from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
 from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, turn_name
 from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason, class_of
 from irlcrawl.config.keys import Config
-from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
-from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW, RECORD
 from irlcrawl.frontier.state.lease_log import boot_id
-from irlcrawl.frontier.state.runs import Runs
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
+from irlcrawl.frontier.state.start_checks import check_opened, check_state_there
+from irlcrawl.frontier.state.stores import open_stores
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.crawl_log import Decision, decided_lines
-from irlcrawl.worker.archive.log_parts import log_files
-from irlcrawl.worker.archive.warc import warc_files
-from irlcrawl.worker.harvest.builder import harvest_name
 
-SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
 MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
 OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
-COPY_WROTE = (
-    "of a stream that this crawl has not begun: a copy of it wrote here, or its catalogue is older. Move the archive "
-    "out of this directory, or let `fsck --repair` take in what is in it"
-)
-STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
 
 
 class Pace:
@@ -69,28 +59,6 @@ class Pace:
         self._last[name] = (self._clock.now(), min(time.perf_counter() - began, MERGE_S_MAX))
 
 
-def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Sites:
-    """The budgets, as the configuration has them."""
-    budgets = config.budgets
-    return Sites(
-        catalog=catalog,
-        pool=pool,
-        params=BudgetParams(budgets.base, budgets.top_sites, budgets.top_budget, budgets.curve),
-        ram_bytes=ram_bytes,
-        site_pages_max=config.limits.pages_per_site,
-        site_limits=Overrides(config.site).pages_max_by_site(),
-        worth=Worth(
-            weight=budgets.yield_weight,
-            unsupported=budgets.unsupported,
-            seed_floor=budgets.seed_floor,
-            hops=budgets.hops,
-            nearness=budgets.home_nearness,
-            floors=Overrides(config.site).budget_min_by_site(),
-        ),
-        ordered=True,
-    )
-
-
 def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boot: str) -> None:
     """What those who audit a crawl have to know of the run that begins (watch/gapaudit.py): what it promises to hosts,
     and which time its clock has, if either is not as before. Requests of a run are those of its streams. The first
@@ -109,66 +77,6 @@ def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boo
         edits.set("promises", [*known[1 - NOTED_MAX :], {"from": clock.now(), "stream": stream, "promised": promised}])
 
 
-def has_outcomes(job: JobDir, files: Files) -> bool:
-    """Whether archives or a crawl log show that a crawl was here."""
-    if files.exists(job.warcs) and warc_files(files, str(job.warcs)):
-        return True
-    return files.exists(job.logs) and any(files.size(path) for path in log_files(files, str(job.crawl_log)))
-
-
-def check_state_there(job: JobDir, files: Files) -> bool:
-    """Whether there is a catalogue. Damaged when there is none, and something shows that there was one."""
-    there = files.exists(job.state) and Catalog.exists(job.state, files)
-    if not there and has_outcomes(job, files):
-        raise Damaged(str(job.state), 0, STATE_GONE)
-    return there
-
-
-def check_last_commit(catalog: Catalog) -> None:
-    """Damaged when there is a turn's file of a later commit than the last one the catalogue has: whole lines that are
-    missing at its end leave no other trace, and opening it would delete what they named."""
-    there = catalog.files.listdir(catalog.root)
-    newest = max((name for name in there if name.startswith("turn-") and name.endswith(".seg")), default="")
-    if newest > turn_name(catalog.number + 1):
-        path = os.path.join(catalog.root, f"catalog-{catalog.generation:06d}.log")
-        raise Damaged(path, catalog.bytes, f"ends with commit {catalog.number}, and {newest} is of a later one")
-
-
-def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
-    """Damaged when an archive that a worker had not closed is missing, say because its disk is not mounted: what nobody
-    harvested of it would be fetched again, and when it came back nobody would finish it."""
-    there = {(file.stream, file.serial) for file in warc_files(files, str(job.warcs))}
-    for key, value in catalog.items("streams/"):
-        stream, (serial, offset) = int(key.split("/")[1]), value["warc"]
-        if offset and (stream, serial) not in there:
-            what = f"archive {serial} of stream {stream} is missing, and it was not closed yet (is its disk mounted?)"
-            raise Damaged(str(job.warcs), 0, what)
-
-
-def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
-    """Archives of another crawl that a start would read on from, cut, or meet where a new worker writes: their units
-    name places of that crawl, and would end URLs of this one that nobody asked for. A copy of this one is another, too:
-    the numbers of its streams are committed before anything is written under them."""
-    crawl, new = catalog.get("crawl") or {}, catalog.get("stream-next", SEEDS_STREAM + 1)
-    for file in warc_files(files, str(job.warcs)):
-        known = catalog.get(f"streams/{file.stream}")
-        if file.stream < new and (known is None or (file.serial < known["warc"][0] and not file.open)):
-            continue
-        from irlcrawl.worker.archive.redo import made_by  # a crawl that begins reads no archive
-
-        path = os.path.join(job.warcs, file.on_disk)
-        maker = made_by(files, path)
-        if crawl and maker not in (crawl["id"], None):
-            yield Damaged(path, 0, "an archive of another crawl: move it out of this directory")
-        elif crawl and maker is not None and file.stream >= new:
-            yield Damaged(path, 0, COPY_WROTE)
-
-
-def turn_name(commit: int) -> str:
-    """The file of a turn, named after the commit it is written for: each name is used once."""
-    return f"turn-{commit:09d}.seg"
-
-
 class CrawlState:
     """Open with `CrawlState.open`; JOB's lock must be held."""
 
@@ -180,11 +88,9 @@ class CrawlState:
         self.seed: int = identity["seed"]
         self.crawl_id: str = identity["id"]
         ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
-        self.seen = Repository("seen", catalog=catalog, pool=self.pool, values={}, ram_bytes=ram)
-        self.sites = open_sites(catalog, self.pool, config, ram)
-        self.hosts = Repository("hosts", catalog=catalog, pool=self.pool, values=RECORD, ram_bytes=ram)
-        self.calendar = Calendar(catalog, self.pool)
-        self.runs = Runs(catalog, self.pool)
+        self.stores = open_stores(catalog, self.pool, config, ram)
+        self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
+        self.calendar, self.runs = self.stores.calendar, self.stores.runs
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
         self.scope_log = ScopeLog(catalog, self.pool)
@@ -209,11 +115,7 @@ class CrawlState:
             write_config()  # a catalogue without a configuration is no crawl
         catalog = Catalog.open(job.state, files)
         edits = Edits()
-        formats.check(catalog.root, catalog.get("crawl"))
-        check_last_commit(catalog)
-        check_open_archives(job, files, catalog)
-        for stranger in strangers(job, files, catalog):
-            raise stranger
+        check_opened(job, files, catalog)
         if catalog.get("crawl") is None:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
@@ -288,14 +190,7 @@ class CrawlState:
 
     def live(self) -> dict[str, int]:
         """URLs that are not done, by where they are (I1); leased ones are among those in runs."""
-        by_op = self.hosts.pending_by_op()
-        return {
-            "pending": self.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
-            "queued": self.sites.queued_rows,
-            "deferred": self.sites.deferred_rows,
-            "calendar": self.calendar.rows,
-            "runs": self.runs.rows,
-        }
+        return self.stores.live()
 
     @property
     def is_new(self) -> bool:

@@ -30,6 +30,7 @@ from drum.catalog import SECTOR
 from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
+from irlcrawl.base.job_files import temporary
 from irlcrawl.frontier.politeness.gates import ANCHOR, Promise
 
 MAGIC = b"irlLEAS2"
@@ -74,19 +75,19 @@ class LeaseLog:
     def append(self, promises: Iterable[Promise]) -> None:
         """Name the clocks of one or more leases, in one write, before they are sent. Needs a `roll` first."""
         if self._handle is None:
-            raise ValueError("leases.log: append before roll")
+            raise ValueError(f"{self._path}: append before roll")
         self._files.write(self._handle, b"".join(map(_row, promises)))
 
     def roll(self, promises: Iterable[Promise]) -> None:
         """After a commit (and at the start): a new log with what the commit does not cover, atomically in the old one's
         place. A crash before this leaves the old log, which names more than it must: hosts wait longer, never less."""
-        temporary = self._path + ".tmp"
-        self._files.unlink(temporary, missing_ok=True)
-        handle = self._files.create(temporary)
+        new = temporary(self._path)
+        self._files.unlink(new, missing_ok=True)
+        handle = self._files.create(new)
         header = MAGIC + self._boot.encode("ascii").ljust(36) + _CHECK.pack(KEY_FUNCTION)
         header += _CHECK.pack(xxhash.xxh32_intdigest(header))
         self._files.write(handle, header + b"".join(map(_row, promises)))
-        self._files.rename(temporary, self._path)
+        self._files.rename(new, self._path)
         self.close()
         self._handle = handle
 

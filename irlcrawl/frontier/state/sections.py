@@ -10,10 +10,11 @@ from typing import Any
 from isal import isal_zlib
 
 from drum import Batch, Catalog, Damaged, Edits, Files, Place, Ragged, SegmentPool, SegmentWriter
+from irlcrawl.base.job_files import COMPRESSED, part_name, temporary
 from irlcrawl.base.rows import SCOPE_ENTRY
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.archive.log_parts import COMPRESSED, Plain, rolled_parts
+from irlcrawl.worker.archive.log_parts import Plain, rolled_parts
 
 CLOCK_SECTIONS_MAX = 8
 
@@ -89,8 +90,9 @@ class CrawlLog:
         """`path`.gz in the place of `path`."""
         files, packer = self._files, isal_zlib.compressobj(1, wbits=31)
         target, source = path + COMPRESSED, Plain(files, path)
-        files.unlink(target + ".tmp", missing_ok=True)
-        handle = files.create(target + ".tmp")
+        new = temporary(target)
+        files.unlink(new, missing_ok=True)
+        handle = files.create(new)
         crc = 0
         try:
             while data := source.read():
@@ -103,12 +105,12 @@ class CrawlLog:
         finally:
             files.close(handle)
             source.close()
-        files.rename(target + ".tmp", target)
+        files.rename(new, target)
         files.fsync_dir(self._directory)
         files.unlink(path)
 
     def _part(self, number: int) -> str:
-        return f"{self._path}.{number}"
+        return part_name(self._path, number)
 
     def close(self) -> None:
         self._files.close(self._handle)

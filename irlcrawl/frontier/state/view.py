@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from budgets.deferred import Deferred
-from budgets.sites import Sites
-from drum import Batch, Catalog, Damaged, Fifo, Files, Repository, SegmentPool
+from drum import Batch, Catalog, Damaged, Fifo, Files, SegmentPool
 from drum.catalog import MISSING
 from drum.sectors import Sectors
 from irlcrawl.base.job import JobDir
@@ -22,13 +21,12 @@ from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.clock_set import clock_set
-from irlcrawl.frontier.state.crawl_state import check_state_there, open_sites
-from irlcrawl.frontier.state.hosts import OP_STATE, RECORD, keyed_by_url
+from irlcrawl.frontier.state.hosts import OP_STATE, keyed_by_url
 from irlcrawl.frontier.state.lease_log import LeaseLog
-from irlcrawl.frontier.state.runs import Runs
 from irlcrawl.frontier.state.sections import SectionList
+from irlcrawl.frontier.state.start_checks import check_state_there
+from irlcrawl.frontier.state.stores import open_stores
 from irlcrawl.web.scope import Scope
 
 ATTEMPTS = 5
@@ -50,11 +48,9 @@ class Reading:
         self.begun = bool(identity)
         """Whether the crawl has committed anything."""
         self.seed: int = identity.get("seed", 0)
-        self.seen = Repository("seen", catalog=catalog, pool=pool, values={}, ram_bytes=RAM_BYTES)
-        self.hosts = Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=RAM_BYTES)
-        self.sites: Sites = open_sites(catalog, pool, config, RAM_BYTES)
-        self.runs = Runs(catalog, pool)
-        self.calendar = Calendar(catalog, pool)
+        self.stores = open_stores(catalog, pool, config, RAM_BYTES)
+        self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
+        self.calendar, self.runs = self.stores.calendar, self.stores.runs
         self.queues = Fifo("queues", catalog, pool, label="queue")
         self.deferred = Deferred(catalog, pool)
 
@@ -101,7 +97,7 @@ class Reading:
         """The clocks as a crawl that is opened now would have them."""
         clocks = Clocks()
         clocks.load(SectionList("clocks", self.catalog, self.pool).batches(), now, self.clock_set)
-        promises = LeaseLog.read(self.files, os.path.join(self.job.state, "leases.log")).promises
+        promises = LeaseLog.read(self.files, self.job.leases).promises
         clocks.open(now, promises, rebooted=False)
         return clocks
 

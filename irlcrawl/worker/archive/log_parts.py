@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from isal import isal_zlib
 
 from drum.files import Damaged, Files
+from irlcrawl.base.job_files import COMPRESSED, parse_part, part_name
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, field_of, parse, split_line
 from irlcrawl.worker.archive.reader import FLAGS_AT, RESERVED_FLAGS
 
@@ -22,7 +23,6 @@ T = TypeVar("T")
 
 SCAN_BYTES = 1 << 20
 LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
-COMPRESSED = ".gz"
 MISSING = "this part of the crawl log is missing"
 
 
@@ -30,12 +30,11 @@ def rolled_parts(files: Files, path: str) -> dict[int, str]:
     """number -> path of the parts rolled away from a log, in order; where a part is there twice, the one that is not
     compressed (a crash came between the two steps)."""
     directory, name = os.path.split(path)
-    pattern = re.compile(re.escape(name) + r"\.(\d+)(\.gz)?")
     found: dict[int, str] = {}
     for entry in files.listdir(directory or "."):  # sorted: NAME.1 comes before NAME.1.gz
-        match = pattern.fullmatch(entry)
-        if match is not None:
-            found.setdefault(int(match[1]), os.path.join(directory, entry))
+        number = parse_part(name, entry)
+        if number is not None:
+            found.setdefault(number, os.path.join(directory, entry))
     return dict(sorted(found.items()))
 
 
@@ -51,7 +50,7 @@ def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> No
     rolled, size = committed.get("part", 0), committed.get("bytes", 0)
     for number in range(1, rolled + 1):
         if not _is_part(files, path, number):
-            raise Damaged(f"{path}.{number}{COMPRESSED}", 0, MISSING)
+            raise Damaged(part_name(path, number, True), 0, MISSING)
     try:
         there = files.size(path)
     except FileNotFoundError:
@@ -61,7 +60,7 @@ def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> No
 
 
 def _is_part(files: Files, path: str, number: int) -> bool:
-    return files.exists(f"{path}.{number}") or files.exists(f"{path}.{number}{COMPRESSED}")
+    return files.exists(part_name(path, number)) or files.exists(part_name(path, number, True))
 
 
 def read(
@@ -149,7 +148,7 @@ def _pieces(files: Files, path: str) -> Iterator[Piece]:
     live, parts = _opened(files, path)
     try:
         for number, part in parts.items():
-            yield from _pieces_of(_open_part(files, part, f"{path}.{number}{COMPRESSED}"))
+            yield from _pieces_of(_open_part(files, part, part_name(path, number, True)))
         if live is not None:
             yield from _pieces_of(live)
     finally:

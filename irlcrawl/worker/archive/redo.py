@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 from drum.files import Damaged, Files
 from drum.sectors import Unreadable
+from irlcrawl.base.job_files import OPEN
 from irlcrawl.worker.archive.reader import Record, record_at, records
 from irlcrawl.worker.archive.record import split_response, wire_header
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
-from irlcrawl.worker.archive.warc import OPEN, WarcName, warc_files
+from irlcrawl.worker.archive.warc import WarcName, warc_files
 
 PART_OF = "isPartOf: "
 START = (0, 0)

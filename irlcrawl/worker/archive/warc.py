@@ -16,13 +16,12 @@ from dataclasses import dataclass
 
 from drum.files import Files, Handle
 from irlcrawl.base.clock import Clock
+from irlcrawl.base.job_files import OPEN, Warc, parse_warc, warc_name
 from irlcrawl.worker.archive import record
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
-__all__ = ["OPEN", "Exchange", "Location", "Unit", "WarcName", "WarcWriter", "warc_files", "warcinfo_values"]
+__all__ = ["Exchange", "Location", "Unit", "WarcName", "WarcWriter", "warc_files", "warcinfo_values"]
 
-OPEN = ".open"
-_NAME = re.compile(r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.gz(?P<open>\.open)?")
 _PREFIX = re.compile(r"[A-Za-z0-9._+-]+")
 
 
@@ -42,10 +41,8 @@ class WarcName:
     @classmethod
     def parse(cls, name: str) -> WarcName | None:
         """None for a file that no WarcWriter made."""
-        match = _NAME.fullmatch(name)
-        if match is None:
-            return None
-        return cls(name.removesuffix(OPEN), int(match["stream"]), int(match["serial"]), match["open"] is not None)
+        told = parse_warc(name)
+        return None if told is None else cls(name.removesuffix(OPEN), told.stream, told.serial, told.open)
 
 
 def warc_files(files: Files, directory: str, stream: int | None = None) -> list[WarcName]:
@@ -188,7 +185,7 @@ class WarcWriter:
         now_ms = int(self._clock.now() * 1000)
         stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(now_ms // 1000)) + f"{now_ms % 1000:03d}"
         serial = self._serial + 1 if self._name else 0
-        name = f"{self._prefix}-{stamp}-{serial:05d}-s{self._stream:04d}.warc.gz"
+        name = warc_name(Warc(self._prefix, stamp, serial, self._stream))
         info = record.warcinfo(self._warcinfo_id, name, now_ms / 1000, self._info)
         self._handle = self._files.create(os.path.join(self._directory, name + OPEN))
         self._files.fsync_dir(self._directory)

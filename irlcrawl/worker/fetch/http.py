@@ -5,8 +5,9 @@ A client connects to `Request.address` and to nothing else, and keeps open conne
 and name. Nothing is followed, decoded or remembered: no redirects, no cookies, no proxies from the environment, no
 content decoding.
 
-There are two (`fetch.client`): `client.py`, a thin protocol over a C parser, which spares a third of a millisecond of
-CPU a page; and `aiohttp_client.py`, for servers it might not get on with. Both pass the same tests.
+There are two (`fetch.client`, opened by `clients.py`): `client.py`, a thin protocol over a C parser, which spares a
+third of a millisecond of CPU a page; and `aiohttp_client.py`, for servers it might not get on with. Both pass the same
+tests.
 
 Memory is bounded whatever servers send: a header by `fetch.header_bytes_max`; a body by BODY_FREE_BYTES, past which it
 needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle connections by IDLE_MAX.
@@ -20,7 +21,6 @@ import ssl
 from dataclasses import dataclass
 from typing import Protocol
 
-from irlcrawl.base.clock import Clock
 from irlcrawl.base.rows import Reason
 from irlcrawl.base.url import PORTS
 from irlcrawl.config.keys import Config
@@ -96,17 +96,6 @@ class Fetcher(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-def open_fetcher(config: Config, clock: Clock) -> Fetcher:
-    """The client `fetch.client` names."""
-    if config.fetch.client == "aiohttp":
-        from irlcrawl.worker.fetch.aiohttp_client import AiohttpClient  # a fifth of a second, mostly not needed
-
-        return AiohttpClient(config, clock)
-    from irlcrawl.worker.fetch.client import Client
-
-    return Client(config, clock)
 
 
 def fixed_headers(config: Config) -> list[tuple[str, str]]:

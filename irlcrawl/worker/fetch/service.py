@@ -20,6 +20,7 @@ import uvloop
 import irlcrawl
 from drum import Damaged, Files
 from irlcrawl.base.clock import Clock, SystemClock
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
@@ -27,7 +28,7 @@ from irlcrawl.web.robots import Rules, RulesCache, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
-from irlcrawl.worker.fetch.http import open_fetcher
+from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.visit import Lease, Slot, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
@@ -57,13 +58,13 @@ class Worker:
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files
-        self._state_dir = str(job / "state")
+        self._state_dir = str(JobDir(job).state)
         self._scope = Scope(self.config.scope, self.config.site, _entries(hello.get("scope_entries", [])))
         self._context = Context(self.config, hello["seed"], self._scope)
         stream = hello["stream"]
         archive = self.config.archive
         self._warc = WarcWriter(
-            files, str(job / "warcs"), archive.prefix, stream, roll_bytes=archive.roll_bytes,
+            files, str(JobDir(job).warcs), archive.prefix, stream, roll_bytes=archive.roll_bytes,
             gzip_level=archive.gzip_level, clock=self.clock,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,

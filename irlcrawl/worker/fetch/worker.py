@@ -2,7 +2,8 @@
 --fd N --job PATH`.
 
 It takes visits from its pipe (wire.py) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL when
-its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
+its parent dies. Exit codes (ExitCode): DONE when the pipe closed, DISK_FULL, FAILED for anything else; stderr
+says why.
 
 The process that starts it passes nothing but the worker's end of a socket pair (--fd) and the job's lock, which stays
 held while this process lives.
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import errno
 import gc
 import logging
 import os
@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.memory import ran_out
 
-EXIT_DISK_FULL = 3
 NAME = b"irlcrawl-worker"
 """What `ps` and /proc/PID/comm call it, forked or not."""
 GARBAGE_OBJECTS = 10_000
@@ -86,11 +86,11 @@ def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = Tr
             _log.error("cannot go on: out of memory")
         elif not isinstance(error, OSError):
             _log.exception("cannot go on")
-        elif error.errno in (errno.ENOSPC, errno.EDQUOT):  # nobody's fault: the frontier says it once for all workers
-            return EXIT_DISK_FULL
+        elif is_disk_full(error):  # nobody's fault: the frontier says it once for all workers
+            return ExitCode.DISK_FULL
         else:
             _log.error("cannot go on: %s", error)
-        return 1
+        return ExitCode.FAILED
     return 0
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 
 from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.clock import Clock
+from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.page.repetition import Repetition
@@ -78,17 +78,6 @@ class UnitRows:
     bare: bool = False  # a bare list of links: page/linklist.py
     out_of_scope: int = 0
     unparsed: bool = False  # the page broke its parser
-
-
-def harvest_name(stream: int, number: int) -> str:
-    return f"harvest-{stream:04d}-{number:06d}.seg"
-
-
-def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[str]:
-    """Those of a stream that no commit names yet: complete ones, from its `next` on. there: the names in state/."""
-    while (name := harvest_name(stream, number)) in there:
-        yield name
-        number += 1
 
 
 class RecentKeys:

@@ -8,7 +8,6 @@ version 1 no header), then u32 length, u64 xxh3 of the text, the text. Facts, le
 from __future__ import annotations
 
 import os
-import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,12 +15,12 @@ import xxhash
 
 from drum import Damaged, Files, UnknownVersion
 from drum.codec import KEY_FUNCTION
+from irlcrawl.base.job_files import parse_rules_log, rules_log_name
 
 Pointer = tuple[int, int, int]
 """(log, offset, length) of a text in a robots log."""
 
 _RECORD = struct.Struct("<IQ")
-_LOG_NAME = re.compile(r"robots-([0-9]{4,})\.log")
 RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 3
 RULES_ALIKE = 12  # so many bytes like those of the header are a header
 RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
@@ -140,8 +139,8 @@ class RulesLog:
         old = [
             name
             for name in files.listdir(state_dir)
-            if (found := _LOG_NAME.fullmatch(name))
-            and files.modified(f"{state_dir}/{name}") + set_since(int(found[1])) < before
+            if (stream := parse_rules_log(name)) is not None
+            and files.modified(f"{state_dir}/{name}") + set_since(stream) < before
         ]
         for name in old:
             files.unlink(f"{state_dir}/{name}")
@@ -176,7 +175,3 @@ def _has_zero_block(record: bytes, at: int) -> bool:
     """Whether a block of the disk has nothing but zeros where it holds a part of the record at offset `at`."""
     ends = [*range(BLOCK - at % BLOCK, len(record), BLOCK), len(record)]
     return any(not record[begin:end].strip(b"\0") for begin, end in zip([0, *ends], ends))
-
-
-def rules_log_name(stream: int) -> str:
-    return f"robots-{stream:04d}.log"

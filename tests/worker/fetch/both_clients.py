@@ -10,7 +10,8 @@ import pytest
 
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.config.keys import Config
-from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request, open_fetcher
+from irlcrawl.worker.fetch.clients import open_fetcher
+from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from tests.worker.fetch.loopback import Loopback
 
 CLIENTS = ("httptools", "aiohttp")

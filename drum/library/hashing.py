@@ -8,8 +8,8 @@ from itertools import repeat
 import numpy as np
 import xxhash
 
-from drum.checks import checked_key_bits
 from drum.kernels import Keys
+from drum.library.checks import checked_key_bits
 
 
 def keys_of(rows: Sequence[bytes], seed: int = 0, key_bits: int = 64) -> Keys:

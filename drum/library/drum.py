@@ -18,12 +18,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from drum import checks, cost
+from drum import cost
 from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
-from drum.directory import Commit, Directory
 from drum.errors import Busy, Incompatible
 from drum.files import Files, Path
 from drum.kernels import CheckUpdate, Kernel, Keys, Mask, Update
+from drum.library import checks
+from drum.library.directory import Commit, Directory
 from drum.merge import MergeStats
 from drum.ragged import BYTES, Batch, Column, Schema
 from drum.repository import Repository

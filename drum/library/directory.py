@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 
 from drum.catalog import MISSING, Catalog, Edits
 from drum.errors import Closed, Incompatible, Locked
 from drum.files import Damaged, Files, Handle, Path
+from drum.names import LOCK, TEMPORARY, numbered, parse_log, parse_numbered
 from drum.pool import SegmentPool
 from drum.writer import SegmentWriter
 
 _OPTIONS = "options"
-_SEGMENT = re.compile(r"(\d{8,})\.seg")
-_OWN = re.compile(r"(\d{8,}\.seg|catalog-\d{6,}\.log)(\.tmp)?")
 
 
 class Directory:
@@ -28,7 +26,7 @@ class Directory:
         self._process = os.getpid()
         self.files.mkdir(self.path)
         try:
-            self._lock = self.files.lock(os.path.join(self.path, "LOCK"))
+            self._lock = self.files.lock(os.path.join(self.path, LOCK))
         except BlockingIOError as error:
             raise Locked(error.errno, "this drum is open already, in this process or another", self.path) from None
         try:
@@ -60,7 +58,7 @@ class Directory:
     def _open(self) -> None:
         self.catalog = Catalog.open(self.path, self.files)
         self._check_catalog()
-        self.catalog.sweep(keep=[name for name in self.files.listdir(self.path) if not _OWN.fullmatch(name)])
+        self.catalog.sweep(keep=[name for name in self.files.listdir(self.path) if not _is_own(name)])
         self.bytes = self._size()
 
     def _check_catalog(self) -> None:
@@ -71,8 +69,7 @@ class Directory:
         if made is not None and {"key_bits": 64, **made} != self._options:
             raise Incompatible(f"{self.path}: this drum was made with {made}, not {self._options}")
         for name in self.files.listdir(self.path):
-            match = _SEGMENT.fullmatch(name)
-            if match and int(match[1]) > last + 1:  # a commit that did not come about has the next number
+            if (parse_numbered(name) or 0) > last + 1:  # a commit that did not come about has the next number
                 raise Damaged(self.path, 0, f"the catalogue ends with commit {last}, and {name} is of a later one")
 
     def _size(self) -> int:
@@ -87,6 +84,11 @@ class Directory:
         return total
 
 
+def _is_own(name: str) -> bool:
+    name = name.removesuffix(TEMPORARY)
+    return parse_numbered(name) is not None or parse_log(name) is not None
+
+
 class Commit:
     """One segment and one catalogue line: `writer` and `edits` take what is in them, then `finish`, or, when anything
     fails, `undo`."""
@@ -94,7 +96,7 @@ class Commit:
     def __init__(self, directory: Directory) -> None:
         self.directory, self.edits = directory, Edits()
         self._before = directory.catalog.number
-        name = f"{self._before + 1:08d}.seg"
+        name = numbered(self._before + 1)
         directory.pool.forget([name])  # of an attempt that failed
         self.writer = SegmentWriter(directory.files, os.path.join(directory.path, name))
 

@@ -1,0 +1,153 @@
+"""The names of all files in JOB: made and parsed here and nowhere else. `JobDir` (job.py) makes paths of them.
+
+    JOB/irlcrawl.toml   the effective configuration
+    JOB/LOCK            held while a crawl runs
+    JOB/control.sock    where `status` and `stop` ask a running crawl
+    JOB/ballast         given up on a full disk, for a last commit; only while a crawl runs
+    JOB/SNAPSHOT        only in a snapshot: what it is of
+    JOB/snapshots/NAME/ snapshots, each laid out like JOB
+    JOB/state/          catalog-NNNNNN.log          the log of commits (drum/names.py has its name)
+                        turn-NNNNNNNNN.seg          what a turn wrote, by the commit it was written for
+                        harvest-SSSS-NNNNNN.seg     what a worker handed over, by stream and number
+                        leases.log                  the clocks of every lease since the last commit
+                        robots-SSSS.log             texts of robots.txt, by stream
+    JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
+                        irlcrawl.log, irlcrawl.log.N.gz             the program's own
+    JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
+
+`.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
+`fsck --repair` made and is about to put in its place; `.damaged-N`: what was there before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from typing import NamedTuple
+
+CONFIG = "irlcrawl.toml"
+LOCK = "LOCK"
+SOCKET = "control.sock"
+BALLAST = "ballast"
+SNAPSHOT = "SNAPSHOT"
+"""The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
+
+STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
+REPAIRED = ".repaired"
+REPAIR_COMPLETE = "COMPLETE"
+"""In the repaired state: all is made, and may be put in place."""
+
+LEASES = "leases.log"
+SEEDS_STREAM = 0
+"""Whose harvests those of seeds and of repairs are; workers are streams from 1 on."""
+SEGMENT = ".seg"
+"""That of drum/names.py, which is not imported here: asking loads no numpy."""
+
+CRAWL_LOG = "crawl.log"
+OWN_LOG = "irlcrawl.log"
+COMPRESSED = ".gz"
+WARC = ".warc.gz"
+OPEN = ".open"
+
+_TURN = re.compile(r"turn-(\d{9,})\.seg")
+_HARVEST = re.compile(r"harvest-(\d{4,})-(\d{6,})\.seg")
+_RULES_LOG = re.compile(r"robots-(\d{4,})\.log")
+_LOG_PART = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<compressed>\.gz)?")
+_WARC = re.compile(r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.gz(?P<open>\.open)?")
+
+
+def temporary(name: str) -> str:
+    """What a file is called until it is whole; names and paths."""
+    return name + ".tmp"
+
+
+# -- state/ ------------------------------------------------------------------------------------------------------------
+
+
+def turn_name(commit: int) -> str:
+    """The file of a turn, named after the commit it is written for: each name is used once."""
+    return f"turn-{commit:09d}{SEGMENT}"
+
+
+def parse_turn(name: str) -> int | None:
+    """Its commit; None for a file of another kind."""
+    match = _TURN.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def harvest_name(stream: int, number: int) -> str:
+    """The harvest of a stream with that number."""
+    return f"harvest-{stream:04d}-{number:06d}{SEGMENT}"
+
+
+def parse_harvest(name: str) -> tuple[int, int] | None:
+    """(stream, number); None for a file of another kind."""
+    match = _HARVEST.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[str]:
+    """Those of a stream that no commit names yet: complete ones, from its `next` on. there: the names in state/."""
+    while (name := harvest_name(stream, number)) in there:
+        yield name
+        number += 1
+
+
+def rules_log_name(stream: int) -> str:
+    """The texts of robots.txt that a stream met."""
+    return f"robots-{stream:04d}.log"
+
+
+def parse_rules_log(name: str) -> int | None:
+    """Its stream; None for a file of another kind."""
+    match = _RULES_LOG.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+# -- logs/ -------------------------------------------------------------------------------------------------------------
+
+
+def part_name(log: str, number: int, compressed: bool = False) -> str:
+    """A part that was rolled away from `log` (a name or a path), counted from 1."""
+    return f"{log}.{number}{COMPRESSED if compressed else ''}"
+
+
+def parse_part(log: str, name: str) -> int | None:
+    """The number of a part of `log`, compressed or not; None for a file of another kind. Names, not paths."""
+    match = _LOG_PART.fullmatch(name)
+    return None if match is None or match["log"] != log else int(match["number"])
+
+
+# -- warcs/ ------------------------------------------------------------------------------------------------------------
+
+
+class Warc(NamedTuple):
+    """What the name of an archive says."""
+
+    prefix: str
+    time: str  # YYYYMMDDHHMMSSmmm, UTC
+    serial: int
+    stream: int
+    open: bool = False  # still written, or left so by a crash
+
+
+def warc_name(name: Warc) -> str:
+    """The name of an archive, as it is on the disk now."""
+    closed = f"{name.prefix}-{name.time}-{name.serial:05d}-s{name.stream:04d}{WARC}"
+    return closed + OPEN if name.open else closed
+
+
+def parse_warc(name: str) -> Warc | None:
+    """None for a file that no WarcWriter made."""
+    match = _WARC.fullmatch(name)
+    if match is None:
+        return None
+    return Warc(match["prefix"], match["time"], int(match["serial"]), int(match["stream"]), match["open"] is not None)
+
+
+# -- beside them -------------------------------------------------------------------------------------------------------
+
+
+def damaged_name(directory: str, number: int) -> str:
+    """Where a repair puts what was in a directory of JOB before."""
+    return f"{directory}.damaged-{number}"

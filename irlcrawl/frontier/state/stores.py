@@ -1,0 +1,66 @@
+"""The stores that a catalogue names, opened: for the crawl that writes them as for whoever reads beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from budgets import BudgetParams, Sites, Worth
+from drum import Catalog, Repository, SegmentPool
+from irlcrawl.config.keys import Config
+from irlcrawl.config.overrides import Overrides
+from irlcrawl.frontier.state.calendar import Calendar
+from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW, RECORD
+from irlcrawl.frontier.state.runs import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    seen: Repository
+    sites: Sites
+    hosts: Repository
+    calendar: Calendar
+    runs: Runs
+
+    def live(self) -> dict[str, int]:
+        """URLs that are not done, by where they are (I1); leased ones are among those in runs."""
+        by_op = self.hosts.pending_by_op()
+        return {
+            "pending": self.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
+            "queued": self.sites.queued_rows,
+            "deferred": self.sites.deferred_rows,
+            "calendar": self.calendar.rows,
+            "runs": self.runs.rows,
+        }
+
+
+def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Stores:
+    """ram_bytes: what the merge of one drum may use. Damaged, OSError."""
+    return Stores(
+        seen=Repository("seen", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes),
+        sites=open_sites(catalog, pool, config, ram_bytes),
+        hosts=Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes),
+        calendar=Calendar(catalog, pool),
+        runs=Runs(catalog, pool),
+    )
+
+
+def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Sites:
+    """The budgets, as the configuration has them."""
+    budgets = config.budgets
+    return Sites(
+        catalog=catalog,
+        pool=pool,
+        params=BudgetParams(budgets.base, budgets.top_sites, budgets.top_budget, budgets.curve),
+        ram_bytes=ram_bytes,
+        site_pages_max=config.limits.pages_per_site,
+        site_limits=Overrides(config.site).pages_max_by_site(),
+        worth=Worth(
+            weight=budgets.yield_weight,
+            unsupported=budgets.unsupported,
+            seed_floor=budgets.seed_floor,
+            hops=budgets.hops,
+            nearness=budgets.home_nearness,
+            floors=Overrides(config.site).budget_min_by_site(),
+        ),
+        ordered=True,
+    )
