@@ -22,7 +22,7 @@ from irlcrawl.base.job import ExitCode, JobDir, JobFull
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
-from irlcrawl.crawl.control import serve
+from irlcrawl.crawl.control_server import serve
 from irlcrawl.crawl.disk_space import no_room
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
@@ -214,8 +214,7 @@ class Supervisor:
     def _say_how_far(self) -> None:
         """To whoever watches, and into the log."""
         if self.loop is not None:
-            record = status.complete(self.loop.status())
-            text = f"{record['state']}: {status.line(record)}"
+            text = status.headline(self.loop.status())
             _log.info(text)
             self.progress.note(text)
 

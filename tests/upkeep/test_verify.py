@@ -13,7 +13,7 @@ from drum.sectors import Sectors
 from irlcrawl.base.job import ExitCode
 from irlcrawl.cli import main
 from irlcrawl.terminal import words
-from irlcrawl.upkeep.findings import Silent
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.verify import verify
 from irlcrawl.worker.archive.reader import records
 from irlcrawl.worker.archive.warc import OPEN
@@ -86,5 +86,5 @@ def test_archives_that_are_closed_or_moved_while_others_are_verified_are_no_erro
     job = copy("stopped")
     first, second, *_ = paths = sorted(map(str, job.warcs.iterdir()))
     os.unlink(second)
-    found = list(verify(Sectors(), [first + OPEN, *paths], Silent()))
+    found = list(verify(Sectors(), [first + OPEN, *paths], Bar()))
     assert [(one.damage, one.file) for one in found] == [(False, second)]
