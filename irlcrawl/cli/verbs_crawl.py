@@ -63,7 +63,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
 
     with job:
         check_alone(job)
-        progress = progress_for(quiet=args.quiet)
+        progress = progress_for(status_record.VIEW, quiet=args.quiet)
         _log_to(job.own_log, progress.note)
         _tell_changes(changed, None if args.quiet else progress.note)
         try:

@@ -15,10 +15,10 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError, JobLocked, check_mounted, command
 from irlcrawl.base.job_files import SNAPSHOT
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import reader_may_leave, unheard
+from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave, unheard
 
 if TYPE_CHECKING:
-    from irlcrawl.upkeep.findings import Bar, Finding
+    from irlcrawl.upkeep.findings import Finding
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.snapshot import Snapshot
 
@@ -27,7 +27,6 @@ def fsck(args: argparse.Namespace) -> int:
     """Check everything of a JOB that does not run; DAMAGED when something is not as it was written, and --repair did
     not mend it."""
     from irlcrawl.cli.verbs_crawl import check_alone
-    from irlcrawl.upkeep.findings import bar_for
     from irlcrawl.upkeep.fsck import Fsck
 
     job = JobDir(args.job).require()
@@ -96,7 +95,6 @@ def _say(what: object) -> None:
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from drum.sectors import Sectors
-    from irlcrawl.upkeep.findings import bar_for
     from irlcrawl.upkeep.verify import verify as check
     from irlcrawl.upkeep.verify import warcs_of
 
@@ -158,7 +156,7 @@ def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:
     for finding in findings:
         damaged, notes = damaged + finding.damage, notes + (not finding.damage)
         if sys.stdout.isatty() and not as_json:
-            bar.say(str(finding))
+            bar.note(str(finding))
         else:
             _say(json.dumps(vars(finding)) if as_json else finding)
     bar.close()

@@ -9,13 +9,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from irlcrawl.crawl.control_server import ControlServer
+from typing import Any
 
 Handler = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 """Takes the request, returns what JSON can carry; may be a coroutine function."""
@@ -44,15 +41,6 @@ def short_address(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
-
-
-async def serve(path: Path, handlers: Mapping[str, Handler]) -> ControlServer:
-    """A started ControlServer at `path`. The caller holds JOB's lock. Raises OSError."""
-    from irlcrawl.crawl.control_server import ControlServer  # asyncio is slow to load, and `ask` does without
-
-    server = ControlServer(path, handlers)
-    await server.start()
-    return server
 
 
 def ask(path: Path, cmd: str, *, seconds: float = 5.0, **more: Any) -> Any | None:

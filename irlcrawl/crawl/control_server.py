@@ -1,4 +1,5 @@
-"""The running crawl's side of JOB/control.sock (irlcrawl/watch/control.py has the protocol)."""
+"""The running crawl's side of JOB/control.sock (control.py has the protocol, and the asking side, which has no need of
+asyncio: that is slow to load)."""
 
 from __future__ import annotations
 
@@ -17,6 +18,13 @@ from irlcrawl.crawl.control import Handler, short_address
 REQUEST_BYTES_MAX = 1 << 16
 
 log = logging.getLogger(__name__)
+
+
+async def serve(path: Path, handlers: Mapping[str, Handler]) -> ControlServer:
+    """A started ControlServer at `path`. The caller holds JOB's lock. Raises OSError."""
+    server = ControlServer(path, handlers)
+    await server.start()
+    return server
 
 
 class ControlServer:

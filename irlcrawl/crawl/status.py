@@ -14,6 +14,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SNAPSHOT
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import View
 
 FIELDS: dict[str, str] = {
     "state": "running, paused (no network), stopping, busy (no answer), killed, snapshot, or how the last run ended",
@@ -148,6 +149,16 @@ def line(values: Mapping[str, Any]) -> str:
         *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
     ]
     return ", ".join(told)
+
+
+def headline(record: Mapping[str, Any]) -> str:
+    """What the crawl is doing and its record, in one line; `record` may lack fields."""
+    values = complete(record)
+    return f"{values['state']}: {line(values)}"
+
+
+VIEW = View(headline, lambda record: lines(complete(record)))
+"""How a crawl's progress shows its record."""
 
 
 def _state(values: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
-from irlcrawl.crawl.control import serve
+from irlcrawl.crawl.control_server import serve
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.steps import log_step
@@ -214,8 +214,7 @@ class Supervisor:
     def _say_how_far(self) -> None:
         """To whoever watches, and into the log."""
         if self.loop is not None:
-            record = status.complete(self.loop.status())
-            text = f"{record['state']}: {status.line(record)}"
+            text = status.headline(self.loop.status())
             _log.info(text)
             self.progress.note(text)
 

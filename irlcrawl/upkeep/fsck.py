@@ -37,9 +37,10 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.start_checks import COPY_WROTE, check_last_commit, check_state_there, strangers
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.terminal.progress import Bar, urls
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
-from irlcrawl.upkeep.findings import Bar, Finding, Findings, note, urls
+from irlcrawl.upkeep.findings import Finding, Findings, note
 from irlcrawl.upkeep.snapshot import read_marker
 from irlcrawl.upkeep.verify import Found, check_file
 from irlcrawl.worker.archive import log_parts

@@ -54,9 +54,9 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import salvage
 from irlcrawl.upkeep.census import archive_path
-from irlcrawl.upkeep.findings import Bar
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from drum.files import Damaged, Files, Handle
 from drum.sectors import SECTOR_BYTES, Unreadable
 from irlcrawl.base.job_files import OPEN, WARC
-from irlcrawl.upkeep.findings import Bar, Finding, Findings, note
+from irlcrawl.terminal.progress import Bar
+from irlcrawl.upkeep.findings import Finding, Findings, note
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import digest, split_response
 from irlcrawl.worker.archive.unit import Unit

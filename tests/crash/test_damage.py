@@ -16,7 +16,7 @@ from drum import Damaged
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
-from irlcrawl.upkeep.findings import Silent
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crash import crawl
 from tests.crash import web as crash_web
@@ -88,7 +88,7 @@ def test_fsck_calls_nothing_damage_that_a_crash_may_leave(
     moments = {*range(len(told.changes) // 9, len(told.changes), len(told.changes) // 9), 127, 1447, 1807}
     for at, disk in crawl.disks(told, moments.__contains__):
         job = laid_out(crawl.crashed(told, disk, at, outcome, 7), tmp_path / str(at))
-        found = Fsck(job, Silent(), now=partial(told.times.__getitem__, at - 1)).run()
+        found = Fsck(job, Bar(), now=partial(told.times.__getitem__, at - 1)).run()
         assert not [one for one in found if one.damage], f"after {at} changes"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from drum import Catalog, Edits
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.upkeep.findings import Silent
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import START, Crawl, Killed
 from tests.upkeep import versions
@@ -50,7 +50,7 @@ def test_every_archive_is_told_and_may_be_moved_while_the_crawl_goes_on(
     moved = {path.name for path in away.iterdir()}
     assert len(moved) > 6 and all(name.endswith(".warc.gz") for name in moved)
     assert not Catalog.open(job.state, readonly=True).items("closed/")
-    findings = list(Fsck(job, Silent(), now=lambda: START).run())
+    findings = list(Fsck(job, Bar(), now=lambda: START).run())
     assert not [found for found in findings if found.damage]
     assert any(f"{len(moved)} archives" in found.what for found in findings)
 

@@ -17,8 +17,8 @@ import pytest
 
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import main
-from irlcrawl.crawl.control import ControlError, ask, serve
-from irlcrawl.crawl.control_server import REQUEST_BYTES_MAX
+from irlcrawl.crawl.control import ControlError, ask
+from irlcrawl.crawl.control_server import REQUEST_BYTES_MAX, serve
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +142,7 @@ def test_progress_is_shown_by_time_not_by_page() -> None:
         asked.append(clock.now())
         return RECORD
 
-    progress = progress_for(out, clock=clock)
+    progress = progress_for(status.VIEW, out, clock=clock)
     assert isinstance(progress, LineProgress), "no terminal: plain lines"
     for _ in range(1000):
         progress.tick(record)
@@ -162,7 +164,7 @@ def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatc
     if kind is not None:
         monkeypatch.setenv("TERM", kind)
     clock, out = VirtualClock(), Terminal()
-    progress = progress_for(out, clock=clock)
+    progress = progress_for(status.VIEW, out, clock=clock)
     progress.tick(lambda: RECORD)
     progress.close()
     assert "12,345" in out.getvalue()
@@ -171,7 +173,7 @@ def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatc
 def test_a_terminal_gets_a_table_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     clock, out = VirtualClock(), Terminal()
-    progress = progress_for(out, clock=clock)
+    progress = progress_for(status.VIEW, out, clock=clock)
     assert isinstance(progress, TerminalProgress)
     progress.tick(lambda: RECORD)
     progress.note("a worker ended")
@@ -182,22 +184,22 @@ def test_a_terminal_gets_a_table_in_place(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_quiet_shows_only_what_is_noted() -> None:
     out = io.StringIO()
-    progress = progress_for(out, quiet=True)
+    progress = progress_for(status.VIEW, out, quiet=True)
     assert type(progress) is Progress
     progress.tick(lambda: pytest.fail("asked"))
     progress.note("a worker ended")
     assert out.getvalue() == "a worker ended\n"
 
 
-@pytest.mark.parametrize("kind", [LineProgress, TerminalProgress, Progress])
-def test_a_reader_that_leaves_ends_no_crawl(kind: type[Progress]) -> None:
+@pytest.mark.parametrize("kind", [partial(LineProgress, status.VIEW), partial(TerminalProgress, status.VIEW), Progress])
+def test_a_reader_that_leaves_ends_no_crawl(kind: Callable[..., Progress]) -> None:
     """The next line of progress did, as an error of the disk."""
     clock = VirtualClock()
     with open("/dev/full", "w") as stream:
         progress = kind(stream, clock)
         for _ in range(3):
             clock.advance(LINE_SECONDS)
-            progress.tick(lambda: status.complete({"state": "running"}))
+            progress.tick(lambda: {"state": "running"})
             progress.note("something happened")
         progress.close()
 

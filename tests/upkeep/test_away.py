@@ -7,8 +7,8 @@ from pathlib import Path
 
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import main
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot as shots
-from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings
@@ -34,7 +34,7 @@ def test_an_empty_archive_that_was_closed_keeps_no_crawl_from_going_on(copy: Cop
     job = copy("stopped")
     path = min(job.warcs.iterdir())
     path.write_bytes(b"")
-    check = Fsck(job, Silent())
+    check = Fsck(job, Bar())
     assert [found.file for found in check.run() if found.damage] and str(path) not in check.closed_to_starts
     main.main(["fsck", str(job.path), "--repair", "--quiet"])
     assert not (job.path / "state.damaged-1").exists()

@@ -22,8 +22,9 @@ from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.job_files import harvest_name, rules_log_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import fsck
-from irlcrawl.upkeep.findings import Finding, Silent
+from irlcrawl.upkeep.findings import Finding
 from irlcrawl.upkeep.fsck import Fsck
 from irlcrawl.worker.archive import log_parts, redo
 from irlcrawl.worker.harvest.rules_log import RulesLog
@@ -33,7 +34,7 @@ from tests.upkeep.conftest import Copy, rolling
 
 
 def findings(job: JobDir) -> list[Finding]:
-    return list(Fsck(job, Silent(), now=lambda: START + 10).run())
+    return list(Fsck(job, Bar(), now=lambda: START + 10).run())
 
 
 def damage(job: JobDir) -> list[Finding]:
@@ -373,4 +374,4 @@ def test_one_harvest_that_waits_is_told_as_one(copy: Copy, monkeypatch: pytest.M
     monkeypatch.setattr(
         fsck, "harvests_from", lambda there, stream, number: [] if stream else [harvest_name(0, number)]
     )
-    assert "harvests that the next start takes in: 1" in [one.what for one in Fsck(copy("done"), Silent()).run()]
+    assert "harvests that the next start takes in: 1" in [one.what for one in Fsck(copy("done"), Bar()).run()]

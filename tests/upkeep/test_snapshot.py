@@ -15,8 +15,8 @@ from drum import Catalog, Damaged, Files
 from irlcrawl.base.job import ExitCode, JobDir, JobError
 from irlcrawl.base.job_files import SEEDS_STREAM, rules_log_name
 from irlcrawl.cli import main
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot as shots
-from irlcrawl.upkeep.findings import Silent
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import START, Crawl, Killed
 from tests.upkeep import versions
@@ -80,7 +80,7 @@ def test_snapshots_of_a_running_crawl_are_whole_and_crawls_of_their_own(tmp_path
     assert all(tree(one.path) == kept[one.name] for one in taken if one.name in kept) and len(kept) == 3
     assert [one.fetched for one in taken] == sorted(one.fetched for one in taken) and taken[-1].fetched > 100
     for one in taken:
-        found = [finding for finding in Fsck(JobDir(one.path), Silent(), now=lambda: START).run() if finding.damage]
+        found = [finding for finding in Fsck(JobDir(one.path), Bar(), now=lambda: START).run() if finding.damage]
         assert found == [], one.name
     before = {one.name: tree(one.path) for one in taken}
     for name, number in (("at-40", 0), ("at-40", 1), ("at-200", 2)):
@@ -93,7 +93,7 @@ def test_snapshots_of_a_running_crawl_are_whole_and_crawls_of_their_own(tmp_path
             fetched = next(one.fetched for one in taken if one.name == name)
             assert len(again.web.pages_asked) <= len(everything(again)) - fetched, "what it knew is not asked again"
     assert {one.name: tree(one.path) for one in taken} == before, "nothing that is shared was touched"
-    assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
+    assert not [found for found in Fsck(job, Bar(), now=lambda: START).run() if found.damage]
 
 
 def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
@@ -130,7 +130,7 @@ def test_a_snapshot_is_asked_like_a_crawl_listed_deleted_and_not_crawled(
     assert main.main(["snapshots", str(job.path), "--delete", "first"]) == ExitCode.DONE
     assert list(shots.snapshots(job)) == [] and not at.exists()
     assert all(path.stat().st_nlink == 2 for path in shared)
-    assert not [found for found in Fsck(job, Silent(), now=lambda: START).run() if found.damage]
+    assert not [found for found in Fsck(job, Bar(), now=lambda: START).run() if found.damage]
 
 
 def test_a_snapshot_is_on_the_disk_before_it_has_its_name(copy: Copy) -> None:
@@ -163,7 +163,7 @@ def test_a_log_that_was_rolled_after_the_commit_is_found_under_its_new_name(copy
     job.crawl_log.write_bytes(b"of the turn that rolled it\n" * 1000)
     at = JobDir(shots.take(job, "first").path)
     assert at.crawl_log.read_bytes() == before
-    assert not [found for found in Fsck(at, Silent(), now=lambda: START).run() if found.damage]
+    assert not [found for found in Fsck(at, Bar(), now=lambda: START).run() if found.damage]
 
 
 def test_two_snapshots_at_once_do_not_clear_what_the_other_builds(
@@ -185,7 +185,7 @@ def test_two_snapshots_at_once_do_not_clear_what_the_other_builds(
     assert codes == [ExitCode.LOCKED] * 2 and "another snapshot" in capsys.readouterr().err
     assert {one.name for one in shots.snapshots(job)} == {"old", "first"}
     first = JobDir(job.snapshots / "first")
-    assert not [found for found in Fsck(first, Silent(), now=lambda: START).run() if found.damage]
+    assert not [found for found in Fsck(first, Bar(), now=lambda: START).run() if found.damage]
     assert main.main(["snapshot", str(job.path), "second"]) == ExitCode.DONE
 
 
@@ -204,7 +204,7 @@ def test_a_killed_crawl_can_be_kept_before_it_recovers(copy: Copy, tmp_path: Pat
         path.unlink()  # away
     shots.take(job, "killed")
     at = JobDir(job.snapshots / "killed")
-    assert not [found for found in Fsck(at, Silent(), now=lambda: START).run() if found.damage]
+    assert not [found for found in Fsck(at, Bar(), now=lambda: START).run() if found.damage]
     assert not list(at.warcs.glob("*.open"))
 
 
@@ -310,4 +310,4 @@ def test_a_snapshot_opened_twice_at_once_in_one_place_is_opened_once(
     monkeypatch.setattr(shots, "Files", between)
     with pytest.raises(JobError, match="is there already"):
         shots.open_as(job, "kept", target)
-    assert not [found for found in Fsck(JobDir(target), Silent()).run() if found.damage]
+    assert not [found for found in Fsck(JobDir(target), Bar()).run() if found.damage]

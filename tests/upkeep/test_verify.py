@@ -14,7 +14,7 @@ from irlcrawl.base.job import ExitCode
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.cli import main
 from irlcrawl.terminal import words
-from irlcrawl.upkeep.findings import Silent
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.verify import verify
 from irlcrawl.worker.archive.reader import records
 from tests.upkeep.conftest import Copy
@@ -86,5 +86,5 @@ def test_archives_that_are_closed_or_moved_while_others_are_verified_are_no_erro
     job = copy("stopped")
     first, second, *_ = paths = sorted(map(str, job.warcs.iterdir()))
     os.unlink(second)
-    found = list(verify(Sectors(), [first + OPEN, *paths], Silent()))
+    found = list(verify(Sectors(), [first + OPEN, *paths], Bar()))
     assert [(one.damage, one.file) for one in found] == [(False, second)]

@@ -19,7 +19,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.upkeep.findings import Silent
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from irlcrawl.worker.archive.reader import records
 from irlcrawl.worker.harvest.rules_log import RulesLog
@@ -120,7 +120,7 @@ def test_an_old_crawl_becomes_the_present_version(tmp_path: Path, version: str) 
     CrawlState.open(job, load(job.config_file), VirtualClock()).close()
     crawl = Catalog.open(job.state, readonly=True).get("crawl")
     assert (crawl["format"], crawl["keys"]) == (formats.FORMAT, formats.KEYS)
-    assert not any(found.damage for found in Fsck(job, Silent(), now=lambda: 0.0).run())
+    assert not any(found.damage for found in Fsck(job, Bar(), now=lambda: 0.0).run())
 
 
 def test_a_robots_log_goes_on_behind_its_last_whole_text(tmp_path: Path) -> None:

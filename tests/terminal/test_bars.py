@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.upkeep.findings import Lines, TerminalBar, urls
+from irlcrawl.terminal.progress import LineBar, TerminalBar, urls
 
 
 def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    bar = Lines(clock=lambda: now)
+    bar = LineBar(clock=lambda: now)
     bar.stage("archives", 1000)
     bar.read(400)
     now = 11.0
@@ -18,7 +18,7 @@ def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> 
     terminal = TerminalBar()
     terminal.stage("archives", 1000)
     terminal.read(500)
-    terminal.say("note: [x] is told as it is")
+    terminal.note("note: [x] is told as it is")
     bar.stage("what waits", 26, urls)
     terminal.stage("what waits", 26, urls)
     terminal.read(13)
