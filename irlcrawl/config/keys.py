@@ -136,8 +136,8 @@ class Politeness:
     )
     retries_max: int = key(
         3, "How often a URL is requested again after a passing failure (no connection, timeout, lost connection, 429, "
-        "5xx except 501 and 505). As many further visits has a host that never answered, has no address, or whose "
-        "robots.txt cannot be had.", low=0, high=100,
+        "5xx except 501 and 505). Hosts that never answered, names without an address and unreachable robots.txt files "
+        "are tried again as often.", low=0, high=100,
     )  # fmt: skip
     retry_delay_seconds: float = key(
         5.0, "Seconds before a URL is requested again for the first time, tripled for each further time.", low=0
