@@ -1,7 +1,7 @@
 """The command line: which verbs and options there are, and which exit code an error becomes.
 
-What a verb does is in irlcrawl/verbs.py, which imports what is heavy only where a verb needs it. Options of `crawl` are
-made from the table of configuration keys: `--section-key VALUE` for every key there is.
+What each verb does is in verbs_crawl.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module only where a
+verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE` for each key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMON = {
     "scope.depth_max", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
     "limits.pages_per_site", "politeness.gap_host_seconds",
 }  # fmt: skip
-"""Keys whose options `crawl --help` shows; the options of the others work too."""
+"""`crawl --help` shows the options of these keys; the options of all other keys work, too."""
 
 
 class Verb(NamedTuple):
@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _hold_standard_streams() -> None:
-    """What was closed leads nowhere instead: the next file that is opened must not get its number, and words in it."""
+    """Open a closed standard stream on the null device: the next file that is opened must not get its number, and then
+    the words meant for the stream."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.set_inheritable(nowhere := os.open(os.devnull, os.O_RDWR), True)
@@ -83,7 +84,7 @@ def _hold_standard_streams() -> None:
 
 
 def _guarded(run: Callable[[Any], int], args: Any) -> int:
-    """Run a verb; what goes wrong in known ways is a message and an exit code, the rest a traceback."""
+    """Run a verb. A known failure becomes a message and an exit code, any other one a traceback."""
     try:
         return run(args)
     except ConfigError as error:
@@ -152,17 +153,28 @@ def versions() -> str:
 
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it is not there, else resumed")
-    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="seeds; a bare host means http://host/")
+    parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it does not exist, else resumed")
+    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="a seed; a bare host means http://host/")
     parser.add_argument(
-        "--seeds", metavar="FILE", action="append", default=[], help="a seed a line; - is standard input"
+        "--seeds",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="file with one seed a line (plain, gzip or zstd); -: standard input",
     )
-    parser.add_argument("--config", metavar="FILE", help="configuration (TOML)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     parser.add_argument(
-        "-s", dest="set", metavar="SECTION.KEY=VALUE", action="append", default=[], help="one key of it"
+        "-s",
+        dest="set",
+        metavar="SECTION.KEY=VALUE",
+        action="append",
+        default=[],
+        help="value of one configuration key",
     )
-    parser.add_argument("--dry-run", action="store_true", help="check everything, print the configuration, do nothing")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     group = parser.add_argument_group("configuration keys (all: python -m irlcrawl.config)")
     for key in keys():
         if key.section != "site":
@@ -202,38 +214,44 @@ def _job_argument(parser: argparse.ArgumentParser) -> None:
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--watch", action="store_true", help="again and again until the crawl ends")
+    parser.add_argument("--watch", action="store_true", help="print again every second until the crawl ends")
 
 
 def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
-        "--status", help="a status (404, -1), a class (4xx), fetched, failed, excluded, retry, or queued"
+        "--status",
+        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded, retry); "
+        "queued: URLs that wait",
     )
-    parser.add_argument("--host", help="only this host: name or name:port")
-    parser.add_argument("--reason", help="only this reason: robots, dns, timeout, ...; of queued: the place")
+    parser.add_argument("--host", help="only URLs of this host: name or name:port")
+    parser.add_argument(
+        "--reason", help="only URLs with this reason (robots, dns, timeout, ...), or, if queued, in this place"
+    )
 
 
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("url", metavar="URL", help="a URL the crawl fetched")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--headers", action="store_true", help="the response's header instead of its payload")
-    what.add_argument("--record", action="store_true", help="the WARC record as it is stored, unpacked")
+    what.add_argument("--headers", action="store_true", help="the header of the response instead of its body")
+    what.add_argument("--record", action="store_true", help="the WARC record as it is stored, decompressed")
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
-    parser.add_argument("--politeness", action="store_true", help="every gap against its rule; exit 1 if one broke")
+    parser.add_argument(
+        "--politeness", action="store_true", help="every gap against its rule; exit code 1 if one is too short"
+    )
     parser.add_argument(
         "--top", metavar="N", type=int,
         help="how many sites to show (20); with --politeness, how many hosts, addresses and sites, the closest to "
-        "their rule first (else the closest of each, and up to 20 that broke it)",
+        "their rule first (default: the closest one of each, and up to 20 that broke it)",
     )  # fmt: skip
     parser.add_argument(
         "--by",
         choices=("reputation", "budget", "spent", "waiting", "yield"),
-        help="their order (reputation); not of --politeness",
+        help="what to order the sites by (reputation); not with --politeness",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
@@ -245,8 +263,8 @@ def _why_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--json", action="store_true", help="a JSON object a finding")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--json", action="store_true", help="one JSON object a finding")
 
 
 def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
@@ -256,21 +274,23 @@ def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="JOB|FILE", nargs="+", help="a crawl, its archives, or some of them")
+    parser.add_argument(
+        "what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or single archives"
+    )
     _check_arguments(parser)
 
 
 def _snapshot_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
-    parser.add_argument("name", metavar="NAME", help="what to call it")
+    parser.add_argument("name", metavar="NAME", help="name of the snapshot")
 
 
 def _snapshots_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--open", nargs=2, metavar=("NAME", "DIR"), help="make DIR a crawl that goes on from it")
-    what.add_argument("--delete", metavar="NAME", help="forget it; what it shares stays with the others")
-    parser.add_argument("--json", action="store_true", help="a JSON object each")
+    what.add_argument("--open", nargs=2, metavar=("NAME", "DIR"), help="make the snapshot NAME a new crawl in DIR")
+    what.add_argument("--delete", metavar="NAME", help="delete the snapshot NAME; files it shares stay with the others")
+    parser.add_argument("--json", action="store_true", help="one JSON object a snapshot")
 
 
 def _crawl(args: argparse.Namespace) -> int:
@@ -280,7 +300,7 @@ def _crawl(args: argparse.Namespace) -> int:
 VERBS = {
     "crawl": Verb(
         "%(prog)s JOB [URL ...] [--seeds FILE|-] [--config FILE] [-s SECTION.KEY=VALUE] [options]",
-        "start a crawl, or go on with it if JOB exists; seeds are added to it",
+        "start a crawl, or go on with it if JOB exists, with more seeds if some are given",
         _crawl_arguments,
         _crawl,
     ),
@@ -294,14 +314,14 @@ VERBS = {
     "stop": Verb(
         "%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs_crawl.stop
     ),
-    "inspect": Verb("%(prog)s JOB", "what is in JOB, in a person's words", _job_argument, verbs_crawl.inspect),
+    "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_crawl.inspect),
     "urls": Verb(
         "%(prog)s JOB [--status S] [--host H] [--reason R]", "list URLs with their outcome and reason",
         _urls_arguments, verbs_crawl.urls,
     ),
     "report": Verb(
         "%(prog)s JOB [--by ORDER] [--top N] [--politeness] [--json]",
-        "sites by reputation, budget, cost and yield; or how polite the crawl was",
+        "sites by reputation, budget, cost and yield; or every gap of the crawl against its rule",
         _report_arguments, watch_verbs.report,
     ),
     "why": Verb(
@@ -313,11 +333,11 @@ VERBS = {
         _get_arguments, verbs_crawl.get,
     ),
     "snapshot": Verb(
-        "%(prog)s JOB NAME", "keep the crawl as it is now, also while it runs", _snapshot_arguments,
+        "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,
         upkeep_verbs.snapshot,
     ),
     "snapshots": Verb(
-        "%(prog)s JOB [--open NAME DIR | --delete NAME] [--json]", "list snapshots, delete one, or crawl on from one",
+        "%(prog)s JOB [--open NAME DIR | --delete NAME] [--json]", "list snapshots, delete one, or make a crawl of one",
         _snapshots_arguments, upkeep_verbs.snapshots,
     ),
     "fsck": Verb(

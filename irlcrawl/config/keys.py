@@ -1,7 +1,7 @@
 """The configuration's keys: every key once, with its default, unit, bounds and whether it may change on resume.
 
 The dataclasses are what the program reads; `keys()` is the same as a table, from which the file format, the options of
-the command line, the checks and the reference are made. irlcrawl/config.py is what other modules import.
+the command line, the checks (checks.py) and the reference are made.
 """
 
 from __future__ import annotations
@@ -43,24 +43,42 @@ def key(
 
 @dataclass
 class Crawl:
-    user_agent: str = key("", "Required, and with a contact: Name/Version (+https://page-about-the-crawl; e-mail).")
-    operator: str = key("", "Who runs the crawl, for warcinfo; the From header too when it is an e-mail address.")
-    workers: int = key(0, "Fetch worker processes; 0 means one per core.", low=0, high=64)
-    ram_bytes: int = key(256 << 20, "Memory the frontier may use for batches and merges.", low=32 << 20)
+    user_agent: str = key(
+        "", "Required. The User-Agent header, with a contact: Name/Version (+https://page-about-the-crawl; e-mail)."
+    )
+    operator: str = key(
+        "", "Name or e-mail address of the person who runs the crawl. It goes into each archive's warcinfo record; an "
+        "e-mail address is also sent as the From header.",
+    )  # fmt: skip
+    workers: int = key(0, "Number of fetch worker processes. 0: one per core.", low=0, high=64)
+    ram_bytes: int = key(
+        256 << 20, "Memory in bytes for rows that wait for a merge and for the merges themselves. Hosts in memory and "
+        "workers come on top.", low=32 << 20,
+    )  # fmt: skip
 
 
 @dataclass
 class Scope:
-    kind: str = key("site", "How far links are followed from the seeds.", choices=("host", "site", "prefix", "any"))
-    include: list[str] = key([], "Patterns (RE2 syntax); when given, a URL must match one of them.")
-    exclude: list[str] = key([], "Patterns (RE2 syntax); a URL that matches one is out of scope.")
-    depth_max: int = key(64, "Links away from a seed.", low=0, high=65_535)
-    hops_max: int = key(5, "Redirects in a row.", low=0, high=50)
-    url_bytes_max: int = key(2048, "Longer URLs are out of scope.", low=64, high=65_535)
-    path_segments_max: int = key(20, "URLs with more directories in their path are out of scope.", low=1, high=256)
+    kind: str = key(
+        "site", "How far links are followed from each seed: within its host and port (host), its registrable domain "
+        "(site), its directory (prefix), or anywhere (any).", choices=("host", "site", "prefix", "any"),
+    )  # fmt: skip
+    include: list[str] = key(
+        [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches none of them is out of scope. "
+        "Empty: off."
+    )  # fmt: skip
+    exclude: list[str] = key(
+        [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
+    )
+    depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
+    hops_max: int = key(5, "Longest chain of redirects that is followed.", low=0, high=50)
+    url_bytes_max: int = key(2048, "URLs longer than this many bytes are out of scope.", low=64, high=65_535)
+    path_segments_max: int = key(
+        20, "URLs with more than this many directories in their path are out of scope.", low=1, high=256
+    )
     path_repeats_max: int = key(
-        3, "URLs in whose path a directory, or several together, come more often than this in a row are out of scope.",
-        low=1,
+        3, "URLs are out of scope if their path repeats a directory, or a group of directories, more than this many "
+        "times in a row.", low=1,
     )  # fmt: skip
     private_suffixes: bool = key(
         False, "Count names under private suffixes (blogspot.com, github.io) as sites of their own.", fixed=True
@@ -69,178 +87,253 @@ class Scope:
 
 @dataclass
 class Limits:
-    pages: int = key(0, "Stop after this many responses; 0 is no limit. Exit code 14.", low=0)
-    bytes: int = key(0, "Stop after this many bytes received; 0 is no limit. Exit code 14.", low=0)
-    seconds: float = key(0.0, "Stop after this long since the crawl was (re)started; 0: no limit. Exit code 15.", low=0)
-    pages_per_host: int = key(0, "Request at most this many URLs of a host; 0 is no limit.", low=0)
-    pages_per_site: int = key(0, "Queue at most this many URLs of a site; 0 is no limit.", low=0, high=PAGES_MAX)
+    pages: int = key(
+        0, "Stop after this many URLs have been fetched, error responses included (exit code 14). 0: off.", low=0
+    )
+    bytes: int = key(0, "Stop after this many bytes have been received (exit code 14). 0: off.", low=0)
+    seconds: float = key(
+        0.0, "Stop this many seconds after the crawl was started or resumed (exit code 15). 0: off.", low=0
+    )
+    pages_per_host: int = key(
+        0, "Let through at most this many URLs of a host; its other URLs are excluded for good. 0: off.", low=0
+    )
+    pages_per_site: int = key(
+        0, "Queue at most this many URLs of a site; its other URLs are excluded for good. 0: off.", low=0,
+        high=PAGES_MAX,
+    )  # fmt: skip
 
 
 @dataclass
 class Politeness:
-    gap_host_seconds: float = key(1.0, "Least time between two requests to a host.", low=0, high=86_400)
-    gap_host_factor: float = key(10.0, "... and this many times the last fetch's duration.", low=0, high=1000)
+    gap_host_seconds: float = key(
+        1.0, "Least seconds between the end of a request to a host and the start of the next.", low=0, high=86_400
+    )
+    gap_host_factor: float = key(
+        10.0, "A host's gap is also at least this many times the duration of its last fetch. 0: off.", low=0, high=1000
+    )
     gap_host_max_seconds: float = key(
-        300.0, "Upper bound of what fetch duration and back-off add to the gap; never of a Crawl-delay.", low=0
+        300.0, "Most seconds that gap_host_factor and back-off make of a gap. A Crawl-delay is not bounded by this.",
+        low=0,
+    )  # fmt: skip
+    gap_address_seconds: float = key(
+        0.5, "Least seconds between two requests to an address. 0: off.", low=0, high=86_400
     )
-    gap_address_seconds: float = key(0.5, "Least time between two requests to an address.", low=0, high=86_400)
-    gap_site_seconds: float = key(0.0, "Least time between two requests to a site; 0: its budget is its rate.", low=0)
-    shared_addresses: list[str] = key([], "Networks (CIDR) that serve many sites, with their own gap below.")
-    gap_shared_address_seconds: float = key(0.1, "The address gap inside shared_addresses.", low=0)
-    visit_seconds: float = key(5.0, "A visit holds as many URLs as fit in this many seconds of gaps.", low=0)
-    visit_urls_max: int = key(64, "... and at most this many.", low=1, high=1000)
-    horizon_seconds: float = key(300.0, "What is due later than this rests in calendar files, not in memory.", low=1)
+    gap_site_seconds: float = key(0.0, "Least seconds between two requests to a site. 0: off.", low=0)
+    shared_addresses: list[str] = key(
+        [], "Networks (CIDR) whose addresses serve many sites each. They have gap_shared_address_seconds as their gap, "
+        "and no back-off.",
+    )  # fmt: skip
+    gap_shared_address_seconds: float = key(
+        0.1, "Least seconds between two requests to an address inside shared_addresses. 0: off.", low=0
+    )
+    visit_seconds: float = key(
+        5.0, "Length of a visit in seconds: it holds as many URLs of its host as fit into this time with their gaps.",
+        low=0,
+    )  # fmt: skip
+    visit_urls_max: int = key(64, "Most URLs in a visit.", low=1, high=1000)
+    horizon_seconds: float = key(
+        300.0, "URLs that cannot be fetched within this many seconds wait in calendar files, not in memory.", low=1
+    )
     retries_max: int = key(
-        3, "Repeats after a passing failure (connection, timeout, 429, 5xx but 501, 505).", low=0, high=100
+        3, "How often a URL is requested again after a passing failure (no connection, timeout, lost connection, 429, "
+        "5xx except 501 and 505). Hosts that never answered, names without an address and unreachable robots.txt files "
+        "are tried again as often.", low=0, high=100,
+    )  # fmt: skip
+    retry_delay_seconds: float = key(
+        5.0, "Seconds before a URL is requested again for the first time, tripled for each further time.", low=0
     )
-    retry_delay_seconds: float = key(5.0, "Wait before the first repeat; tripled for each further one.", low=0)
-    backoff_seconds: float = key(5.0, "First back-off after 429, 503 or a failed connection; doubled each time.", low=0)
-    retry_after_max_seconds: float = key(86_400.0, "Longest Retry-After that is believed.", low=0)
-    host_failures_max: int = key(10, "A host this many of whose visits failed in a row ...", low=1)
-    host_dead_hours: float = key(24.0, "... over at least this long is dead: its URLs fail without a request.", low=0)
+    backoff_seconds: float = key(
+        5.0, "Least gap in seconds after a 429, a 503 or a failed connection. It doubles with each further failure and "
+        "shrinks with each good visit. 0: off.", low=0,
+    )  # fmt: skip
+    retry_after_max_seconds: float = key(
+        86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off.", low=0
+    )
+    host_failures_max: int = key(
+        10, "A host that has answered before is dead after this many failed visits in a row, if they span "
+        "host_dead_hours.", low=1,
+    )  # fmt: skip
+    host_dead_hours: float = key(
+        24.0, "Least hours of failed visits before a host that has answered is dead, and hours that any host stays "
+        "dead. URLs of a dead host fail without a request.", low=0,
+    )  # fmt: skip
 
 
 @dataclass
 class Robots:
-    bytes_max: int = key(512 << 10, "Bytes of robots.txt that are read (RFC 9309: at least 500 KiB).", low=500 << 10)
+    bytes_max: int = key(512 << 10, "Bytes of a robots.txt that are read (RFC 9309 demands 500 KiB).", low=500 << 10)
     fresh_seconds: float = key(
-        86_400.0, "How long an answer is used (RFC 9309: at most 24 h).", low=1, high=ROBOTS_FRESH_S_MAX
-    )
-    deny_seconds: float = key(
-        3600.0, "How long an unreachable robots.txt closes a host before it is asked again.", low=1
-    )
-    redirects_max: int = key(5, "Redirects followed for robots.txt (RFC 9309: at least 5).", low=5, high=20)
+        86_400.0, "Seconds before a robots.txt is fetched again (RFC 9309 allows 24 hours).", low=1,
+        high=ROBOTS_FRESH_S_MAX,
+    )  # fmt: skip
+    deny_seconds: float = key(3600.0, "Seconds for which an unreachable robots.txt closes its host.", low=1)
+    redirects_max: int = key(5, "Redirects followed from a robots.txt (RFC 9309 demands 5).", low=5, high=20)
 
 
 @dataclass
 class Fetch:
     client: str = key(
-        "httptools", "The HTTP client; aiohttp is slower, for servers the other does not get on with.",
+        "httptools", "The HTTP client. aiohttp is slower; it is for servers that httptools fails with.",
         choices=("httptools", "aiohttp"),
     )  # fmt: skip
-    connect_seconds: float = key(5.0, "Deadline for a connection, TLS included.", low=0.1)
-    read_seconds: float = key(30.0, "Deadline between two reads.", low=0.1)
-    total_seconds: float = key(60.0, "Deadline for one exchange.", low=0.1)
-    header_bytes_max: int = key(64 << 10, "Largest response header.", low=4096)
-    body_bytes_max: int = key(10 << 20, "Body bytes kept; a longer body is cut and marked WARC-Truncated.", low=1024)
-    decoded_bytes_max: int = key(32 << 20, "Bytes a compressed body may become.", low=1024)
-    visits_per_worker: int = key(128, "Visits a worker carries at once.", low=1, high=4096)
-    worker_silent_seconds: float = key(
-        60.0, "A worker that says nothing for so long, though asked, is killed and replaced.", low=1
+    connect_seconds: float = key(5.0, "Deadline in seconds for a connection, TLS handshake included.", low=0.1)
+    read_seconds: float = key(30.0, "Most seconds for which a server may send nothing.", low=0.1)
+    total_seconds: float = key(60.0, "Deadline in seconds for a request and its whole response.", low=0.1)
+    header_bytes_max: int = key(64 << 10, "Most bytes of a response header; a longer one is a failure.", low=4096)
+    body_bytes_max: int = key(
+        10 << 20, "Bytes of a body that are kept. A longer body is cut and marked WARC-Truncated.", low=1024
     )
-    tls_ca_file: str = key("", "PEM file of extra certificate authorities.")
-    tls_verify: bool = key(False, "Refuse hosts whose certificate does not verify (a crawler mostly archives them).")
+    decoded_bytes_max: int = key(
+        32 << 20, "Bytes of a page that are read for links, once it is decompressed.", low=1024
+    )
+    visits_per_worker: int = key(128, "Visits that a worker carries at once.", low=1, high=4096)
+    worker_silent_seconds: float = key(
+        60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
+        low=1,
+    )  # fmt: skip
+    tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
+    tls_verify: bool = key(
+        False, "Refuse hosts whose certificate does not verify. false: every certificate and old protocols are "
+        "accepted, as a crawler that archives wants it.",
+    )  # fmt: skip
 
 
 @dataclass
 class Network:
-    allow: list[str] = key([], "Private, loopback or reserved networks (CIDR) that may be contacted all the same.")
-    resolvers: list[str] = key([], "DNS servers, address or address:port; empty: the system's.")
-    dns_seconds: float = key(5.0, "Deadline for a name.", low=0.1, high=3600)
-    dns_in_flight_max: int = key(64, "Names resolved at once.", low=1, high=4096)
-    dns_ttl_min_seconds: float = key(60.0, "An address is used at least this long.", low=0)
-    dns_ttl_max_seconds: float = key(86_400.0, "... and at most this long.", low=0)
-    dns_cache_names: int = key(20_000, "Names kept in memory, a third of a KB each.", low=1)
+    allow: list[str] = key(
+        [], "Private, loopback or reserved networks (CIDR) that may be contacted. Others of their kind are refused."
+    )
+    resolvers: list[str] = key(
+        [], "DNS servers, each as address, address:port or [address]:port. Empty: those of the system, and /etc/hosts."
+    )
+    dns_seconds: float = key(5.0, "Deadline in seconds for the address of a name.", low=0.1, high=3600)
+    dns_in_flight_max: int = key(64, "Most names that are looked up at once.", low=1, high=4096)
+    dns_ttl_min_seconds: float = key(
+        60.0, "Least seconds that an address is used before its name is looked up again.", low=0
+    )
+    dns_ttl_max_seconds: float = key(
+        86_400.0, "Most seconds that an address is used before its name is looked up again.", low=0
+    )
+    dns_cache_names: int = key(20_000, "Names whose address is kept in memory, about 300 bytes each.", low=1)
 
 
 @dataclass
 class Page:
-    scripts: bool = key(False, "Also take link-like strings out of scripts.")
-    nofollow: bool = key(True, "Honour rel=nofollow and meta robots nofollow.")
-    links_max: int = key(10_000, "Links taken from one page.", low=1)
+    scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
+    nofollow: bool = key(True, "Honour rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow.")
+    links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(
-        0, "After so many pages of a directory in a row whose content (digits apart) was met before, links of further "
-        "ones are not followed until a page with new content comes; 0: never. 10 ends most traps.", low=0
+        0, "Trap guard: after this many pages in a row of one directory whose content (digits apart) was met before, "
+        "links of its further such pages are ignored until one of its pages has new content. 10 ends most traps. "
+        "0: off.", low=0,
     )  # fmt: skip
 
 
 @dataclass
 class Budgets:
     base: int = key(
-        20, "URLs of a site per queue to which one other site links (B0).", low=1, high=BUDGET_MAX, fixed=True
-    )
+        20, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
+        low=1, high=BUDGET_MAX, fixed=True,
+    )  # fmt: skip
     unsupported: int = key(
-        1, "... of a site to which none does whose links count: it goes last, but it goes; 0: the base.", low=0,
+        1, "Budget of a site that no counted link supports; its URLs wait longest but are kept. 0: use base.", low=0,
         high=BUDGET_MAX,
     )  # fmt: skip
     yield_weight: float = key(
-        1.0, "Fetches of a site after which what they brought halves its budget if it was nothing; 0: never.", low=0
-    )
+        1.0, "How slowly budgets follow yield (the share of a site's fetches that bring new content), in fetches: "
+        "after this many fetches without new content a site has a quarter of its budget. 0: off.", low=0,
+    )  # fmt: skip
     duplicates_last: bool = key(
-        True, "Links of a page whose content (digits apart) was met before go last, and support no other site."
+        True, "Links of a page whose content (digits apart) was met before are queued last and support no other site."
     )
     link_list_sites: int = key(
-        5, "A page that links to more other sites than this, and one link in six to yet another, raises the reputation "
-        "of none, unless it is a seed: this keeps link farms down, and one good page in seven silent; 0: none is.",
-        low=0,
+        5, "Link-list filter: a page that links to more than this many other sites, with at least one link in six "
+        "leading to a new one, gives none of them reputation (seeds excepted). Holds link farms down; also silences "
+        "one good page in seven. 0: off.", low=0,
     )  # fmt: skip
     home_nearness: int = key(
-        64, "So many times nearer than its other URLs a site's home page is queued, where two others link to it, and "
-        "seeds are; an eighth of it where one does; 1: no nearer.", low=1, high=1_000_000
+        64, "How many times nearer the front a site's home page (or a seed) is queued than its other URLs, if the site "
+        "has a seed or at least two other sites link to it; an eighth of this if one does. 1: off.", low=1,
+        high=1_000_000,
     )  # fmt: skip
-    hops: int = key(1, "2: only sites with reputation, and of seeds, raise that of others; 1: all do.", low=1, high=2)
-    seed_floor: int = key(2_000, "Least URLs per queue of a site that has a seed.", low=1, high=BUDGET_MAX)
+    hops: int = key(
+        1, "Whose links count for reputation. 1: those of every site. 2: only those of sites with a seed, or with "
+        "reputation of their own.", low=1, high=2,
+    )  # fmt: skip
+    seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
     top_sites: int = key(
-        10_000_000, "Sites with the highest in-degree, which get more than the base.", low=1, high=BUDGET_MAX
+        10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
     )
-    top_budget: int = key(200_000, "The budget of the first of them.", low=1, high=BUDGET_MAX)
+    top_budget: int = key(200_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
     curve: str = key(
-        "linear",
-        "How budgets between fall with in-degree; none: no budgets, breadth first.",
+        "linear", "What budgets between base and top_budget follow: in-degree (linear), its logarithm "
+        "(log), or a site's rank by in-degree (rank). none: no budgets, breadth first.",
         choices=("log", "linear", "rank", "none"),
-    )
+    )  # fmt: skip
 
 
 @dataclass
 class Archive:
-    prefix: str = key("irlcrawl", "First part of WARC file names.")
-    roll_bytes: int = key(1_000_000_000, "A WARC file is closed at this size.", low=1 << 20)
-    gzip_level: int = key(1, "Compression level (isal: 0 fastest, 3 smallest).", low=0, high=3)
-    log_roll_bytes: int = key(100_000_000, "logs/crawl.log is put aside at this size, and compressed.", low=1 << 10)
-    on_warc_closed: str = key(
-        "",
-        "A command run with the path of each WARC file that is closed and committed, from when it is set on; "
-        "it may move or delete it.",
+    prefix: str = key("irlcrawl", "First part of the names of WARC files.")
+    roll_bytes: int = key(1_000_000_000, "A WARC file is closed, and the next begun, at this many bytes.", low=1 << 20)
+    gzip_level: int = key(1, "Compression level of WARC files, from 0 (fastest) to 3 (smallest).", low=0, high=3)
+    log_roll_bytes: int = key(
+        100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )
-    archive_sync_seconds: float = key(10.0, "WARC files are flushed to the disk this often.", low=0.1)
+    on_warc_closed: str = key(
+        "", "Command that is run with the path of each WARC file once it is closed and committed; it may move or "
+        "delete the file. Files closed before this was set are left out. Empty: off.",
+    )  # fmt: skip
+    archive_sync_seconds: float = key(
+        10.0, "Seconds between two flushes of WARC files to the disk. A power loss costs at most the pages of that "
+        "time.", low=0.1,
+    )  # fmt: skip
 
 
 @dataclass
 class Frontier:
-    harvest_bytes: int = key(64 << 20, "A worker hands over its harvest at this size ...", low=1 << 16)
-    harvest_seconds: float = key(30.0, "... or age, or when the frontier asks.", low=0.01)
-    urls_per_host_max: int = key(1000, "URLs of a host ready in runs.", low=4, high=1_000_000)
-    hosts_active_max: int = key(100_000, "Hosts in memory.", low=16, high=100_000_000)
-    bytes_max: int = key(
-        0, "What URLs that wait (queues, QF, calendar, runs) may take on the disk; 0 is no limit.", low=0
+    harvest_bytes: int = key(64 << 20, "A worker hands over its harvest once it holds this many bytes.", low=1 << 16)
+    harvest_seconds: float = key(
+        30.0, "A worker hands over its harvest at the latest after this many seconds.", low=0.01
     )
+    urls_per_host_max: int = key(1000, "Most URLs of a host in runs, ready to be leased.", low=4, high=1_000_000)
+    hosts_active_max: int = key(
+        100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
+    )
+    bytes_max: int = key(
+        0, "Bytes on disk that waiting URLs (queues, QF, calendar, runs) may take; when_full says what happens then. "
+        "0: off.", low=0,
+    )  # fmt: skip
     when_full: str = key(
-        "stop", "... and when they take more: stop the crawl (exit code 14); delay, until there is room, the merging "
-        "of links that were found; or drop those that would go last, for good (excluded, frontier_full).",
+        "stop", "What happens above bytes_max. stop: the crawl ends (exit code 14). delay: links that were found wait "
+        "in harvests until there is room. drop: the URLs that would go last are excluded for good (frontier_full).",
         choices=("stop", "delay", "drop"),
     )  # fmt: skip
     harvests_bytes_max: int = key(
-        4 << 30, "Nothing more is requested while harvests of this size wait to be merged.", low=1 << 16
-    )
+        4 << 30, "No further request is made while more than this many bytes of harvests wait to be merged.",
+        low=1 << 16,
+    )  # fmt: skip
     disk_reserve_bytes: int = key(
-        0, "The crawl stops cleanly (exit 3) when less is free; 0: room for the largest merge and a WARC file.", low=0
-    )
+        0, "The crawl stops cleanly (exit code 3) when fewer bytes than this are free on a disk of JOB. 0: room for "
+        "the largest pending merge and a WARC file.", low=0,
+    )  # fmt: skip
 
 
 @dataclass
 class Site:
-    """Overrides for one host or registrable domain and what is under it, but for what the nearest name below sets:
+    """Overrides for a host or a registrable domain and for every host under it, where no nearer name sets the key:
     `[site."example.com"]`."""
 
-    gap_host_seconds: float | None = key(None, "Instead of politeness.gap_host_seconds.", low=0)
+    gap_host_seconds: float | None = key(None, "Replaces politeness.gap_host_seconds for these hosts.", low=0)
     pages_max: int | None = key(
-        None, "Instead of limits.pages_per_site, of this registrable domain.", low=0, high=PAGES_MAX
+        None, "Replaces limits.pages_per_site for this registrable domain.", low=0, high=PAGES_MAX
     )
-    depth_max: int | None = key(None, "Instead of scope.depth_max.", low=0)
+    depth_max: int | None = key(None, "Replaces scope.depth_max for these hosts.", low=0)
     budget_min: int | None = key(
-        None, "Least URLs per queue of this registrable domain: you vouch for it.", low=1, high=BUDGET_MAX
-    )
-    block: bool | None = key(None, "true: request nothing more from it.")
+        None, "Least budget of this registrable domain, however few sites link to it: you vouch for it.", low=1,
+        high=BUDGET_MAX,
+    )  # fmt: skip
+    block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
 
 
 @dataclass
