@@ -1,7 +1,7 @@
 """The command line: which verbs and options there are, and which exit code an error becomes.
 
 What a verb does is in verbs_crawl.py, verbs_ask.py or verbs_upkeep.py, which import what is heavy only where a verb
-needs it. Options of `crawl` are made from the table of configuration keys: `--section-key VALUE` for every key there is.
+needs it. Options of `crawl` are made from the table of configuration keys: `--section-key VALUE` for every key.
 """
 
 from __future__ import annotations
