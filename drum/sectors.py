@@ -1,8 +1,7 @@
-"""The file system as the frontier sees it, and those who ask and check: what the disk cannot read is damage, too.
+"""The file system for programs to which what the disk cannot read is damage, like bytes that are wrong.
 
 A bad sector is an EIO, which names neither file nor place and would end a check there. Here it is a `Damaged` with
-both, like bytes that are wrong: a crawl ends with exit code 6, a check says it and goes on behind it, and a repair
-makes do without it.
+both: a check says it and goes on behind it, and a repair makes do without it.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import errno
 import os
 
-from drum import Damaged, Files
-from drum.files import Handle, Path
+from drum.files import Damaged, Files, Handle, Path
 
 SECTOR_BYTES = 4096
 

@@ -18,9 +18,7 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask as watch_verbs
-from irlcrawl.cli import verbs_crawl
-from irlcrawl.cli import verbs_upkeep as upkeep_verbs
+from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_upkeep
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -309,43 +307,43 @@ VERBS = {
         "%(prog)s JOB [--watch] [--json]",
         "what the crawl is doing, or how it ended",
         _status_arguments,
-        verbs_crawl.status,
+        verbs_ask.status,
     ),
     "stop": Verb(
         "%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs_crawl.stop
     ),
-    "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_crawl.inspect),
+    "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
         "%(prog)s JOB [--status S] [--host H] [--reason R]", "list URLs with their outcome and reason",
-        _urls_arguments, verbs_crawl.urls,
+        _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(
         "%(prog)s JOB [--by ORDER] [--top N] [--politeness] [--json]",
         "sites by reputation, budget, cost and yield; or every gap of the crawl against its rule",
-        _report_arguments, watch_verbs.report,
+        _report_arguments, verbs_ask.report,
     ),
     "why": Verb(
         "%(prog)s JOB URL|HOST|SITE [--json]", "where a URL, a host or a site stands, and why",
-        _why_arguments, watch_verbs.why,
+        _why_arguments, verbs_ask.why,
     ),
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
-        _get_arguments, verbs_crawl.get,
+        _get_arguments, verbs_ask.get,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,
-        upkeep_verbs.snapshot,
+        verbs_upkeep.snapshot,
     ),
     "snapshots": Verb(
         "%(prog)s JOB [--open NAME DIR | --delete NAME] [--json]", "list snapshots, delete one, or make a crawl of one",
-        _snapshots_arguments, upkeep_verbs.snapshots,
+        _snapshots_arguments, verbs_upkeep.snapshots,
     ),
     "fsck": Verb(
         "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that they belong together",
-        _fsck_arguments, upkeep_verbs.fsck,
+        _fsck_arguments, verbs_upkeep.fsck,
     ),
     "verify": Verb(
         "%(prog)s JOB|FILE ... [--json] [--quiet]", "check archives alone: records, digests, units",
-        _verify_arguments, upkeep_verbs.verify,
+        _verify_arguments, verbs_upkeep.verify,
     ),
 }  # fmt: skip

@@ -1,44 +1,37 @@
-"""What each verb of the command line does; imports what is heavy only where it is needed, so that asking is quick."""
+"""The verbs that run a crawl: `crawl`, `resume` and `stop`. What is heavy is imported where it is needed."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError, command
 from irlcrawl.base.job_files import COMPRESSED
+from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load, to_toml
 from irlcrawl.crawl import status as status_record
-from irlcrawl.crawl.control import ControlError, NotOurs, ask
+from irlcrawl.crawl.control import ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import progress_for, reader_may_leave, unheard
 
 if TYPE_CHECKING:
     from irlcrawl.crawl.seeds import Seed
 
-WATCH_SECONDS = 1.0
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
 
 LOG_BYTES_MAX = 10_000_000
 LOGS_KEPT = 3
 """logs/irlcrawl.log, and how many older ones beside it."""
-
-OUTCOMES = ("fetched", "failed", "excluded", "retry")
-
-
-# -- crawl, resume ----------------------------------------------------------------------------------------------------
 
 
 def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]) -> int:
@@ -74,18 +67,6 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
         with unheard(sys.stdout):
             _tell_end(job, code, args.job, config)
     return code
-
-
-def check_alone(job: JobDir) -> None:
-    """JobLocked when a crawl answers although its locks could be had."""
-    try:
-        alone = ask(job.socket, "status") is None
-    except NotOurs:
-        alone = True
-    except ControlError:
-        alone = False
-    if not alone:
-        raise job.unlocked_in_use()
 
 
 def _check_open_files() -> None:
@@ -204,32 +185,6 @@ def _bound(config: Config, record: dict[str, Any]) -> str:
     return "--limits-bytes" if limits.bytes and (record["bytes"] or 0) >= limits.bytes else "--frontier-bytes-max"
 
 
-# -- asking -----------------------------------------------------------------------------------------------------------
-
-
-def status(args: argparse.Namespace) -> int:
-    job = JobDir(args.job).require()
-    pause = threading.Event()
-    try:
-        with reader_may_leave():
-            while _print_status(job, args.json) in status_record.ALIVE and args.watch:
-                pause.wait(WATCH_SECONDS)
-    except KeyboardInterrupt:
-        print()
-    return ExitCode.DONE
-
-
-def _print_status(job: JobDir, as_json: bool) -> str:
-    """Print the record once, over the last one on a terminal; returns its state."""
-    record = status_record.read_status(job)
-    if as_json:
-        print(json.dumps(record), flush=True)
-    else:
-        clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
-        print(f"{clear}{job.path}", *status_record.lines(record), "", sep="\n", end="", flush=True)
-    return str(record["state"])
-
-
 def stop(args: argparse.Namespace) -> int:
     job = JobDir(args.job).require()
     if ask(job.socket, "stop") is None:
@@ -242,93 +197,4 @@ def stop(args: argparse.Namespace) -> int:
         raise JobError(f"{job.locked_by()}, still after {STOP_WAIT_SECONDS:g} s")
     with unheard(sys.stdout):
         print("stopped")
-    return ExitCode.DONE
-
-
-def inspect(args: argparse.Namespace) -> int:
-    from irlcrawl.ask.inspect import describe
-
-    with reader_may_leave():
-        print("\n".join(describe(JobDir(args.job).require(), args.job)))
-    return ExitCode.DONE
-
-
-# -- getting out ------------------------------------------------------------------------------------------------------
-
-
-def urls(args: argparse.Namespace) -> int:
-    """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
-    job = JobDir(args.job).require()
-    found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
-    with reader_may_leave():
-        for fields in found:
-            print(*fields, sep="\t")
-    return ExitCode.DONE
-
-
-def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
-    import re
-
-    from irlcrawl.ask.outcomes import outcomes
-    from irlcrawl.base.rows import Reason
-
-    wanted = args.status
-    outcome = wanted if wanted in OUTCOMES else None
-    if wanted is not None and outcome is None and not re.fullmatch(r"-?\d{1,4}|[1-5]xx", wanted):
-        raise ConfigError(
-            f"--status {wanted}: takes a status such as 404 or -1, a class such as 4xx, queued, " + ", ".join(OUTCOMES)
-        )
-    reasons = [reason.name.lower() for reason in Reason]
-    if args.reason is not None and args.reason not in reasons:
-        raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
-    code = wanted if outcome is None else None
-    for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason):
-        # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
-        if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
-            yield str(entry.status), entry.reason, entry.url.decode()
-
-
-def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
-    from irlcrawl.frontier.state.view import PLACES, queued
-    from irlcrawl.worker.archive.log_parts import host_names
-
-    if args.reason is not None and args.reason not in PLACES:
-        raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
-    host = _host(args.host)
-    for url, origin, place in queued(job):
-        if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):
-            yield "queued", place, url.decode()
-
-
-def _host(asked: str | None) -> str | None:
-    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
-    from irlcrawl.base.url import SeedError, named_host
-
-    if asked is None:
-        return None
-    try:
-        name, port = named_host(asked)
-    except SeedError as error:
-        raise ConfigError(f"--host {asked}: {error}") from error
-    name = f"[{name}]" if ":" in name else name
-    return name if port is None else f"{name}:{port}"
-
-
-def get(args: argparse.Namespace) -> int:
-    from irlcrawl.ask import get as archive_get
-    from irlcrawl.ask.outcomes import check_log
-    from irlcrawl.base.url import SeedError, seed_url
-
-    job = JobDir(args.job).require()
-    try:
-        url = seed_url(args.url)
-    except SeedError as error:
-        raise ConfigError(f"{args.url[:200]!r}: {error}") from error
-    try:
-        found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
-    except archive_get.Unavailable as error:
-        check_log(job)
-        raise JobError(str(error)) from error
-    with reader_may_leave():
-        sys.stdout.buffer.write(found)
     return ExitCode.DONE

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError, JobLocked, check_mounted, command
 from irlcrawl.base.job_files import SNAPSHOT
+from irlcrawl.cli.alone import check_alone
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave, unheard
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 def fsck(args: argparse.Namespace) -> int:
     """Check everything of a JOB that does not run; DAMAGED when something is not as it was written, and --repair did
     not mend it."""
-    from irlcrawl.cli.verbs_crawl import check_alone
     from irlcrawl.upkeep.fsck import Fsck
 
     job = JobDir(args.job).require()

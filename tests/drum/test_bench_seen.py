@@ -12,6 +12,7 @@ import pytest
 from bench.__main__ import main
 from bench.seen import beside, curves, plan, systems, table
 from bench.seen.ours import DrumSystem, PythonSet
+from bench.seen.register import register
 from bench.seen.run import Order, Wrong, measure
 from bench.seen.stream import Keys, splitmix64, stream, urls_of
 
@@ -67,11 +68,11 @@ def test_ascending_keys_are_those_of_the_first_numbers(count: int, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "uniform"),
-    [*((name, False) for name in systems.register()), ("drum", True), ("mercator-b", True), ("mercator-b+cache", True)],
+    [*((name, False) for name in register()), ("drum", True), ("mercator-b", True), ("mercator-b+cache", True)],
 )
 def test_every_system_finds_what_is_new(name: str, uniform: bool, tmp_path: Path) -> None:
     """`measure` compares number and checksum of the verdicts with the stream's own."""
-    kind = systems.register()[name]
+    kind = register()[name]
     ram_bytes = (1 if kind.module == "" else 64) << 20
     runs = plan.Bench(tmp_path, ram_bytes, 1, 0.8, 0, say=print)
     order = Order(name, "", 50_000, 400_000, ram_bytes, warm=1 << 18, uniform=uniform)

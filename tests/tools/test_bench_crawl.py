@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.crawl import achievable, cores, ours, peers, single, tree
-from bench.crawl import main as bench_crawl
 from bench.crawl.achievable import Gaps
+from bench.crawl.main import main as bench_crawl
 from bench.crawl.systems import PEERS
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from tools.docsweb.audit import Request
