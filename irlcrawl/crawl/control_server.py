@@ -1,4 +1,4 @@
-"""The running crawl's side of JOB/control.sock (irlcrawl/watch/control.py has the protocol)."""
+"""The running crawl's side of JOB/control.sock (control.py has the protocol)."""
 
 from __future__ import annotations
 
