@@ -36,7 +36,7 @@ class BudgetParams:
     """How reputation turns into budgets. `curve`: how budgets fall between the first of the top sites and the base:
     with the rank of in-degree, with in-degree itself (what the paper used of these two is not settled), or with its
     logarithm; `none`: no budgets, breadth first. The defaults are the paper's numbers; those of a crawl are in its
-    configuration (irlcrawl/config_keys.py), and docs/budgets.md says why."""
+    configuration (irlcrawl/config/keys.py), and docs/budgets.md says why."""
 
     base: int = 10
     top_sites: int = 10_000

@@ -1,4 +1,43 @@
-"""Disk repository with update management: check, update and merge billions of keys in sequential passes."""
+"""Disk repository with update management: check, update and merge billions of keys in sequential passes.
+
+The library's front (the crawler does without it):
+
+drum.py        `Drum`: keys in, verdicts out
+directory.py   the directory of one drum: ownership, commits
+checks.py      wrong use, found before anything is done
+errors.py      wrong use, by name
+wide.py        keys of 128 bits
+
+The engine:
+
+repository.py   pending rows, buckets, merges, catalogue entries
+pending.py      rows that wait in front of a repository
+store.py        rows that are kept: sorted slices
+merge.py        one merge, bucket by bucket
+kernels.py      what a merge computes
+keyset.py       sets of nothing but keys
+bucket.py       rows gathered in RAM, the cache of recent keys
+fifo.py         durable queues
+vacuum.py       keeping few and full files
+cost.py         bytes read and written per key: the paper's model and ours
+
+Files (FORMAT.md):
+
+segment.py   reading a segment
+writer.py    writing one
+codec.py     columns as bytes
+labels.py    rows by label
+pool.py      which segments are open
+catalog.py   the log of commits
+files.py     every call to the file system
+sectors.py   the same, where a sector that cannot be read is damage
+spill.py     rows sorted in temporary files
+
+Shapes:
+
+ragged.py    columns of bytes, and batches of columns
+hashing.py   keys of byte strings
+"""
 
 from drum import processor
 

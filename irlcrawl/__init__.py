@@ -1,3 +1,20 @@
-"""irlcrawl: a polite crawler for the open web that one person runs on one machine for weeks."""
+"""irlcrawl: a polite crawler for the open web that one person runs on one machine for weeks.
+
+Everything here stands on `drum` (keys and bytes) and `budgets` (sites and counts). The rooms, in order; each may import
+only from rooms above it and from itself, and tests/test_imports.py holds them to that:
+
+base        words that every room uses: URLs, rows, time, JOB
+terminal    speaking to a person
+config      the configuration: keys, checks, overrides
+web         rules of the web that need no network: scope, robots.txt, content codings
+worker      a fetch worker's process: page, archive, harvest, fetch
+frontier    the URLs that wait and the hosts they wait for: politeness, state, turn, dispatch
+crawl       the running crawl: its loop, turns, recovery and end
+upkeep      looking after the files: fsck, repair, verify, snapshot
+ask         questions to a crawl, answered from its disk
+cli         the command line
+
+__main__.py   the command `irlcrawl`, also as `python -m irlcrawl`
+"""
 
 __version__ = "0.1.0"

@@ -9,7 +9,7 @@ def main() -> int:
         from irlcrawl.cli import main
 
         return main.main()
-    except (KeyboardInterrupt, RuntimeError) as error:  # nothing was begun: from then on cli.py takes it
+    except (KeyboardInterrupt, RuntimeError) as error:  # nothing was begun: from then on cli/main.py takes it
         if isinstance(error.__cause__ or error, KeyboardInterrupt):  # within a dataclass it becomes a RuntimeError
             from irlcrawl.base.exit_codes import ExitCode  # not before: it may have been interrupted, too
 

@@ -1,7 +1,7 @@
 """A crawl under virtual time: the shipped frontier on disk, simulated workers, a fixed capacity to fetch.
 
 What is the crawler's own: seen, pairs, sites, queues, hosts, runs, calendar, ledger, the turn, its file and its commit
-(irlcrawl/frontier/turn.py over state.py), and the clocks of hosts and addresses (politeness.py). What is played: time,
+(turn.py over crawl_state.py), and the clocks of hosts and addresses (politeness.py). What is played: time,
 workers (fetch.py), the part of the loop that holds hosts (hosts.py). A turn is run inline; what it brings is there
 after the time its disk traffic would take, by drum/cost.py, while fetching goes on.
 """

@@ -1,6 +1,6 @@
 """What simulated workers do with a batch of leased URLs: answers in columns, and the harvest file they hand over.
 
-The harvest is the crawler's own (irlcrawl/harvest.py): same sections, same segment format, named and read by the real
+The harvest is the crawler's own (builder.py): same sections, same segment format, named and read by the real
 turn. Only its making is different: columns straight from the web's arithmetic, with keys from which a page's number can
 be had back, so that a URL's text is made for the rows that reach the disk and never read.
 """
@@ -223,7 +223,7 @@ class Harvester:
 def link_lists(
     pages: U8s, source: NDArray[np.int64], targets: U8s, sites_max: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which pages are lists of links, and which bare ones (page/linklist.py); link i leads from pages[source[i]] to
+    """Which pages are lists of links, and which bare ones (linklist.py); link i leads from pages[source[i]] to
     targets[i]."""
     to = site_of(targets)
     out = to != site_of(pages)[source]

@@ -1,6 +1,6 @@
-"""The hosts in memory of a simulated crawl: irlcrawl/frontier/dispatch.py's part, with hosts and visits as columns.
+"""The hosts in memory of a simulated crawl: dispatch.py's part, with hosts and visits as columns.
 
-The clocks are the crawler's own (frontier/bulk.py), asked as the crawler asks them. Names resolve at once, and what is
+The clocks are the crawler's own (bulk.py), asked as the crawler asks them. Names resolve at once, and what is
 wrong with a host is known from the web's arithmetic; what the frontier learns from it, and when, is as in a real crawl.
 A host is its number on the crawler's workbench from the turn that brings it until it leaves: nothing here is an object
 per host or run, but those few that leave with URLs in runs.

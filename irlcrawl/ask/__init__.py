@@ -1,0 +1,9 @@
+"""Questions to a crawl, answered from its disk, whether it runs or not, in bounded memory.
+
+outcomes.py           the crawl log as far as it is committed
+why.py                where a URL, a host or a site stands
+report.py             sites by reputation, budget, cost and yield
+politeness_audit.py   every gap of the crawl log against its rule; shares no code with the rooms that keep the gaps
+get.py                one page out of the archive
+inspect.py            what is in JOB, in words
+"""

@@ -1,6 +1,6 @@
 """`irlcrawl report JOB --politeness`: every gap between two requests against the rule that applied, from the crawl log.
 
-It shares no code with what keeps the gaps (frontier/gaps.py, fetch/visit.py): from each logged exchange follows how
+It shares no code with what keeps the gaps (gaps.py, visit.py): from each logged exchange follows how
 long its host, its address and its site had to be left alone, and the next request there shows how long they were. Rules
 are those of the configuration at that time (catalogue `promises`), and of robots.txt and Retry-After as logged.
 

@@ -1,7 +1,7 @@
 """How many files a process may have open: all that the system lets it, and enough to begin.
 
 A frontier and two workers had at most 280 open in hours at full speed. A worker that runs out of them later on is held
-back (fetch/http.py); a process that begins without enough fails somewhere inside its event loop.
+back (worker/fetch/http.py); a process that begins without enough fails somewhere inside its event loop.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ LOGS_KEPT = 3
 
 def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]) -> int:
     """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
-    # Until the crawl listens to signals itself, both end it the same way: nothing was begun (cli.py, _guarded).
+    # Until the crawl listens to signals itself, both end it the same way: nothing was begun (main.py, _guarded).
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever watches may leave: a terminal that is closed ends no crawl
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # and whoever asks too early how far it is gets no answer

@@ -1,0 +1,21 @@
+"""The running crawl, from a locked JOB to an exit code: one event loop, one turn thread, and what starts and ends them.
+
+start.py             from a locked JOB to an exit code
+supervisor.py        one run: state, workers, signals, control socket
+loop.py              the event loop: when to turn, to lease, to end
+turns.py             the turn thread, and the commit of each turn
+schedule.py          when a turn is due, and how much it should bring
+pressure.py          bounds on harvests and on URLs that wait
+limits.py            when a crawl has to end
+disk_space.py        how much of the disk must stay free
+recovery.py          what a dead worker or crawl left
+deaths.py            workers that die, and their replacement
+seeds.py             reading seeds
+seeding.py           writing seeds as a harvest
+closed_archives.py   telling the operator's command of closed archives
+status.py            the status record: its fields, and reading it
+gauges.py            counting it
+control.py           control.sock: the side that asks
+control_server.py    control.sock: the crawl's side
+steps.py             where a start's time went, in the log
+"""

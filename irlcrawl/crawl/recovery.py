@@ -26,7 +26,7 @@ from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 
 UNANSWERED = frozenset(reason.name.lower() for reason in (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST))
-"""After which a host rests (fetch/verdict.py); and what broke off half-way, which the log does not tell apart."""
+"""After which a host rests (verdict.py); and what broke off half-way, which the log does not tell apart."""
 
 THROTTLED = Reason.THROTTLED.name.lower()
 

@@ -1,7 +1,7 @@
 """A run of a crawl: opens JOB's state, starts the workers, answers signals and the control socket, ends with a code.
 
 The process that runs it is the frontier; workers are its children and die with it. Whatever happens, what was
-committed is whole: the next start recovers the rest (frontier/recovery.py).
+committed is whole: the next start recovers the rest (recovery.py).
 """
 
 from __future__ import annotations

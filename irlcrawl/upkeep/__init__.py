@@ -1,0 +1,12 @@
+"""Looking after the files of a crawl that does not run; snapshots also of one that does.
+
+fsck.py       every byte, and what the structures say of each other
+census.py     every URL in one place; the crawl log against the archives
+drums.py      what a drum's buckets and slices say
+verify.py     archives alone
+findings.py   what a check finds, and how it is shown
+repair.py     a whole crawl out of what can be read
+salvage.py    what can be read of a damaged crawl
+rebuild.py    the new state of a repair
+snapshot.py   a crawl as it was at one commit
+"""

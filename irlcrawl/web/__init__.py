@@ -1,0 +1,7 @@
+"""Rules of the web that need no network: which URLs belong to the crawl, what a server allows, what its words mean.
+
+scope.py         which URLs belong to the crawl
+robots.py        robots.txt by RFC 9309: groups, rules, and what an answer without rules means
+coding.py        undoing Content-Encoding within a bound
+retry_after.py   Retry-After in seconds, as the worker reads it and the audit checks it
+"""

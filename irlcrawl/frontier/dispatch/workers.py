@@ -82,7 +82,7 @@ class Fleet:
         """Set when there are visits for more than one worker."""
 
     async def connect(self, worker: RemoteWorker, sock: socket.socket, hello: Message) -> None:
-        """Take in a worker that was started (fetch/process.py)."""
+        """Take in a worker that was started (worker/fetch/process.py)."""
         worker.wire = await open_wire(
             sock, lambda message: self._heard(worker, message), lambda error: self._closed(worker, error)
         )

@@ -232,7 +232,7 @@ class Clocks(Gates):
 
     def load(self, batches: Iterable[Batch], now: float, clock_set: float = 0.0) -> None:
         """Take back the sections of earlier deltas, oldest first, `clock_set` seconds later than they say: they are at
-        rest (clockset.py). None is due later than the wait it was given from now: a wall clock that was set back in a
+        rest (clock_set.py). None is due later than the wait it was given from now: a wall clock that was set back in a
         way nobody can tell closes no host for years."""
         folded = fold(batches, now - clock_set)
         columns = (folded[name].tolist() for name in CLOCK)

@@ -2,7 +2,7 @@
 
 A hundred thousand hosts have as many clocks and half as many again; an object each would be most of the frontier's
 memory. Whoever uses a gate counts itself in `users`; who keeps and forgets them is clocks.py, who queues is
-workbench.py.
+queues.py.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Gates:
         self.flags = array("B")
         self.held = array("B")  # leases that use it now; above 1 only for an errand beside its own visit
         self.users = array("I")  # active hosts that use it
-        self.first = array("i")  # the host in front of its queue (workbench.py), or NONE
+        self.first = array("i")  # the host in front of its queue (queues.py), or NONE
         self.lingering = 0  # numbers of clocks that are no more, still in the line
         self._free = array("i")
         self._index = tuple(KeyIndex(self.key) for _ in KIND_NAMES)

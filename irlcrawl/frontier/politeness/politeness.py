@@ -15,7 +15,7 @@ How the frontier uses it:
         … polite.resolved(entry, address, expires) or polite.unresolvable(entry)
     sleep until polite.next_due()                     # later than now after pop_errand() and pop() returned None
 
-An entry is in one state: it waits for a clock (workbench.py), for its address, for its answer, or it is leased.
+An entry is in one state: it waits for a clock (queues.py), for its address, for its answer, or it is leased.
 All times are unix seconds of the clock given. No I/O, one thread. Sources: Mercator's factor of ten,
 BUbiNG's workbench of hosts inside addresses.
 """

@@ -1,0 +1,12 @@
+"""Everything under JOB/state: the catalogue, four drums, queues, runs, calendar, clocks, scope. What a turn changes.
+
+crawl_state.py   all of it, opened; the checks of a start
+formats.py       which versions of JOB open
+hosts.py         the record of a host, and the kernel of the hosts drum
+runs.py          URLs ready to be leased, a run per host
+calendar.py      URLs with a due second
+sections.py      the crawl log as it is written, committed clocks, scope entries
+lease_log.py     leases.log: the clocks of every lease since the last commit
+clock_set.py     dates when the system's clock was set between runs
+view.py          the state read beside a crawl that may be running
+"""

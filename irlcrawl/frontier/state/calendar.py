@@ -3,7 +3,7 @@
 A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so what was learnt about
 their host meanwhile holds for them too.
 
-Dues are at rest (clockset.py).
+Dues are at rest (clock_set.py).
 """
 
 from __future__ import annotations

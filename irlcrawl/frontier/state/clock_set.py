@@ -1,13 +1,13 @@
 """By how much the system's clock was set between the runs of a crawl, so that nothing waits for an hour more, or for
 years, because of it.
 
-Within a run no step of the system's clock is seen (irlcrawl/clock.py). Across runs the dates in the state, that is dues
+Within a run no step of the system's clock is seen (base/clock.py). Across runs the dates in the state, that is dues
 in the calendar, the committed clocks, what the hosts drum believes until when, and `learnt`, are *at rest*: unix time
 less all seconds by which the system's clock was set so far, forward less back. What workers wrote, harvests and
 archives, has the unix time of their run, so what is read of it later is moved by what was set since that run.
 
 Catalogue `clock-set`: [first stream of a run, seconds in all before it], oldest first; absent where nobody ever set it.
-(`clock-anchors` has each start's clock to the millisecond, for those who put log lines in order: watch/gapaudit.py.)
+(`clock-anchors` has each start's clock to the millisecond, for those who put log lines in order: politeness_audit.py.)
 """
 
 from __future__ import annotations

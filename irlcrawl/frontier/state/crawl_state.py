@@ -60,7 +60,7 @@ class Pace:
 
 
 def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boot: str) -> None:
-    """What those who audit a crawl have to know of the run that begins (watch/gapaudit.py): what it promises to hosts,
+    """What an audit of a crawl (politeness_audit.py) has to know of the run that begins: what it promises to hosts,
     and which time its clock has, if either is not as before. Requests of a run are those of its streams. The first
     ones are forgotten when there are very many."""
     stream = catalog.get("stream-next", SEEDS_STREAM + 1)
@@ -150,7 +150,7 @@ class CrawlState:
 
     @property
     def clock_set(self) -> float:
-        """Seconds between unix time and the clock by which dates rest (clockset.py)."""
+        """Seconds between unix time and the clock by which dates rest (clock_set.py)."""
         return clock_set(self.catalog)
 
     def set_since(self, harvest: str) -> float:

@@ -1,13 +1,13 @@
 """Which formats of JOB this program opens, and what becomes of older ones.
 
 Every file says what it is: segments and the catalogue carry magic, version and key function (drum/FORMAT.md), the logs
-beside them theirs (irlcrawl/ruleslog.py, frontier/leases.py); the catalogue entry `crawl` has the version of JOB as a
+beside them theirs (worker/harvest/rules_log.py, lease_log.py); the catalogue entry `crawl` has the version of JOB as a
 whole and how its keys are made. Older versions open and become the present one by being opened; later ones are refused.
 
   1   the first
   2   packed keys in segments; a header on robots logs; the crawl log in parts with a checksum
   3   the key function in robots logs and leases.log, too
-  4   numbers in segments in as few bytes as they need; dates at rest where the clock was set (frontier/clockset.py)
+  4   numbers in segments in as few bytes as they need; dates at rest where the clock was set (clock_set.py)
 """
 
 from __future__ import annotations

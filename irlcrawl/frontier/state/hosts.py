@@ -167,7 +167,7 @@ def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
 
 def redated(states: Batch, seconds: float) -> Batch:
     """Rows with STATE, every date in them (0 is none) so many seconds later: in the drum they are at rest
-    (clockset.py), everywhere else in unix time."""
+    (clock_set.py), everywhere else in unix time."""
     if not seconds:
         return states
     return states.with_(**{name: np.where(states[name] == 0, 0.0, states[name] + seconds) for name in DATES})

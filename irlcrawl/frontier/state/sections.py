@@ -162,7 +162,7 @@ class SectionList:
 
 class ClockLog:
     """The committed clocks: a section per commit that moved one, folded into one when there are several. Their dates
-    are at rest (clockset.py)."""
+    are at rest (clock_set.py)."""
 
     def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
         self.list = SectionList("clocks", catalog, pool)

@@ -83,7 +83,7 @@ class Reading:
 
     @property
     def clock_set(self) -> float:
-        """Seconds between unix time and the clock by which dates rest (frontier/clockset.py)."""
+        """Seconds between unix time and the clock by which dates rest (clock_set.py)."""
         return clock_set(self.catalog)
 
     def scope(self) -> Scope:

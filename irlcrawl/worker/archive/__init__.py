@@ -1,0 +1,10 @@
+"""The archive and the crawl log: one *unit* per outcome, appended in one piece. The archive is the redo log of a crawl.
+
+unit.py        a unit and an exchange: the shapes that worker, replay and readers share
+record.py      the bytes of WARC records
+warc.py        the WARC files of one stream: names, appending, closing
+reader.py      records of a WARC file, read forward
+redo.py        after a crash: cutting a torn tail, reading units again
+crawl_log.py   lines of the crawl log: writing and parsing
+log_parts.py   the crawl log and its rolled parts, read as one
+"""

@@ -9,7 +9,7 @@ Times are UTC to the millisecond; `path` is Heritrix's discovery path, where `3+
 one of kind L. Annotations an audit of politeness needs: `address`, which was asked; `crawl_delay` (seconds) of a
 robots.txt; `retry_after` as a 429 or 503 gave it, in seconds where that was a date and the server told its own.
 
-This is about lines; the files they stand in are logfiles.py's.
+This is about lines; the files they stand in are log_parts.py's.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They are `crawl.log.1.gz`, `crawl.log.2.gz`, …, the newest perhaps not compressed yet, then `crawl.log`; who reads them
 here may do so beside a crawl that is rolling them, and holds no more than a piece of one in memory. What a line says:
-crawllog.py.
+crawl_log.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def log_files(files: Files, path: str) -> list[str]:
 
 
 def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> None:
-    """Damaged when a part that a commit knows (frontier/logs.py: CrawlLog.entry) is gone, or the newest file ends
+    """Damaged when a part that a commit knows (sections.py: CrawlLog.entry) is gone, or the newest file ends
     before it did then. A crawl may roll and compress meanwhile: the name a file has first is looked for first."""
     rolled, size = committed.get("part", 0), committed.get("bytes", 0)
     for number in range(1, rolled + 1):

@@ -1,0 +1,15 @@
+"""The worker's process: visits come in over a pipe, requests go out to hosts, harvests come out on the disk.
+
+process.py          starting worker processes, by fork or afresh
+worker.py           a worker's process from its start to its exit code
+service.py          what a worker does between its first and its last message
+wire.py             the messages between frontier and worker
+visit.py            one visit: robots.txt, gaps, the URLs one by one
+verdict.py          what an answer means for its URL
+http.py             one GET: the seam behind which the clients live
+client.py           the httptools client: a pool of connections, TLS sessions
+connection.py       one connection of it
+response.py         HTTP/1 responses out of bytes
+tls.py              TLS between two streams of bytes
+aiohttp_client.py   the aiohttp client
+"""

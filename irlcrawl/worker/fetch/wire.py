@@ -214,7 +214,7 @@ def clock_anchor(clock: Clock) -> list[float]:
 
 
 class AnchoredClock:
-    """The clock of another process of this machine, carried on by what they share (irlcrawl/clock.py)."""
+    """The clock of another process of this machine, carried on by what they share (irlcrawl/base/clock.py)."""
 
     def __init__(self, unix: float, booted_s: float) -> None:
         self._offset = unix - booted_s

@@ -15,11 +15,11 @@ and on `outcomes` the meta
 where `warc` is the end of the last unit it covers. Numbers of a stream count up from 0 without a gap; a harvest covers
 the units between its predecessor's `warc` and its own. COUNTERS: `pages` (responses, robots.txt not counted), `bytes`
 (received, robots.txt counted), `links` (in scope, those in `links` and those dropped), `duplicates` (in scope, dropped:
-an earlier link of this stream has the key), `out_of_scope`, `trapped` (links left out by page/repetition.py),
+an earlier link of this stream has the key), `out_of_scope`, `trapped` (links left out by worker/page/repetition.py),
 `unparsed` (pages that broke a parser), and the ledger's done classes `fetched`, `failed`, `excluded` {reason: n},
 `retries`.
 
-The texts that facts point to are in the stream's robots log (ruleslog.py), on the disk before a harvest names them.
+The texts that facts point to are in the stream's robots log (rules_log.py), on the disk before a harvest names them.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class UnitRows:
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
     site: int = 0  # of a URL that is done: whose yield it is; 0 for others
-    directory: int = 0  # of a successful page: page/repetition.py
+    directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
-    bare: bool = False  # a bare list of links: page/linklist.py
+    bare: bool = False  # a bare list of links: worker/page/linklist.py
     out_of_scope: int = 0
     unparsed: bool = False  # the page broke its parser
 
