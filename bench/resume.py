@@ -37,7 +37,8 @@ from bench.crawl import ours, tree
 from drum import Batch, CheckUpdate, Edits, Ragged
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import LINK, Source, name_key, priority_of
+from irlcrawl.base.keys import name_key, priority_of
+from irlcrawl.base.rows import LINK, Source
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import apply, to_toml

@@ -38,7 +38,8 @@ from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of
+from irlcrawl.base.keys import priority_of
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.web.scope import Scope

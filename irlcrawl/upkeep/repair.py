@@ -32,7 +32,8 @@ from drum.sectors import Sectors
 from drum.spill import Spill
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import REPAIRED, JobDir
-from irlcrawl.base.rows import Class, Reason, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold

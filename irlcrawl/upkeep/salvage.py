@@ -17,7 +17,7 @@ from drum import Batch, Damaged, Files
 from drum.catalog import files_of, parse_line
 from drum.sectors import read_around
 from drum.segment import Section, Segment
-from irlcrawl.base.rows import url_key
+from irlcrawl.base.keys import url_key
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import check_last_commit
 from irlcrawl.upkeep.verify import next_record

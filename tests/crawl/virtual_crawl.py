@@ -23,7 +23,7 @@ import pytest
 from drum import Edits, Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.base.rows import Class, Reason
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.disk_space import no_room

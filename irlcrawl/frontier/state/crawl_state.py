@@ -22,7 +22,7 @@ from drum import Batch, Catalog, Damaged, Edits, Files, Holder, Repository, Segm
 from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason, class_of
+from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state import formats
@@ -283,7 +283,7 @@ class CrawlState:
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
         """Crawl log lines of URLs that are done without a request."""
         facts = zip(reasons, *(rows[name].tolist() for name in ("depth", "hop", "source", "attempt")), strict=True)
-        decisions = (Decision(class_of(reason), reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
+        decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def live(self) -> dict[str, int]:
