@@ -14,7 +14,7 @@ from typing import Any
 
 from drum import Files
 from irlcrawl.base.clock import SystemClock
-from irlcrawl.base.rows import url_key
+from irlcrawl.base.keys import url_key
 from irlcrawl.base.url import Base
 from irlcrawl.config.keys import Config
 from irlcrawl.web.coding import decode

@@ -19,7 +19,7 @@ import tracemalloc
 from typing import Any
 
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness

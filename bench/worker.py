@@ -23,7 +23,8 @@ from typing import Any
 from bench._page_steps import steps
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import Robots, Source, name_key, origin_of, priority_of, url_key
+from irlcrawl.base.keys import name_key, origin_of, priority_of, url_key
+from irlcrawl.base.rows import Robots, Source
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load

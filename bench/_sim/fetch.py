@@ -17,24 +17,14 @@ from numpy.typing import NDArray
 from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.base.job_files import harvest_name
-from irlcrawl.base.rows import (
-    FACT,
-    LINK,
-    OUTCOME,
-    PAIR,
-    PRIORITY_DEPTH_MAX,
-    SCOPE_ENTRY,
-    YIELD,
-    Class,
-    Reason,
-    Source,
-)
+from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Source
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.builder import (
     CHUNK_ROWS,
     LABEL_ROWS,
     LABEL_SHIFT,
-    PRIORITY_LAST,
     RETRY,
     RecentKeys,
 )

@@ -19,7 +19,8 @@ from bench._sim.records import Records
 from bench._sim.table import Table
 from drum import Batch
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import Robots
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import InMemory, loads_of

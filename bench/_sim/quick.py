@@ -22,10 +22,11 @@ from budgets.worth import Worth
 from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.base.job_files import turn_name
-from irlcrawl.base.rows import PRIORITY_DEPTH_MAX, Source
+from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
+from irlcrawl.base.rows import Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.stores import open_sites
-from irlcrawl.worker.harvest.builder import PRIORITY_LAST, RecentKeys
+from irlcrawl.worker.harvest.builder import RecentKeys
 from tools.simweb.answers import content
 from tools.simweb.mix import U8s, mix
 from tools.simweb.truth import Kind, Truth, site_of

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from bench._sim.table import Table
 from drum import Batch
-from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.state.hosts import STATE
 
 I8s = NDArray[np.int64]

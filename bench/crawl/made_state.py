@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from drum import Batch, CheckUpdate, Edits, Ragged
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import LINK, Source, name_key, priority_of
+from irlcrawl.base.keys import name_key, priority_of
+from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.crawl_state import CrawlState

@@ -25,12 +25,11 @@ import numpy.typing as npt
 from drum.spill import Spill
 from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import name_key, origin_of
+from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state import formats
-from irlcrawl.web.retry_after import seconds_asked
-from irlcrawl.worker.archive import crawl_log
+from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.archive.crawl_log import LogEntry
 
 TOLERANCE_MS, ROUNDED_MS = 2, 0.5
@@ -106,7 +105,7 @@ class Promises:
         longest = rules["gap_host_max_seconds"]
         took_ms = max(entry.duration_ms - ROUNDED_MS, 0)  # at least: what rounding added is not to be multiplied
         wait = max(floor, min(rules["gap_host_factor"] * took_ms / 1000, longest))
-        if entry.status in crawl_log.THROTTLES or entry.reason in _ENDS_BADLY:
+        if entry.status in THROTTLES or entry.reason in _ENDS_BADLY:
             wait = max(wait, min(rules["backoff_seconds"], longest))
         if "retry_after" in entry.notes:
             wait = max(wait, min(_retry_after(entry), rules["retry_after_max_seconds"]))

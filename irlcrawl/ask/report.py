@@ -17,7 +17,7 @@ from budgets.star import WITHOUT_LIMIT
 from drum import Batch
 from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words

@@ -20,7 +20,9 @@ from budgets.star import WITHOUT_LIMIT
 from drum import Batch
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import Reason, Robots, name_key, origin_of, url_key
+from irlcrawl.base.keys import name_key, origin_of, url_key
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.politeness.columns import NONE

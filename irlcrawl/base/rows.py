@@ -1,4 +1,4 @@
-"""The shapes that cross process and disk boundaries: one place for every column name, enumeration and key function.
+"""The shapes that cross process and disk boundaries: one place for every column name.
 
 A URL on its way through the frontier is a row of `LINK`; what became of it is a row of `OUTCOME`; what a worker learnt
 about a host is a row of `FACT`. Worker, frontier and replay all use these, so a field is added here or nowhere.
@@ -7,8 +7,6 @@ about a host is a row of `FACT`. Worker, frontier and replay all use these, so a
 from __future__ import annotations
 
 from enum import IntEnum
-
-import xxhash
 
 BYTES = "bytes"
 """The dtype name of a ragged column (drum.ragged.Ragged)."""
@@ -78,53 +76,6 @@ DISCOVERY_LETTER = {
 }  # fmt: skip
 
 
-class Class(IntEnum):
-    """The ledger class of an outcome (invariant I1)."""
-
-    FETCHED = 0  # any HTTP response
-    FAILED = 1
-    EXCLUDED = 2
-    RETRY = 3  # not done: the row is in `retries` too
-    NONE = 4  # outside the ledger: robots.txt
-
-
-class Reason(IntEnum):
-    """Why an outcome is what it is; the lower-case name is what people see."""
-
-    OK = 0
-    HTTP_ERROR = 1  # a response >= 400
-    REDIRECT = 2
-    TRUNCATED = 3  # body over its byte bound: kept as far as it came
-    DNS = 10
-    CONNECT = 11
-    TLS = 12
-    TIMEOUT = 13
-    LOST = 14  # connection closed before the response was whole
-    PROTOCOL = 15  # not HTTP
-    ADDRESS = 16  # resolves only to addresses the configuration does not allow
-    HOST_DEAD = 17
-    THROTTLED = 18  # 429 or 503
-    ROBOTS = 20
-    ROBOTS_UNREACHABLE = 21  # RFC 9309 2.3.1.4: complete disallow
-    QUOTA_HOST = 22
-    QUOTA_SITE = 23
-    BLOCKED = 24
-    FRONTIER_FULL = 26  # given up to keep the frontier within frontier.bytes_max
-
-
-def class_of(reason: Reason) -> Class:
-    """The ledger class of a URL that leaves without a request."""
-    return Class.EXCLUDED if reason >= Reason.ROBOTS else Class.FAILED
-
-
-CRAWL_LOG_STATUS = {
-    Reason.DNS: -1, Reason.CONNECT: -2, Reason.TLS: -2, Reason.LOST: -3, Reason.TIMEOUT: -4, Reason.PROTOCOL: -5,
-    Reason.ADDRESS: -7, Reason.HOST_DEAD: -8, Reason.ROBOTS: -9998, Reason.ROBOTS_UNREACHABLE: -61,
-    Reason.QUOTA_HOST: -5003, Reason.QUOTA_SITE: -5003, Reason.BLOCKED: -5001, Reason.FRONTIER_FULL: -5003,
-}  # fmt: skip
-"""Heritrix's negative fetch status for outcomes without a response."""
-
-
 class Robots(IntEnum):
     """State of a host's robots.txt (RFC 9309 section 2.3.1)."""
 
@@ -132,38 +83,3 @@ class Robots(IntEnum):
     RULES = 1  # 2xx: the text is in the robots log
     ALLOW = 2  # 4xx except 429: no restrictions
     DENY = 3  # 5xx, 429, network error, too many redirects past the grace: complete disallow, for a short time
-
-
-PRIORITY_DEPTH_MAX = 127
-
-
-def priority_of(depth: int, source: int, home: bool = False) -> int:
-    """The priority byte: depth first, then what a person would click before what a machine infers. 0..255. A host's
-    home page has that of a seed, however far from one: more links lead there than to any other page."""
-    return (0 if home else min(depth, PRIORITY_DEPTH_MAX)) * 2 + (source >= Source.CANONICAL)
-
-
-def is_home(url: bytes) -> bool:
-    """Whether a canonical URL is its host's home page: nothing follows the first slash."""
-    return url.endswith(b"/") and url.count(b"/") == 3
-
-
-def url_key(url: bytes, seed: int) -> int:
-    """64-bit key of a canonical URL. Seeded per crawl: xxh3 is not proof against an adversary who knows the seed."""
-    return xxhash.xxh3_64_intdigest(url, seed)
-
-
-def name_key(name: bytes) -> int:
-    """64-bit key of a site, origin, host name or address. Unseeded: the same in every crawl, shown by tools."""
-    return xxhash.xxh3_64_intdigest(name)
-
-
-def pair_key(site_from: int, site_to: int) -> int:
-    """Key of a directed pair of sites."""
-    return xxhash.xxh3_64_intdigest(site_from.to_bytes(8, "little") + site_to.to_bytes(8, "little"))
-
-
-def origin_of(url: bytes) -> bytes:
-    """`scheme://host[:port]` of a canonical URL: the authority of RFC 9309, and what this project calls a host."""
-    end = url.find(b"/", url.index(b"//") + 2)
-    return url if end < 0 else url[:end]

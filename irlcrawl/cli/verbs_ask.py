@@ -71,7 +71,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     import re
 
     from irlcrawl.ask.outcomes import outcomes
-    from irlcrawl.base.rows import Reason
+    from irlcrawl.base.reasons import Reason
 
     wanted = args.status
     outcome = wanted if wanted in OUTCOMES else None

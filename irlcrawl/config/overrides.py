@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config.keys import Site
 
 

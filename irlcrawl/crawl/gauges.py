@@ -7,14 +7,13 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import WITHOUT_RESPONSE
 
 if TYPE_CHECKING:
     from irlcrawl.crawl.loop import CrawlLoop
 
 LARGEST_SHOWN = 5
 COSTLY_REST = 100.0
-SILENT = (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST, Reason.PROTOCOL)
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -116,7 +115,7 @@ def _held(loop: CrawlLoop) -> dict[str, int]:
 def _without_response(counters: dict[str, Any]) -> int:
     """Requests that ended without a response, repeated ones included."""
     outcomes = (counters.get("failed_by_reason", {}), counters.get("retry_by_reason", {}))
-    return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in SILENT)
+    return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in WITHOUT_RESPONSE)
 
 
 def _queue_sizes(loop: CrawlLoop) -> dict[str, Any]:

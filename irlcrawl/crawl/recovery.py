@@ -14,7 +14,9 @@ import numpy as np
 
 from drum import Batch
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.rows import FACT, Class, Reason, Robots, name_key, origin_of
+from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.reasons import UNANSWERED, Class, Reason
+from irlcrawl.base.rows import FACT, Robots
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Ending
@@ -25,8 +27,8 @@ from irlcrawl.worker.archive.crawl_log import parse
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 
-UNANSWERED = frozenset(reason.name.lower() for reason in (Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST))
-"""After which a host rests (verdict.py); and what broke off half-way, which the log does not tell apart."""
+_UNANSWERED = frozenset(reason.name.lower() for reason in UNANSWERED)
+"""As the log names them; of what broke off half-way it does not say that some answer came."""
 
 THROTTLED = Reason.THROTTLED.name.lower()
 
@@ -98,7 +100,7 @@ def _endings(state: CrawlState, harvests: list[str]) -> dict[int, Ending]:
     found: dict[int, Ending] = {}
     for host, (_, ended, fetch_s, reason) in _last_exchanges(state, harvests).items():
         throttled = reason == THROTTLED
-        outcome: Outcome = "throttled" if throttled else "failed" if reason in UNANSWERED else "ok"
+        outcome: Outcome = "throttled" if throttled else "failed" if reason in _UNANSWERED else "ok"
         found[host] = Ending(ended, fetch_s, outcome, due.get(host) if throttled else None, delays.get(host))
     return found
 
@@ -133,7 +135,7 @@ def learn(state: CrawlState, politeness: Politeness, harvests: list[str]) -> Bat
     for host, (clock_host, ended, fetch_s, reason) in asked.items():
         politeness.observe(
             clock_host=clock_host, address=None, site=0, ended=ended, fetch_s=fetch_s,
-            outcome="failed" if reason in UNANSWERED and ended > learnt else "unreached",
+            outcome="failed" if reason in _UNANSWERED and ended > learnt else "unreached",
             crawl_delay=records[host].crawl_delay,
         )  # fmt: skip
     return state_batch((host, records[host]) for host in facts) if facts else None

@@ -9,7 +9,8 @@ import numpy as np
 
 from drum import Batch, Ragged, SegmentWriter
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source, priority_of, url_key
+from irlcrawl.base.keys import priority_of, url_key
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.state.crawl_state import CrawlState

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import SNAPSHOT
+from irlcrawl.base.job import SNAPSHOT, ExitCode, JobDir
+from irlcrawl.base.reasons import CLASS_OF, Class
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import View
@@ -24,7 +23,8 @@ FIELDS: dict[str, str] = {
     "updated": "unix seconds: when this was counted",
     "elapsed_s": "seconds all runs of the crawl took together",
     "fetched": "URLs that ended with an HTTP response",
-    "fetched_by_reason": "ok, http_error, redirect, truncated -> count",
+    "fetched_by_reason": ", ".join(reason.name.lower() for reason, cls in CLASS_OF.items() if cls is Class.FETCHED)
+    + " -> count",
     "failed": "URLs that ended without a response",
     "failed_by_reason": "reason -> count",
     "excluded": "URLs that were not to be requested",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from drum import Batch
 from drum.spill import Spill
-from irlcrawl.base.rows import name_key, url_key
+from irlcrawl.base.keys import name_key, url_key
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.findings import Finding, Findings
 from irlcrawl.upkeep.verify import Found

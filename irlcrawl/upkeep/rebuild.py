@@ -10,10 +10,11 @@ import numpy as np
 
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from drum.spill import Spill
-from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Class, Reason, url_key
-from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.worker.harvest.builder import RETRY, Rows
+from irlcrawl.base.keys import url_key
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY
+from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.worker.harvest.builder import RETRY, Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536

@@ -31,7 +31,7 @@ from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
 from drum.sectors import Sectors
 from drum.spill import Spill
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import JobDir
+from irlcrawl.base.job import REPAIRED, JobDir
 from irlcrawl.base.job_files import (
     COMPRESSED,
     CRAWL_LOG,
@@ -39,14 +39,14 @@ from irlcrawl.base.job_files import (
     OPEN,
     OWN_LOG,
     REPAIR_COMPLETE,
-    REPAIRED,
     SEEDS_STREAM,
     STATE,
     damaged_name,
     parse_rules_log,
     rules_log_name,
 )
-from irlcrawl.base.rows import Class, Reason, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold

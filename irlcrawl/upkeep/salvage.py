@@ -18,7 +18,7 @@ from drum.catalog import files_of, logs, parse_line
 from drum.sectors import read_around
 from drum.segment import Section, Segment
 from irlcrawl.base.job_files import SEGMENT, parse_harvest
-from irlcrawl.base.rows import url_key
+from irlcrawl.base.keys import url_key
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.start_checks import check_last_commit
 from irlcrawl.upkeep.verify import next_record

@@ -5,6 +5,8 @@ from __future__ import annotations
 import email.utils
 from datetime import UTC
 
+THROTTLES = frozenset((429, 503))
+"""The statuses with which a server asks for fewer requests."""
 DIGITS_MAX = 12
 
 

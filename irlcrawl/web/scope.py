@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import re2
 
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
 from irlcrawl.config import keys as config
 

@@ -14,7 +14,8 @@ import zstandard
 from drum.files import Damaged, Files
 from irlcrawl.ask import get
 from irlcrawl.ask.get import Unavailable
-from irlcrawl.base.rows import Class, Reason, Source
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import Source
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.archive.warc import Exchange, Unit, WarcWriter
 from tests.worker.archive.support import exchange_of, failed_unit, unit_of, writer_in

@@ -7,7 +7,7 @@ import url as url_py
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from irlcrawl.base.rows import origin_of
+from irlcrawl.base.keys import origin_of
 from irlcrawl.base.url import HREF_CHARS_MAX, Base, SeedError, SiteOf, canonical, host_of, seed_url, split
 
 PIECES = [

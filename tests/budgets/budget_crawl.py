@@ -10,7 +10,7 @@ from beast_model import Model, Record
 
 from budgets import RECORD, BudgetParams, Histogram, Sites, Worth
 from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
-from irlcrawl.base.rows import pair_key
+from irlcrawl.base.keys import pair_key
 
 SITE_STEP = 0x9E3779B97F4A7C15
 

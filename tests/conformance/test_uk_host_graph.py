@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from budgets import BudgetParams
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import SiteOf
 
 from .vectors import path_of

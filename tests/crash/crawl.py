@@ -23,7 +23,8 @@ import pytest
 from budgets import Ledger
 from drum import Catalog, Segment
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.base.rows import Class, Robots
+from irlcrawl.base.reasons import Class
+from irlcrawl.base.rows import Robots
 from irlcrawl.crawl import gauges
 from irlcrawl.frontier.state import crawl_state as state_module
 from irlcrawl.frontier.turn import turn as turn_module

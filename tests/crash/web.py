@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config, Site
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
 from tests.crawl.virtual_crawl import START, Answer, Names, Web

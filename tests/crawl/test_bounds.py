@@ -15,7 +15,8 @@ from drum import Batch, Edits, Ragged, SegmentWriter
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvest_name
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, name_key, priority_of
+from irlcrawl.base.keys import name_key, priority_of
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.loop import CrawlLoop

@@ -9,7 +9,7 @@ import pytest
 
 from budgets import SiteRecord
 from irlcrawl.base.job import ExitCode
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config.toml import load, to_toml
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from tests.crawl.virtual_crawl import Crawl, Web, star

@@ -10,7 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from irlcrawl.base.job import ExitCode
-from irlcrawl.base.rows import Reason, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.frontier.dispatch.visits import Ending

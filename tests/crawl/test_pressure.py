@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.job import ExitCode
-from irlcrawl.base.rows import Reason, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.reasons import Reason
 from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.seeds import Seed

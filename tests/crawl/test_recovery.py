@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from drum import Edits, Files, SegmentPool
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import NO_SEGMENT, Class, Reason, Robots, Source, name_key, url_key
+from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.frontier.politeness.clocks import Clocks

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.base.job import ExitCode
-from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.state import crawl_state, lease_log
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, redated, state_batch
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star

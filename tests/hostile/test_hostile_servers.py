@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from drum import Files
-from irlcrawl.base.rows import Class, Reason, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive import redo
 from tests.worker.fetch.driver import Driver, crawl_config

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from bench._sim.leases import Leases, RunQueues
 from bench._sim.records import Records
 from drum import Batch
-from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch

@@ -1,6 +1,6 @@
 """What servers answer: faults, status, redirects, latency and content, as columns.
 
-A status below zero is one of the crawl log's (base/rows.py: CRAWL_LOG_STATUS): no answer came. The content column is a
+A status below zero is one of the crawl log's (reasons.CRAWL_LOG_STATUS): no answer came. The content column is a
 fingerprint: pages with equal content are duplicates or nearly so, which is how mirrors, session ids and soft 404s give
 themselves away to a crawler that looks.
 """
@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from drum.ragged import Batch
-from irlcrawl.base.rows import CRAWL_LOG_STATUS, Reason
+from irlcrawl.base.reasons import CRAWL_LOG_STATUS, Reason
 from tools.simweb.mix import Array, F8s, U8s, lots, mix, normal, uniform
 from tools.simweb.params import SLOW_FACTOR
 from tools.simweb.truth import NOWHERE, Section, Sites, Truth, index_of, join_index, page_number, site_of

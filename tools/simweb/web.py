@@ -35,7 +35,7 @@ class Web(Sites):
 
     def keys(self, pages: U8s) -> U8s:
         """A 64-bit key for each page, as good as a hash of its URL and without collisions. For simulators that have no
-        use for the URL's text; the crawler's own keys are irlcrawl.base.rows.url_key of it."""
+        use for the URL's text; the crawler's own keys are irlcrawl.base.keys.url_key of it."""
         return mix(self.salt("key"), pages)
 
     def keyed(self, keys: U8s) -> U8s:

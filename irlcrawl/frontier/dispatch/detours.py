@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import Reason, name_key, origin_of
+from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Host, LeasedVisit
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.politeness.politeness import HostState, Politeness

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides

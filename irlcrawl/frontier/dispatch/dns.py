@@ -21,7 +21,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import Reason, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config import keys as config
 
 if TYPE_CHECKING:

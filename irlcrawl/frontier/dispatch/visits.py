@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from drum import Batch
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome
 from irlcrawl.frontier.state.hosts import HostRecord
 from irlcrawl.frontier.state.runs import Run

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.columns import NONE, view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.frontier.politeness.columns import NONE
 
 

@@ -23,7 +23,7 @@ from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, turn_name
-from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason, class_of
+from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
@@ -185,7 +185,7 @@ class CrawlState:
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
         """Crawl log lines of URLs that are done without a request."""
         facts = zip(reasons, *(rows[name].tolist() for name in ("depth", "hop", "source", "attempt")), strict=True)
-        decisions = (Decision(class_of(reason), reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
+        decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def live(self) -> dict[str, int]:

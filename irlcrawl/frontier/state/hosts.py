@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Result
-from irlcrawl.base.rows import LINK, Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import LINK, Robots
 
 STATE = {
     "robots": "u1",  # rows.Robots
@@ -37,7 +38,7 @@ STATE = {
     "address_hi": "u8",
     "address_lo": "u8",
     "address_until": "f8",
-    "dead": "u1",  # rows.Reason, 0 (OK) when it is not
+    "dead": "u1",  # reasons.Reason, 0 (OK) when it is not
     "dead_until": "f8",
 }
 DATES = ("robots_until", "failed_since", "answered_at", "address_until", "dead_until")

@@ -16,7 +16,8 @@ from drum import Batch, Catalog, Damaged, Fifo, Files, SegmentPool
 from drum.catalog import MISSING
 from drum.sectors import Sectors
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import LINK, origin_of
+from irlcrawl.base.keys import origin_of
+from irlcrawl.base.rows import LINK
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.politeness.clocks import Clocks

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from drum import Batch, Ragged
 from drum.kernels import group_starts, sort_keys
-from irlcrawl.base.rows import LINK, Reason, Robots
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of
 
 

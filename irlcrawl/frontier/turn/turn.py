@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from budgets.sites import Proceed, always
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
-from irlcrawl.base.rows import LINK, NO_SEGMENT, Class, Reason
+from irlcrawl.base.reasons import CLASS_OF, Class, Reason
+from irlcrawl.base.rows import LINK, NO_SEGMENT
 from irlcrawl.frontier.dispatch.visits import Withdrawal
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
@@ -47,6 +48,8 @@ RELEASE_ROWS_MAX = 250_000
 """URLs in memory at once between the queues and the runs."""
 SHED_TO = 0.9
 """Of frontier.bytes_max, so that not every turn has to give something up."""
+_CLASS_OF = np.zeros(256, np.uint8)
+_CLASS_OF[list(CLASS_OF)] = list(CLASS_OF.values())  # by the number of a Reason
 
 
 @dataclass
@@ -200,8 +203,7 @@ class Turn:
             return
         self._tell(self.state.log_lines(rows, reasons, now))
         numbers = np.array(reasons, np.uint8)
-        classes = np.where(numbers >= Reason.ROBOTS, Class.EXCLUDED, Class.FAILED)
-        self.state.count_done(classes.astype(np.uint8), numbers)
+        self.state.count_done(_CLASS_OF[numbers], numbers)
 
     def _tell(self, lines: list[bytes]) -> None:
         """To the crawl log, at the end or when there are very many. They wait as text: an object each, they were most

@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.rows import DISCOVERY_LETTER, Class, Reason, Source, name_key, origin_of
-from irlcrawl.web.retry_after import as_logged
+from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import DISCOVERY_LETTER, Source
+from irlcrawl.web.retry_after import THROTTLES, as_logged
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
 RETRY_AFTER_CHARS = 64
-THROTTLES = (429, 503)
 NONE = "-"
 
 _PLAIN = re.compile(rb"[!-\[\]-~]+")
@@ -65,12 +66,12 @@ class LogEntry:
 
     @property
     def outcome(self) -> str:
-        """fetched, failed, excluded, retry or none (robots.txt): rows.Class in lower case."""
+        """fetched, failed, excluded, retry or none (robots.txt): reasons.Class in lower case."""
         return self.notes.get("outcome", "")
 
     @property
     def reason(self) -> str:
-        """rows.Reason in lower case."""
+        """reasons.Reason in lower case."""
         return self.notes.get("reason", "")
 
     @property

@@ -68,8 +68,8 @@ def read(
     within: str | None = None,
 ) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port)
-    or `name:port`; `within`: the same, and every name under it; `reason`: rows.Reason in lower case. A torn last line
-    is no line; Damaged for any other that cannot be read, ValueError for a status that is none."""
+    or `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case. A torn last line is
+    no line; Damaged for any other that cannot be read, ValueError for a status that is none."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from isal import isal_zlib
 
-from irlcrawl.base.rows import Class, Reason
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Unit
 
 UNIT_FIELD = "Irlcrawl-Unit"

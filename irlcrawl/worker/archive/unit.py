@@ -21,7 +21,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")
 
 @dataclass(slots=True)
 class Unit:
-    """Where a URL came from, what it was leased as, and what became of it. Enumerations are irlcrawl.base.rows'."""
+    """Where a URL came from, what it was leased as, and what became of it. Enumerations are those of irlcrawl.base."""
 
     url: bytes  # canonical, ASCII; WARC-Target-URI
     segment: int  # the ready segment leased from; rows.NO_SEGMENT when no URL stands behind it
@@ -33,8 +33,8 @@ class Unit:
     source: int  # rows.Source
     attempt: int  # requests made for this URL before this one
     priority: int
-    cls: int  # rows.Class
-    reason: int  # rows.Reason
+    cls: int  # reasons.Class
+    reason: int  # reasons.Reason
     status: int  # HTTP status, or the negative code of the crawl log
     start: float  # unix seconds: the request went out, or the decision was made
     duration_ms: int = 0

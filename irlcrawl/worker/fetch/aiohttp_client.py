@@ -20,7 +20,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http

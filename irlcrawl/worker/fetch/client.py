@@ -10,7 +10,7 @@ import ssl
 from collections import OrderedDict
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http

@@ -21,7 +21,7 @@ import ssl
 from dataclasses import dataclass
 from typing import Protocol
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import PORTS
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason
+from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
 from irlcrawl.config.keys import Config
-from irlcrawl.web.retry_after import seconds_asked
+from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.fetch.http import Fetched
 from irlcrawl.worker.harvest.process import REDIRECTS
 
 RETRY_SECONDS_MAX = 7 * 86_400.0
-THROTTLES = frozenset((429, 503))
 _PERMANENT_5XX = frozenset((501, 505))
-_PASSING = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,7 +38,7 @@ def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
         status = CRAWL_LOG_STATUS[fetched.reason]
         # What broke off after it began, or is no HTTP, is a page's failure: its host answers, and need not rest for it.
         ends = None if fetched.reason is Reason.PROTOCOL else "failed" if fetched.exchange is None else "ok"
-        if again and fetched.reason in _PASSING:
+        if again and fetched.reason in PASSING:
             return Verdict(Class.RETRY, fetched.reason, status, False, fetched.ended + delay, ends=ends)
         if fetched.exchange is not None:  # no more repeats: what came of it is kept
             return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends=ends)

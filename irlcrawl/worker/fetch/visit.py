@@ -13,20 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.rows import CRAWL_LOG_STATUS, NO_SEGMENT, Class, Reason, Robots, Source
+from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
 from irlcrawl.base.url import PORTS, canonical, split
 from irlcrawl.config.keys import Config
+from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
-from irlcrawl.worker.fetch.verdict import THROTTLES, judge
+from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
-
-_DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
-"""What a request ends with when our own network is down, too."""
-
 
 Row = tuple[int, int, str, int, int, int, int, int]
 
@@ -209,7 +207,7 @@ class Visit:
         fetched = await self._ask_once(request)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
             fetched = await self._ask_once(request)
-        if fetched is not None and fetched.reason in _DOUBTFUL and not await self._services.charged(self.lease.visit):
+        if fetched is not None and fetched.reason in PASSING and not await self._services.charged(self.lease.visit):
             self._outcome = "unreached"
             return None
         return fetched

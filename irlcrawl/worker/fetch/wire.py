@@ -3,7 +3,7 @@
 A frame is a little-endian u32 length and that many bytes of UTF-8 JSON. There is one object per visit and per harvest,
 never one per URL, so JSON costs nothing that shows. Messages sent in the same pass of the loop leave in one write.
 Times are unix seconds of the frontier's clock; keys are unsigned 64-bit integers. Robots state, reasons, sources and
-classes are the numbers of irlcrawl.base.rows.
+classes are the numbers of irlcrawl.base (rows.py, reasons.py).
 
 frontier -> worker
 

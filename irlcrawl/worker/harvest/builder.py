@@ -35,7 +35,9 @@ from numpy.typing import NDArray
 from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import harvest_name
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Class, Reason
+from irlcrawl.base.keys import PRIORITY_LAST
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.page.repetition import Repetition
 
@@ -45,7 +47,6 @@ LABEL_SHIFT = np.uint64(56)
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
 PAIR_BITS = 14
-PRIORITY_LAST = 255
 PRIORITY_AT = list(LINK).index("priority")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from irlcrawl.base.rows import name_key, origin_of
+from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import product_token

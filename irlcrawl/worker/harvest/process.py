@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from irlcrawl.base.rows import NO_SEGMENT, Class, Robots, Source, is_home, pair_key, priority_of, url_key
+from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
+from irlcrawl.base.reasons import Class
+from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config
 from irlcrawl.web.coding import decode

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 
 DIRECTORIES_MAX = 65_536
 """Directories a worker remembers, some 10 MB; those that were asked longest ago are forgotten."""

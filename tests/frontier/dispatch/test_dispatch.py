@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.base.job import ExitCode
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site
 from irlcrawl.frontier.dispatch.dns import Resolved

@@ -14,7 +14,7 @@ import aiodns
 import pytest
 
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.dispatch import dns
 from irlcrawl.frontier.dispatch.dns import GONE_SECONDS, Reach, Resolved, Resolver

@@ -11,7 +11,7 @@ import pytest
 from drum import Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.worker.archive.log_parts import read
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.gates import NONE
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Outcome, Politeness

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.bulk import Bulk
 from irlcrawl.frontier.politeness.clocks import CLOCK

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.gates import NONE, Kind

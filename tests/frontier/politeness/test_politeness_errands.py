@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.base.rows import name_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.frontier.politeness.gates import Kind
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from tests.frontier.politeness.test_politeness import bench, host, leased

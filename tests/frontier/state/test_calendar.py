@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
-from irlcrawl.base.rows import LINK, name_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.rows import LINK
 from irlcrawl.config.keys import Site
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import SECOND_MAX, Calendar

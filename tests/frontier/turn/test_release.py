@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import Batch, Ragged
-from irlcrawl.base.rows import LINK, Class, Reason, Robots, class_of, origin_of
+from irlcrawl.base.keys import origin_of
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, state_batch
 from irlcrawl.frontier.turn.release import HostLoads, Policy, origins_of, release
 
@@ -115,13 +117,6 @@ def expected(
             surplus[host] += 1
             later[number] = free_at + gap * surplus[host]
     return {host: numbers for host, numbers in runs.items() if numbers}, later, left
-
-
-def test_class_of_every_reason_that_needs_no_request() -> None:
-    failed = (Reason.DNS, Reason.CONNECT, Reason.ADDRESS, Reason.HOST_DEAD)
-    excluded = (Reason.ROBOTS, Reason.ROBOTS_UNREACHABLE, Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.BLOCKED)
-    assert {class_of(reason) for reason in failed} == {Class.FAILED}
-    assert {class_of(reason) for reason in excluded} == {Class.EXCLUDED}
 
 
 @given(st.lists(st.from_regex(rb"https?://[a-z0-9.:]{1,12}(/[a-z/?=:]{0,12})?", fullmatch=True)), st.data())

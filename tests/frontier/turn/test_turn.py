@@ -17,7 +17,9 @@ from budgets import LedgerError
 from drum import Batch, Edits
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.rows import Class, Reason, Source, pair_key, priority_of, url_key
+from irlcrawl.base.keys import pair_key, priority_of, url_key
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds

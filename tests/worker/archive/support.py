@@ -12,7 +12,8 @@ from warcio.checker import Checker
 
 from drum.files import Files, Handle
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import Class, Reason, Source
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import Source
 from irlcrawl.worker.archive.warc import Exchange, Unit, WarcWriter, warc_files, warcinfo_values
 
 # warcio takes the module `brotli` for brotlipy's and fails on every `Content-Encoding: br` where it is Google's

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drum.files import Damaged, Files, Handle
-from irlcrawl.base.rows import NO_SEGMENT, Class, Reason, Source
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT, Source
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry
 from irlcrawl.worker.archive.unit import Location

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum.files import Damaged, Files, Handle
-from irlcrawl.base.rows import NO_SEGMENT, Class, Reason, Robots
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT, Robots
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.unit import Location
 from irlcrawl.worker.archive.warc import Exchange, Unit

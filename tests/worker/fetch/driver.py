@@ -15,7 +15,8 @@ from typing import Any
 
 from drum import Batch, Files, Section, Segment
 from irlcrawl.base.clock import SystemClock
-from irlcrawl.base.rows import Robots, Source, name_key, priority_of, url_key
+from irlcrawl.base.keys import name_key, priority_of, url_key
+from irlcrawl.base.rows import Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.fetch.wire import Decoder, Message, clock_anchor, encode
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.base.rows import Source, is_home, priority_of
+from irlcrawl.base.keys import is_home, priority_of
+from irlcrawl.base.rows import Source
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.worker.fetch import http
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.response import ResponseReader

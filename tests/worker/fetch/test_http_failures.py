@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from tests.worker.fetch.both_clients import client, configured, request, run
 from tests.worker.fetch.loopback import Asked, Loopback, response

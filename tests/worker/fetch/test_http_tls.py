@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trustme
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from tests.worker.fetch.both_clients import client, configured, run

@@ -18,18 +18,9 @@ from hypothesis import strategies as st
 
 from drum import Batch, Files, Segment
 from irlcrawl.base.clock import SystemClock, VirtualClock
-from irlcrawl.base.rows import (
-    LINK,
-    NO_SEGMENT,
-    Class,
-    Reason,
-    Robots,
-    Source,
-    name_key,
-    pair_key,
-    priority_of,
-    url_key,
-)
+from irlcrawl.base.keys import name_key, pair_key, priority_of, url_key
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import LINK, NO_SEGMENT, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo

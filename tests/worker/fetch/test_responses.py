@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from tests.worker.fetch.both_clients import client, get
 from tests.worker.fetch.loopback import Asked, Loopback
 

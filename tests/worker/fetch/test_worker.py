@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from drum import Files
-from irlcrawl.base.rows import NO_SEGMENT, Class, Reason, Robots, Source, name_key, url_key
+from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
 from irlcrawl.worker.archive import crawl_log, redo
 from irlcrawl.worker.harvest.rules_log import RulesLog
 from tests.worker.fetch.driver import SEED, UNKNOWN, Driver, crawl_config

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import NO_SEGMENT, Class, Reason, Robots
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT, Robots
 from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import Rules
 from irlcrawl.worker.archive.unit import Exchange, Unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from irlcrawl.base.rows import Class, Reason
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch.http import Fetched

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drum import Batch, Damaged, Files, Segment
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.rows import Class, Reason
+from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.harvest.builder import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
 

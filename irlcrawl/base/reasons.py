@@ -1,0 +1,71 @@
+"""Why an outcome is what it is: the reasons, the ledger class that each gives, and the sets of them that decisions use.
+
+A new reason is a line of `Reason` and of CLASS_OF, and of CRAWL_LOG_STATUS where there is no HTTP status; then look
+whether it belongs to one of the sets. No decision hangs on the numbers.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Class(IntEnum):
+    """The ledger class of an outcome (invariant I1)."""
+
+    FETCHED = 0  # any HTTP response
+    FAILED = 1
+    EXCLUDED = 2
+    RETRY = 3  # not done: the row is in `retries` too
+    NONE = 4  # outside the ledger: robots.txt
+
+
+class Reason(IntEnum):
+    """Why an outcome is what it is; the lower-case name is what people see."""
+
+    OK = 0
+    HTTP_ERROR = 1  # a response >= 400
+    REDIRECT = 2
+    TRUNCATED = 3  # body over its byte bound: kept as far as it came
+    DNS = 10
+    CONNECT = 11
+    TLS = 12
+    TIMEOUT = 13
+    LOST = 14  # connection closed before the response was whole
+    PROTOCOL = 15  # not HTTP
+    ADDRESS = 16  # resolves only to addresses the configuration does not allow
+    HOST_DEAD = 17
+    THROTTLED = 18  # 429 or 503
+    ROBOTS = 20
+    ROBOTS_UNREACHABLE = 21  # RFC 9309 2.3.1.4: complete disallow
+    QUOTA_HOST = 22
+    QUOTA_SITE = 23
+    BLOCKED = 24
+    FRONTIER_FULL = 26  # given up to keep the frontier within frontier.bytes_max
+
+
+CLASS_OF = {
+    Reason.OK: Class.FETCHED, Reason.HTTP_ERROR: Class.FETCHED, Reason.REDIRECT: Class.FETCHED,
+    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED,
+    Reason.DNS: Class.FAILED, Reason.CONNECT: Class.FAILED, Reason.TLS: Class.FAILED, Reason.TIMEOUT: Class.FAILED,
+    Reason.LOST: Class.FAILED, Reason.PROTOCOL: Class.FAILED, Reason.ADDRESS: Class.FAILED,
+    Reason.HOST_DEAD: Class.FAILED,
+    Reason.ROBOTS: Class.EXCLUDED, Reason.ROBOTS_UNREACHABLE: Class.EXCLUDED, Reason.QUOTA_HOST: Class.EXCLUDED,
+    Reason.QUOTA_SITE: Class.EXCLUDED, Reason.BLOCKED: Class.EXCLUDED, Reason.FRONTIER_FULL: Class.EXCLUDED,
+}  # fmt: skip
+"""The class of a URL that is done for this reason."""
+
+CRAWL_LOG_STATUS = {
+    Reason.DNS: -1, Reason.CONNECT: -2, Reason.TLS: -2, Reason.LOST: -3, Reason.TIMEOUT: -4, Reason.PROTOCOL: -5,
+    Reason.ADDRESS: -7, Reason.HOST_DEAD: -8, Reason.ROBOTS: -9998, Reason.ROBOTS_UNREACHABLE: -61,
+    Reason.QUOTA_HOST: -5003, Reason.QUOTA_SITE: -5003, Reason.BLOCKED: -5001, Reason.FRONTIER_FULL: -5003,
+}  # fmt: skip
+"""Heritrix's negative fetch status for outcomes without a response."""
+
+PASSING = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
+"""Failures of a request that may be over soon: the URL is asked for again, and our own network may be the cause."""
+
+UNANSWERED = PASSING | {Reason.TLS}
+"""Failures of a request in which the host gave no answer: it rests. A TLS failure is the host's, and does not pass."""
+
+WITHOUT_RESPONSE = UNANSWERED | {Reason.PROTOCOL}
+"""All failures of a request. A host that speaks something other than HTTP did answer."""
