@@ -1,4 +1,4 @@
-"""The verbs that ask about a crawl's inside: `report` and `why`. They read the disk and lock nothing."""
+"""The verbs that ask about the inside of a crawl: `report` and `why`. They read the disk and lock nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from irlcrawl.config.keys import ConfigError
 from irlcrawl.terminal.progress import reader_may_leave
 
 SHOWN = 20
-"""Unless --top says how many."""
+"""How many are shown without --top."""
 
 
 def report(args: argparse.Namespace) -> int:
-    """Sites by what they are worth and cost; with --politeness, every gap against its rule (FAILED: one was short)."""
+    """Sites by worth and cost; with --politeness, every gap against its rule (FAILED if one was too short)."""
     job = JobDir(args.job).require()
     top = SHOWN if args.top is None else args.top
     if top < 0:
@@ -27,7 +27,7 @@ def report(args: argparse.Namespace) -> int:
         from irlcrawl.ask import politeness_audit
 
         if args.by is not None:
-            raise ConfigError(f"--by {args.by}: orders sites; --politeness shows whoever came closest to a rule first")
+            raise ConfigError(f"--by {args.by}: orders sites; --politeness shows clocks, closest to their rule first")
         told = politeness_audit.audit(job, top)
         _tell(told, partial(politeness_audit.lines, every=args.top is not None), args.json)
         return ExitCode.FAILED if told["broken"] else ExitCode.DONE

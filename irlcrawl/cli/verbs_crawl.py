@@ -1,4 +1,5 @@
-"""What each verb of the command line does; imports what is heavy only where it is needed, so that asking is quick."""
+"""The verbs crawl, resume, status, stop, inspect, urls and get. Heavy modules are imported where they are needed, so
+that asking is quick."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ STOP_WAIT_SECONDS = 30.0
 
 LOG_BYTES_MAX = 10_000_000
 LOGS_KEPT = 3
-"""logs/irlcrawl.log, and how many older ones beside it."""
+"""How many older files are kept beside logs/irlcrawl.log."""
 
 OUTCOMES = ("fetched", "failed", "excluded", "retry")
 
@@ -43,8 +44,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
     # Until the crawl listens to signals itself, both end it the same way: nothing was begun (main.py, _guarded).
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever watches may leave: a terminal that is closed ends no crawl
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # and whoever asks too early how far it is gets no answer
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that is closed ends no crawl
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # asked too early how far it is, a crawl does not answer
     job = JobDir(args.job)
     job.check_configured()
     if not args.seeds and not args.urls:
@@ -75,7 +76,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
 
 
 def check_alone(job: JobDir) -> None:
-    """JobLocked when a crawl answers although its locks could be had."""
+    """Raise JobLocked if a crawl answers although its locks were free."""
     try:
         alone = ask(job.socket, "status") is None
     except NotOurs:
@@ -101,7 +102,7 @@ def _check_exists(job: JobDir) -> None:
 def _configuration(
     job: JobDir, args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]
 ) -> tuple[Config, list[str]]:
-    """The configuration to crawl with, and what in it is not as the crawl that is here has it."""
+    """The configuration to crawl with, and its differences from that of the crawl that is here."""
     try:
         old = load(job.config_file) if job.exists() else None
     except ConfigError:
@@ -150,7 +151,7 @@ def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
 
 
 def _log_to(file: Path, note: Callable[[str], None]) -> None:
-    """The program's own log: what happened goes to `file` (bounded), what a person should know also to `note`."""
+    """The program's own log: all events go to `file` (bounded), those that a person should know also to `note`."""
     import gzip
     import logging
     import shutil
@@ -181,7 +182,7 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
 
 
 def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
-    """How the crawl ended, what it did, and what to look at next."""
+    """Print how the crawl ended, what it did, and what to look at next."""
     record = status_record.read_status(job)
     record["state"] = status_record.ENDED[code]
     print("\n".join(status_record.lines(record)))
@@ -195,7 +196,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
 
 
 def _bound(config: Config, record: dict[str, Any]) -> str:
-    """The option that says how large a crawl at its size limit may be."""
+    """The option that raises the limit which the crawl has reached."""
     limits = config.limits
     if limits.pages and (record["fetched"] or 0) >= limits.pages:
         return "--limits-pages"
@@ -255,7 +256,7 @@ def inspect(args: argparse.Namespace) -> int:
 
 
 def urls(args: argparse.Namespace) -> int:
-    """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
+    """Print lines of status, reason and URL (tab-separated); for `queued` the reason is the place."""
     job = JobDir(args.job).require()
     found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
     with reader_may_leave():
@@ -299,7 +300,7 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
 
 
 def _host(asked: str | None) -> str | None:
-    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
+    """The host that --host names, in the form of URLs: `name`, or `name:port` if a port was given. ConfigError."""
     from irlcrawl.base.url import SeedError, named_host
 
     if asked is None:

@@ -1,7 +1,7 @@
-"""What a person sees while a crawl runs: a small live table on a terminal, a plain line now and then elsewhere.
+"""The progress of a crawl, as a person sees it: a small live table on a terminal, a plain line now and then elsewhere.
 
-The crawl calls `tick` as often as it likes; the record is asked for only when it is time to show it. Whoever watches
-may leave: a crawl goes on when nothing can be written to its terminal, pipe or file any more.
+The crawl calls `tick` as often as it likes; the record is asked for only when it is time to show it. The reader may
+leave: a crawl goes on when its terminal, pipe or file cannot be written to any more.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Record = Callable[[], Mapping[str, Any]]
 
 @contextmanager
 def unheard(stream: IO[str]) -> Iterator[None]:
-    """Words for a person on `stream`: when they cannot be written (a pipe nobody reads, a terminal that is gone, a full
-    disk), these and all that follow are dropped."""
+    """For words to a person on `stream`. If they cannot be written (a closed pipe, a terminal that is gone, a full
+    disk), these words and all later ones are dropped."""
     try:
         yield
         stream.flush()
@@ -41,7 +41,7 @@ def unheard(stream: IO[str]) -> Iterator[None]:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Answers on standard output: `| head` is no error; when nobody reads them any more, the rest is dropped."""
+    """For answers on standard output. `| head` is no error: when the reader leaves, the rest is dropped."""
     try:
         yield
         sys.stdout.flush()
@@ -56,7 +56,7 @@ def _drop(stream: IO[str]) -> None:
 
 
 class Progress:
-    """Shows no record, only what is noted: for --quiet, and the base of the others."""
+    """Shows no record, only notes: for --quiet, and as the base of the others."""
 
     seconds = math.inf
 
@@ -76,12 +76,12 @@ class Progress:
         """Show the record now."""
 
     def note(self, text: str) -> None:
-        """Say something once, without disturbing what is on the screen."""
+        """Print a line once, without disturbing the rest of the screen."""
         with unheard(self._stream):
             print(text, file=self._stream)
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Release the terminal."""
 
 
 class LineProgress(Progress):

@@ -1,4 +1,4 @@
-"""What a check finds, and what a person sees while it looks: the shapes fsck, verify and repair share."""
+"""Findings of a check, and its progress as a person sees it: the shapes that fsck, verify and repair share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ LINE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it was written (`damage`), or worth knowing (a note). offset: bytes into the file."""
+    """A difference from what was written (`damage`), or something worth knowing (a note). offset: bytes into the
+    file."""
 
     damage: bool
     file: str
@@ -44,7 +45,7 @@ def note(file: str, what: str) -> Finding:
 
 
 Told = Callable[[float], str]
-"""How an amount is said: words.size of bytes, as nearly all are, or `urls`."""
+"""Puts an amount into words: words.size for bytes, as nearly all amounts are, or `urls`."""
 
 
 def urls(count: float) -> str:
@@ -52,22 +53,22 @@ def urls(count: float) -> str:
 
 
 class Bar(Protocol):
-    """Progress of a check, in bytes read or what else a stage says."""
+    """Progress of a check, in bytes read or in the unit of the stage."""
 
     def stage(self, name: str, total: int, told: Told = words.size) -> None:
-        """What is looked at now, and how much there is."""
+        """A stage begins: its name, and the amount of work in it."""
 
     def read(self, count: int) -> None:
-        """So much more."""
+        """So much more of the stage is done."""
 
     def say(self, text: str) -> None:
-        """A line, above the bar if there is one."""
+        """Print a line, above the bar if there is one."""
 
     def close(self) -> None: ...
 
 
 class Silent:
-    """Nothing but what is said."""
+    """Shows no progress, only lines."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -105,7 +106,7 @@ class Lines(Silent):
 
 
 class TerminalBar(Silent):
-    """A bar a stage, with what is left to do."""
+    """A bar for each stage, with the time left."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         super().__init__(stream)
