@@ -1,6 +1,6 @@
-"""Getting a page out of the archive: the crawl log says where its record lies, one positioned read brings it.
+"""One page out of the archive: the crawl log says where its record lies, one positioned read brings it.
 
-Works on a crawl that runs as on one that ended; nothing is locked, nothing is held in memory but one record.
+Works for a running crawl and for one that ended; nothing is locked, and one record is in memory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ DECODED_BYTES_MAX = 256 << 20
 
 
 class Unavailable(LookupError):
-    """The archive does not hold what was asked for; the message tells a person what is known about it."""
+    """The archive has no such record. The message tells a person what is known about it."""
 
 
 def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload", files: Files | None = None) -> bytes:
-    """The last response to `url` in the archive of JOB: its `payload` (content coding taken off), its `headers` (as
-    received), or its whole WARC `record`, uncompressed (without any response, the metadata record).
+    """The last response to `url` in the archive of JOB: its `payload` (content coding undone), its `headers` (as
+    received), or its whole WARC `record`, decompressed (of a URL without a response, the metadata record).
 
-    Unavailable (a LookupError) when there is none; drum.files.Damaged when the archive is not what the log says.
+    Unavailable (a LookupError) when there is none; drum.files.Damaged when the archive does not agree with the log.
     """
     files = files or Files()
     job = JobDir(job_dir)
@@ -92,7 +92,7 @@ def _record(files: Files, warcs: str, entry: LogEntry) -> tuple[str, Record]:
 
 
 def _payload(exchange: Exchange) -> bytes:
-    """The body as it was before its content coding; as far as it goes when it was cut or is damaged."""
+    """The body with its content coding undone; if it was cut or is damaged, as much as can be decoded."""
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX + 1)
     if len(body) > DECODED_BYTES_MAX:
         raise Unavailable(

@@ -1,4 +1,4 @@
-"""What is in JOB, in a person's words: what was asked for, what came of it, what lies on the disk, what to do next."""
+"""JOB in words: its configuration, its outcomes, its files, and the next command to run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from irlcrawl.terminal import words
 
 
 def describe(job: JobDir, name: str) -> list[str]:
-    """Lines of text; `name` is how the person calls JOB. Raises ConfigError, ControlError, drum's Damaged, OSError."""
+    """Lines of text; `name` is JOB as the person wrote it. Raises ConfigError, ControlError, drum's Damaged,
+    OSError."""
     config = load(job.config_file)
     record = status.read_status(job)
     return [

@@ -1,6 +1,6 @@
-"""The crawl log as those read it who ask: as much of it as the last commit knows, or an error that names what is gone.
+"""The crawl log for questions: as much of it as the last commit knows, or an error that names the missing part.
 
-Without a look at the catalogue a log whose parts somebody deleted reads like a shorter crawl.
+Read without the catalogue, a log from which parts were deleted would look like the log of a shorter crawl.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from irlcrawl.worker.archive.crawl_log import LogEntry
 def outcomes(
     job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None
 ) -> Iterator[LogEntry]:
-    """Entries in order, in constant memory (log_parts.read says what is wanted). Damaged, OSError."""
+    """Entries in order, in constant memory; arguments as in log_parts.read. Damaged, OSError."""
     check_log(job)
     if job.logs.is_dir():
         yield from log_parts.read(Sectors(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)
 
 
 def check_log(job: JobDir) -> None:
-    """Damaged when there is less of the crawl log than the catalogue says, UnknownVersion. Works beside a crawl that
-    runs."""
+    """Raise Damaged if there is less of the crawl log than the catalogue says; UnknownVersion. Works beside a running
+    crawl."""
     try:
         committed = formats.look(job.state).get("log") or {}
     except FileNotFoundError:

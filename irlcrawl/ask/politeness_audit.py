@@ -1,13 +1,12 @@
 """`irlcrawl report JOB --politeness`: every gap between two requests against the rule that applied, from the crawl log.
 
-It shares no code with what keeps the gaps (gaps.py, visit.py): from each logged exchange follows how
-long its host, its address and its site had to be left alone, and the next request there shows how long they were. Rules
-are those of the configuration at that time (catalogue `promises`), and of robots.txt and Retry-After as logged.
+The audit shares no code with the files that keep the gaps (gaps.py, visit.py). From each logged exchange follows how
+long its host, its address and its site had to be left alone; the next request to each of them shows how long they were.
+Rules are those of the configuration at that time (catalogue `promises`), and of robots.txt and Retry-After as logged.
 
-Times are those of the newest run's clock: by how much the clock was set between two runs is known, unless the machine
-was started anew meanwhile (catalogue `clock-anchors`). Outcomes of a host may be logged out of order, so requests go
-through files of their own, partitioned by clock, which are sorted one at a time: 49 bytes a request in the temporary
-directory, constant memory.
+Times are by the clock of the newest run: the catalogue says by how much the clock was set between two runs, unless the
+machine was restarted meanwhile (`clock-anchors`). Outcomes of a host may be logged out of order, so requests go through
+temporary files, partitioned by clock, which are sorted one at a time: 49 bytes a request on the disk, constant memory.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _ENDS_BADLY = ("connect", "tls")
 
 @dataclass
 class Clock:
-    """What the audit found of one host, address or site. Seconds."""
+    """The findings about one host, address or site. Seconds."""
 
     name: str
     requests: int
@@ -61,7 +60,7 @@ class Clock:
 
 
 class Promises:
-    """The rules that were in force for a request, and what its run's clock was."""
+    """The rules that were in force for a request, and the clock of its run."""
 
     def __init__(self, job: JobDir) -> None:
         try:
@@ -84,7 +83,7 @@ class Promises:
                 self._set.append((stream, round(1000 * (next_anchor - anchor))))
 
     def clock_set_ms(self, entry: LogEntry) -> int:
-        """By how much the clock was set since the run that made this request."""
+        """By how much the clock was set since the run that made this request, in milliseconds."""
         return sum(ms for stream, ms in self._set if (entry.stream or 0) < stream)
 
     def _of(self, entry: LogEntry) -> int:
@@ -98,7 +97,7 @@ class Promises:
         return 0
 
     def host(self, name: str, entry: LogEntry) -> float:
-        """Seconds a host must be left alone after this exchange, its Crawl-delay apart."""
+        """Seconds that a host must be left alone after this exchange, without its Crawl-delay."""
         promised = self._rules[self._of(entry)]["promised"]
         rules = promised["politeness"]
         floor = _nearest(promised["sites"], name, rules["gap_host_seconds"])
@@ -122,7 +121,7 @@ class Promises:
 
 
 def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:
-    """`[site."x"]` of the name itself or of the nearest one above it."""
+    """The value that `[site."x"]` sets for the name itself or for the nearest name above it."""
     name = name.rstrip(".")
     while gaps and name:
         if name in gaps:
@@ -137,8 +136,8 @@ def _retry_after(entry: LogEntry) -> float:
 
 
 def audit(job: JobDir, shown: int) -> dict[str, Any]:
-    """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}, of each
-    kind the `shown` clocks that came closest to their rule, which memory holds. OSError, Damaged."""
+    """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}; `worst`
+    are the `shown` clocks of each kind that came closest to their rule, all held in memory. OSError, Damaged."""
     promises = Promises(job)
     site_of = SiteOf(load(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
@@ -161,7 +160,7 @@ def audit(job: JobDir, shown: int) -> dict[str, Any]:
 
 
 def _requests(job: JobDir) -> Iterator[LogEntry]:
-    """Log entries behind which stands a request: not what was decided without one."""
+    """Log entries of requests: outcomes decided without a request are left out."""
     for entry in outcomes(job):
         asked = entry.start_ms is not None and entry.outcome != "excluded"
         if asked and (entry.status > 0 or entry.duration_ms > 0 or entry.reason in _ENDS_BADLY):
@@ -174,7 +173,7 @@ def _clock_names(entry: LogEntry, site_of: SiteOf) -> dict[str, str]:
 
 
 def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str, Spill]) -> None:
-    """One request to the three clocks it went past."""
+    """Write a request to the files of the three clocks that it passed."""
     assert entry.start_ms is not None
     start = entry.start_ms + promises.clock_set_ms(entry)
     end = start + entry.duration_ms
@@ -197,7 +196,7 @@ Facts = tuple[int, float, float, float, float, int]
 
 
 def _judge(parts: Spill, shown: int) -> tuple[dict[str, Any], dict[int, Facts]]:
-    """The sum over all clocks of a kind, and the ones that came closest to their rule, or broke it, worst first."""
+    """The sums over all clocks of a kind, and the clocks that came closest to their rule or broke it, worst first."""
     clocks = gaps = broken = 0
     smallest, sample = np.inf, [np.empty(0)]
     worst: list[tuple[float, int, Facts]] = []
@@ -232,12 +231,12 @@ SAMPLE_MAX = 1 << 20
 
 
 def _thinned(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """At most SAMPLE_MAX of the values, evenly: enough for a median over everything."""
+    """At most SAMPLE_MAX of the values, evenly taken: enough for a median over all of them."""
     return values if len(values) <= SAMPLE_MAX else values[:: len(values) // SAMPLE_MAX + 1]
 
 
 def _delays(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The Crawl-delay in force after each request: of its origin's last robots.txt. Rows by key, then start."""
+    """The Crawl-delay in force after each request: that of its origin's last robots.txt. Rows by key, then start."""
     order = np.lexsort((rows["start"], rows["origin"]))
     origin, news, delay = rows["origin"][order], rows["robots"][order] > 0, rows["delay"][order]
     first = np.concatenate(([True], origin[1:] != origin[:-1])) if len(order) else np.empty(0, np.bool_)
@@ -260,8 +259,8 @@ def _names(job: JobDir, site_of: SiteOf, wanted: dict[str, set[int]]) -> dict[st
 
 
 def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
-    """The findings in a person's words. every: all clocks of `worst`; else those that broke their rule, and of each
-    kind the one that came closest."""
+    """The findings in words. every: all clocks of `worst`; otherwise the clocks that broke their rule, and the closest
+    one of each kind."""
     yield f"{told['requests']:,} requests, judged by the crawl log; gaps from the end of one to the start of the next"
     for clock in CLOCKS:
         one = told[clock]

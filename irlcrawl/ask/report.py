@@ -1,8 +1,8 @@
-"""`irlcrawl report JOB`: sites by reputation, budget, what was spent on them, what waits and what came of it; and those
-that eat the crawl.
+"""`irlcrawl report JOB`: sites by reputation, budget, cost, waiting URLs and yield, and the sites that eat the crawl.
 
-One pass over the crawl log and one over what waits, forward, then the records of the sites that are shown. Memory is
-bounded: of more than SITES_MAX sites those least asked for are told together. Works beside a crawl that runs.
+One forward pass over the crawl log and one over the waiting URLs, then a look at the records of the sites that are
+shown. Memory is bounded: beyond SITES_MAX sites, the sites asked least are summed up together. Works beside a running
+crawl.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from irlcrawl.terminal import words
 SITES_MAX = 200_000
 EATERS_MAX = 10
 WASTE_SHARE = 0.02
-"""A site eats the crawl that wastes this share of all requests ..."""
+"""A site eats the crawl if it wastes this share of all requests."""
 WAITING_SHARE = 0.10
-"""... or whose URLs are this share of all that wait (and three times the mean share), although fewer sites link to it
-than to the median site asked."""
+"""A site also eats the crawl if its URLs are this share of all waiting URLs (and three times the mean share), although
+fewer sites link to it than to the median site asked."""
 REQUESTS_LEAST = 20
-"""Of a crawl younger than this nothing is said."""
+"""A crawl with fewer requests than this gets no verdict."""
 
 
 @dataclass(slots=True)
 class Site:
-    """What is known of a site. spent: requests made (repeats included, robots.txt not); gained: those that brought a
-    page of its own (a 2xx with a body no page of this site had just before); waiting: URLs anywhere but in QF."""
+    """The figures of a site. spent: requests made (repeats included, robots.txt not); gained: requests that brought a
+    page of its own (a 2xx whose body no page of this site had just before); waiting: URLs anywhere but in QF."""
 
     name: str
     spent: int = 0
@@ -67,7 +67,7 @@ class Site:
 
 
 class Sites:
-    """Sites by key, at most SITES_MAX of them; `others` is the sum of those that were let go."""
+    """Sites by key, at most SITES_MAX of them; `others` is the sum of the sites that were let go."""
 
     def __init__(self) -> None:
         self.by_key: dict[int, Site] = {}
@@ -83,7 +83,7 @@ class Sites:
         return found
 
     def _shrink(self) -> None:
-        """Let the half go that was asked least and waits least."""
+        """Let go the half of the sites with the fewest requests and waiting URLs."""
         ranked = sorted(self.by_key.items(), key=lambda item: item[1].spent + item[1].waiting + item[1].deferred)
         for key, site in ranked[: len(ranked) // 2]:
             del self.by_key[key]
@@ -165,7 +165,7 @@ def _rank(site: Site, by: str) -> float:
 
 
 def _eaters(sites: list[Site], totals: dict[str, int]) -> Iterator[tuple[Site, str]]:
-    """The sites that take much and give little, worst first, with the reason in words."""
+    """The sites that cost much and bring little, worst first, each with the reason in words."""
     if totals["spent"] < REQUESTS_LEAST:
         return
     wasted = totals["spent"] - totals["gained"]
@@ -198,7 +198,7 @@ def _row(site: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """Names to the left, numbers to the right, each column as wide as its widest and two spaces from the next."""
+    """Names to the left, numbers to the right, each column as wide as its widest cell and two spaces from the next."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *numbers in rows:
         yield "  ".join([name.ljust(widths[0]), *(map(str.rjust, numbers, widths[1:]))])

@@ -1,7 +1,8 @@
 """`irlcrawl why JOB URL|HOST|SITE`: where it stands, and why.
 
-Every answer is a JSON object; `lines` puts it into words. A question reads what waits and the crawl log once, forward,
-in constant memory, and a few blocks of the drums: time grows with what is on the disk, not with how busy the crawl is.
+Every answer is a JSON object; `lines` puts it into words. A question reads the waiting URLs and the crawl log once,
+forward, in constant memory, and a few blocks of the drums: its time grows with the size of the files, not with how busy
+the crawl is.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Answer = dict[str, Any]
 
 
 def why(job: JobDir, asked: str, now: float) -> Answer:
-    """The answer; `asked` is a URL (with a path, or `://`), a host name or a site. ConfigError, Damaged, OSError."""
+    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. ConfigError, Damaged, OSError."""
     try:
         url = seed_url(asked)
     except SeedError as error:
@@ -288,7 +289,7 @@ def _date(at: float) -> str:
 
 
 def lines(answer: Answer) -> Iterator[str]:
-    """The answer in a person's words: a fact a line, times as dates, history last."""
+    """The answer in words: a fact a line, times as dates, history last."""
     history = answer.get("history", [])
     facts = {name: value for name, value in answer.items() if name not in ("asked", "history")}
     if "known" in facts:  # the question was for a site

@@ -1,8 +1,9 @@
-"""Time is an argument: every component takes one of these, so that tests and the simulator can run it under their own.
+"""Time is an argument: every component takes a Clock, so that tests and the simulator can run it under their own time.
 
-`now()` is unix seconds that never step: the wall clock is read once at the start, and the clock that counts since the
-machine started carries it on, so a step of the system's clock moves no promise made to a host. That one counts while
-the machine sleeps, too: archives would be dated hours too early after a night with the lid closed.
+`now()` is unix seconds that never step. The wall clock is read once at the start; from then on the clock that counts
+since the machine started carries it on, so a step of the system's clock moves no promise made to a host. That clock
+also counts while the machine sleeps: otherwise archives would be dated hours too early after a night with the lid
+closed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ class Clock(Protocol):
         ...
 
     def since_boot(self) -> float:
-        """Seconds since the machine started, sleep included: tells a stepped clock from time that went by."""
+        """Seconds since the machine started, sleep included: tells a stepped clock from time that passed."""
         ...
 
 
 def since_boot() -> float:
-    """Seconds, the same in all processes of this machine."""
+    """Seconds since the machine started, sleep included; the same in all processes of this machine."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -51,7 +52,7 @@ class VirtualClock:
         return self._now - self._booted
 
     def step(self, seconds: float) -> None:
-        """Somebody sets the system's clock, between two runs of a crawl."""
+        """Simulates that somebody sets the system's clock between two runs of a crawl."""
         self._now += seconds
         self._booted += seconds
 

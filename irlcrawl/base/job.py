@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from drum.files import Files
 
 LOCK_WAIT_SECONDS = 5.0
-"""Workers of a crawl that was just killed need a moment to notice."""
+"""How long a start waits for the lock: workers of a crawl that was just killed need a moment to notice."""
 LOCK_POLL_SECONDS = 0.05
 
 
 class JobError(Exception):
-    """JOB cannot be used as asked; the message is for a person."""
+    """JOB cannot be used as asked. The message is for a person."""
 
     code = ExitCode.FAILED
 
@@ -47,22 +47,23 @@ class JobFull(JobError):
 
 
 def command(*parts: object) -> str:
-    """`irlcrawl VERB JOB ...` to be pasted into a shell, whatever JOB is called."""
+    """`irlcrawl VERB JOB ...`, quoted so that it can be pasted into a shell whatever JOB's name is."""
     return shlex.join(("irlcrawl", *map(str, parts)))
 
 
 def check_mounted(directory: Path) -> None:
-    """JobError when it is a link to what is not there."""
+    """Raise JobError if `directory` is a link whose target does not exist."""
     if directory.is_symlink() and not directory.exists():
         to = os.readlink(directory)
         raise JobError(f"{directory}: leads to {to}, which is not there (is its disk mounted?)")
 
 
 class JobDir:
-    """Paths in JOB, and its lock: `with JobDir(path) as job:` creates what is missing and holds the lock.
+    """Paths in JOB, and its lock: `with JobDir(path) as job:` creates missing directories and holds the lock.
 
-    `lock_fds` are the inheritable descriptors that keep the lock (none while it is not held): pass them to every worker
-    process. One is of LOCK, the other of JOB/warcs: two crawls may be led to the same archives, as a copy of JOB is.
+    `lock_fds` are the inheritable descriptors that keep the lock (none while it is not held); every worker process gets
+    them. One is of LOCK, the other of JOB/warcs, because two crawls may be led to the same archives, as a copy of JOB
+    is.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -85,7 +86,7 @@ class JobDir:
         return self.config_file.is_file()
 
     def require(self) -> JobDir:
-        """Itself. Raises JobError when no crawl is here."""
+        """This JobDir. Raises JobError when no crawl is here."""
         if not self.exists():
             self.check_configured()
             raise JobError(f"{self.path}: no crawl here (it has no {self.config_file.name})")
@@ -100,8 +101,8 @@ class JobDir:
         return Catalog.exists(self.state, Files())
 
     def check_configured(self) -> None:
-        """Raise JobError when the configuration of the crawl that is here is gone: with another one links would be
-        judged otherwise, and what it leaves out is left out for good."""
+        """Raise JobError when there is a crawl here but its configuration is gone. With another configuration links
+        would be judged differently, and links that it leaves out are left out for good."""
         if not self.exists() and self.has_catalogue():
             raise JobError(
                 f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "
@@ -142,7 +143,7 @@ class JobDir:
     # -- the lock ------------------------------------------------------------------------------------------------------
 
     def acquire(self, wait_seconds: float | None = None, repairing: bool = False) -> None:
-        """Create what is missing and take the lock. Raises JobError, JobFull, and JobLocked after `wait_seconds`
+        """Create missing directories and take the lock. Raises JobError, JobFull, and JobLocked after `wait_seconds`
         (LOCK_WAIT_SECONDS)."""
         self.check_usable(repairing)
         try:
@@ -164,8 +165,7 @@ class JobDir:
             raise self.cannot_be_written(error) from error
 
     def acquire_to_look(self) -> None:
-        """Take the lock and write nothing: a copy on a disk that cannot be written can be checked, too. JobError,
-        JobLocked."""
+        """Take the lock and write nothing, so that a copy on a read-only disk can be checked. JobError, JobLocked."""
         self._check_repaired()
         try:
             fd = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
@@ -183,7 +183,7 @@ class JobDir:
             raise JobLocked(f"{self.locked_by()}; see `irlcrawl status` and `irlcrawl stop`")
 
     def _lock_archives(self) -> tuple[int, ...]:
-        """The descriptor that locks JOB/warcs; none where the file system locks no directories (NFS). JobLocked."""
+        """The descriptor that locks JOB/warcs; none if the file system cannot lock directories (NFS). JobLocked."""
         fd = os.open(self.warcs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _flock_within(fd, LOCK_WAIT_SECONDS):
@@ -197,14 +197,15 @@ class JobDir:
         raise self.unlocked_in_use()
 
     def unlocked_in_use(self) -> JobLocked:
-        """What to tell when LOCK could be had, and somebody is there all the same: it was taken for a stale one."""
+        """The error for a JOB that is in use although LOCK was free: somebody took LOCK for a stale file and deleted
+        it."""
         return JobLocked(
             f"{self.path}: in use by a crawl, or a check of it, that still runs, though its LOCK was deleted; "
             "`irlcrawl stop` it"
         )
 
     def release(self) -> None:
-        """Give up this process's share of the lock; workers that are still alive keep theirs."""
+        """Give up this process's share of the lock; workers that are alive keep theirs."""
         for fd in self.lock_fds:
             os.close(fd)
         self.lock_fds = ()
@@ -219,11 +220,11 @@ class JobDir:
         self.release()
 
     def is_locked(self) -> bool:
-        """Whether some process holds JOB now."""
+        """Whether some process holds JOB."""
         return not self.wait_unlocked(0.0)
 
     def wait_unlocked(self, seconds: float) -> bool:
-        """Wait until nobody holds JOB; False when somebody still does after `seconds`."""
+        """Wait until no process holds JOB; False if one still does after `seconds`."""
         try:
             fd = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -234,8 +235,8 @@ class JobDir:
             os.close(fd)
 
     def locked_by(self) -> str:
-        """`JOB: in use by process N`, for messages. Who only looks (`fsck`) writes no number there, and that of a
-        crawl that is over is nobody's."""
+        """`JOB: in use by process N`, for messages. `fsck` writes no number into LOCK, and a number left by a finished
+        crawl is stale; then the message names no process."""
         text = self.lock_file.read_text(errors="replace").strip()
         there = text.isdecimal() and os.path.exists(f"/proc/{text}")
         return f"{self.path}: in use by " + (f"process {text}" if there else "a crawl, or a check of it")
@@ -243,10 +244,10 @@ class JobDir:
     # -- the configuration it runs with --------------------------------------------------------------------------------
 
     def write_config(self, text: str, files: Files | None = None) -> None:
-        """Replace irlcrawl.toml at once and durably, and with it the names of all that `acquire` made: what comes later
-        makes durable what is in those directories, not the directories. What it says already is not written again: a
-        disk that is full to the last byte may still be opened, and told what it takes. Raises JobError, JobFull."""
-        from drum.files import Files  # loads numpy: whoever only asks has no need of it
+        """Replace irlcrawl.toml at once and durably, and make the names of all directories that `acquire` made durable
+        (later writers sync only files in them). An unchanged text is not written again, so that a crawl on a completely
+        full disk can be opened and can say what it needs. Raises JobError, JobFull."""
+        from drum.files import Files  # loads numpy, which questions to a crawl do not need
 
         files = files or Files()
         temporary = Path(job_files.temporary(os.fspath(self.config_file)))
@@ -266,7 +267,7 @@ class JobDir:
             raise self.cannot_be_written(error) from error
 
     def cannot_be_written(self, error: OSError) -> JobError:
-        """What to tell when the system says so."""
+        """The error to raise for an OSError of a write."""
         if is_disk_full(error):
             return JobFull(f"{self.path}: no room on its disk; make some, and run the same command again")
         return JobError(f"{self.path}: cannot be written: {error.strerror}")

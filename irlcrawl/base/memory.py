@@ -1,14 +1,15 @@
-"""Memory that was freed goes back to the system now and then, so that a crawl of weeks is as large as what it holds.
+"""Freed memory goes back to the system now and then, so that a crawl of weeks is as large as the things it holds.
 
-glibc keeps freed memory for what comes next and gives back only what lies at the very end of its heap. Batches of all
-sizes come and go in the frontier and the workers, so that holes of many megabytes stay between what lives (measured:
-half of a worker was holes), and grow for hours. Giving back 20 MB and touching it again takes 4 CPU-ms.
+glibc keeps freed memory for later use and gives back only the very end of its heap. Batches of all sizes come and go in
+the frontier and the workers, so that holes of many megabytes stay between living pieces (measured: half of a worker was
+holes), and grow for hours. Giving back 20 MB and touching it again takes 4 CPU-ms.
 
-Who works on large batches keeps some of it until then: given back and asked for again batch by batch, memory costs a
-page fault for each 4 KiB (measured: a tenth of a turn). Who works page by page gives a large piece pages of its own
-instead, which go with it: taken from the heap it leaves a hole that small pieces settle in, and glibc takes ever larger
-ones from there once one was freed (measured after half an hour of a crawl: workers of 79 and 84 MiB, and of 69 and 70;
-it costs 14 page faults a page, a twenty-fifth of its CPU time in the kernel).
+The frontier works on large batches, and keeps some freed memory until then: given back and asked for again batch by
+batch, it costs a page fault for each 4 KiB (measured: a tenth of a turn). A worker works page by page, and gives a
+large piece pages of its own, which go back with it. Taken from the heap, a large piece leaves a hole that small pieces
+settle in, and glibc takes ever larger pieces from the heap once one was freed. Measured after half an hour of a crawl:
+workers of 79 and 84 MiB without pages of their own, 69 and 70 with them; that costs 14 page faults a page, a
+twenty-fifth of its CPU time in the kernel.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from irlcrawl.base.clock import Clock
 
 TRIM_S = 2.0
 KEEP_BYTES = 128 << 20
-"""At the end of the heap."""
+"""Freed bytes that the frontier keeps at the end of its heap between two trims."""
 _PIECE_BYTES_MAX = 32 << 20  # the most glibc allows: larger pieces have pages of their own
 _PIECE_BYTES = 128 << 10  # what glibc begins with; being set, it stays (72 MiB with 512 KiB where this had 66)
 NO_THREAD = "can't start new thread"
-"""Python's words where there is no room for the stack of one, as for the one that ends a loop's others."""
+"""Python's message if there is no room for the stack of a thread; also the message of the thread that ends a loop's
+other threads."""
 _PYMEM_DOMAIN_RAW = 0
 _PYDATAMEM_SETHANDLER = 304  # its place among the functions that numpy lends to extensions
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 
 
 def ran_out(error: BaseException | None) -> bool:
-    """Whether memory did. What fails for want of it on the way out hides the first that did."""
+    """Whether an error came of too little memory. A failure on the way out hides the first one, so causes are looked
+    at, too."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
@@ -45,7 +48,7 @@ def ran_out(error: BaseException | None) -> bool:
 
 
 def _find_trim() -> Callable[[int], int] | None:
-    """glibc's malloc_trim(3); None where the C library has none and keeps its heap by rules of its own."""
+    """glibc's malloc_trim(3); None for a C library without it."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
@@ -56,13 +59,14 @@ def _set(parameter: int, value: int) -> None:
 
 
 def one_heap() -> None:
-    """One heap for all threads of this process and of those it forks; before any thread begins. Threads have heaps of
-    their own else, of which malloc_trim leaves the end as it is: the largest turn so far stayed in memory."""
+    """Use one heap for all threads of this process and of those it forks; call it before any thread begins. Otherwise
+    threads have heaps of their own, whose ends malloc_trim does not give back: the largest turn so far stayed in
+    memory."""
     _set(_M_ARENA_MAX, 1)
 
 
 def _keep() -> None:
-    """Let glibc keep KEEP_BYTES that were freed, and take pieces of any size from them."""
+    """Let glibc keep KEEP_BYTES of freed memory, and take pieces of any size from it."""
     _set(_M_TRIM_THRESHOLD, KEEP_BYTES)
     _set(_M_MMAP_THRESHOLD, _PIECE_BYTES_MAX)
 
@@ -86,8 +90,8 @@ class _Handler(ctypes.Structure):
 
 @cache
 def _plain() -> tuple[Callable[[object], object], object, object] | None:
-    """What sets a thread's handler of arrays, the handler that asks malloc as Python itself does, and the memory that
-    it stands in. None where numpy does not lend its functions as it does today."""
+    """(function that sets a thread's handler of arrays, the handler that asks malloc as Python itself does, the memory
+    in which it stands). None for a numpy that does not lend its functions as today's does."""
     try:
         lent = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API  # as import_array() of C has it
     except (ImportError, AttributeError):
@@ -104,10 +108,10 @@ def _plain() -> tuple[Callable[[object], object], object, object] | None:
 
 
 def plain_arrays() -> None:
-    """numpy keeps the first seven freed blocks of each size below a KiB for good: 3.6 MB that come one by one from all
-    over the heap, for hours, and hold a page of it each. What this thread, and tasks it begins from now on, make of
-    arrays has blocks of malloc's own instead. Not while tracemalloc runs: what Python asks malloc by is its own then,
-    counts blocks that numpy has counted already, and crashes once it has stopped."""
+    """Let small arrays of this thread, and of tasks it begins from now on, have blocks of malloc's own. numpy keeps the
+    first seven freed blocks of each size below a KiB for good: 3.6 MB that come one by one from all over the heap, for
+    hours, and hold a page of it each. Not while tracemalloc runs: what Python asks malloc by is its own then, counts
+    blocks that numpy has counted already, and crashes once it has stopped."""
     import tracemalloc  # numpy has loaded most of what that loads
 
     if not tracemalloc.is_tracing() and (plain := _plain()) is not None:
@@ -116,9 +120,11 @@ def plain_arrays() -> None:
 
 
 class Trim:
-    """`now_and_then()` often, on a thread that nobody waits for: it takes some milliseconds once in TRIM_S.
+    """Call `now_and_then()` often, on a thread for which nothing waits: it takes some milliseconds once in TRIM_S.
 
-    keep: up to KEEP_BYTES of freed memory stay with the process until then; else large pieces go as they are freed."""
+    keep: up to KEEP_BYTES of freed memory stay with the process until then; otherwise large pieces go back as they are
+    freed.
+    """
 
     def __init__(self, clock: Clock, keep: bool = False) -> None:
         self._clock = clock
@@ -134,7 +140,7 @@ class Trim:
         return self._clock.now() >= self._next
 
     def now_and_then(self) -> None:
-        """Give back what is free, if that was not done for TRIM_S. Releases the GIL meanwhile."""
+        """Give free memory back, unless that was done less than TRIM_S ago. Releases the GIL meanwhile."""
         if self.due and self._trim is not None:
             self._trim(0)
             self._next = self._clock.now() + TRIM_S

@@ -19,17 +19,17 @@ from publicsuffixlist import PublicSuffixList
 from url import URL, URLError
 
 HREF_CHARS_MAX = 65_536
-"""Longer references are not parsed: no scope admits what they become, and parsing costs time."""
+"""A longer reference is not parsed: every scope would leave its URL out, and parsing costs time."""
 
 HOSTS_CACHED = 4096
-"""Hosts that each cache by host remembers: the links being read mostly lead to few. A host that is met anew takes some
-30 microseconds, and what could hold all hosts of a crawl would still be growing after hours."""
+"""Hosts that each cache by host remembers: the links being read mostly lead to few hosts. Working a host out anew takes
+about 30 microseconds; a cache for all hosts of a crawl would still be growing after hours."""
 
 PORTS = {"http": 80, "https": 443}
 
 
 class SeedError(ValueError):
-    """A seed that is no crawlable URL; the message says why, in a person's words."""
+    """A seed that is no crawlable URL. The message is the reason, for a person."""
 
 
 def canonical(url: str | bytes, base: str | bytes | None = None) -> bytes | None:
@@ -52,11 +52,10 @@ def canonical(url: str | bytes, base: str | bytes | None = None) -> bytes | None
 
 
 class Base:
-    """The base URL of one page: parses it once and resolves its references fast.
+    """The base URL of a page: parsed once, then resolves the page's references fast.
 
-    `charset` is the page's encoding (a Python codec name): as WHATWG says, it shapes only how non-ASCII characters of
-    a query are percent-encoded. `stored`: `base_url` is in stored form already. Raises ValueError when it is not
-    crawlable.
+    `charset` is the page's encoding (a Python codec name); by WHATWG it shapes only how non-ASCII characters of a query
+    are percent-encoded. `stored`: `base_url` is in stored form already. Raises ValueError when it is not crawlable.
     """
 
     __slots__ = ("_codec", "_join", "_origin", "url")
@@ -182,7 +181,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?!\d+(?:[/?#]|$))")
 
 
 def seed_url(text: str) -> bytes:
-    """A line a person wrote as a seed, in stored form; a bare host (with a port or a path) means http.
+    """The stored form of a seed as a person writes it; a bare host (with a port or a path) means http.
 
     Raises SeedError, whose message is the reason.
     """
@@ -209,7 +208,7 @@ def seed_url(text: str) -> bytes:
 
 
 def named_host(text: str) -> tuple[str, int | None]:
-    """(host as `split` gives it, the port if one is named) of what a person wrote for a host: a name, an address, IPv6
+    """(host as `split` gives it, the port if one is named) of a host as a person writes it: a name, an address, IPv6
     with brackets or without. Raises SeedError."""
     text = text.strip()
     bracketed = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
@@ -220,10 +219,10 @@ def named_host(text: str) -> tuple[str, int | None]:
 
 
 def split(url: bytes) -> tuple[str, str, int, str]:
-    """(scheme, host, port, target) of a stored URL: what a connection and a request line need.
+    """(scheme, host, port, target) of a stored URL: the parts that a connection and a request line need.
 
     An IPv6 host comes without its brackets (as `socket` wants it), the port is always given, the target is path and
-    query. Raises ValueError on what is no stored URL.
+    query. Raises ValueError if `url` is no stored URL.
     """
     scheme, mark, rest = url.decode("ascii").partition("://")
     authority, slash, target = rest.partition("/")

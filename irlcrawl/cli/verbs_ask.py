@@ -23,7 +23,7 @@ from irlcrawl.terminal.progress import reader_may_leave
 WATCH_SECONDS = 1.0
 OUTCOMES = ("fetched", "failed", "excluded", "retry")
 SHOWN = 20
-"""Unless --top says how many."""
+"""How many are shown without --top."""
 
 
 def status(args: argparse.Namespace) -> int:
@@ -136,7 +136,7 @@ def get(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Sites by what they are worth and cost; with --politeness, every gap against its rule (FAILED: one was short)."""
+    """Sites by worth and cost; with --politeness, every gap against its rule (FAILED if one was too short)."""
     job = JobDir(args.job).require()
     top = SHOWN if args.top is None else args.top
     if top < 0:
@@ -145,7 +145,7 @@ def report(args: argparse.Namespace) -> int:
         from irlcrawl.ask import politeness_audit
 
         if args.by is not None:
-            raise ConfigError(f"--by {args.by}: orders sites; --politeness shows whoever came closest to a rule first")
+            raise ConfigError(f"--by {args.by}: orders sites; --politeness shows clocks, closest to their rule first")
         told = politeness_audit.audit(job, top)
         _tell(told, partial(politeness_audit.lines, every=args.top is not None), args.json)
         return ExitCode.FAILED if told["broken"] else ExitCode.DONE

@@ -31,15 +31,15 @@ STOP_WAIT_SECONDS = 30.0
 
 LOG_BYTES_MAX = 10_000_000
 LOGS_KEPT = 3
-"""logs/irlcrawl.log, and how many older ones beside it."""
+"""How many older files are kept beside logs/irlcrawl.log."""
 
 
 def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]) -> int:
     """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
     # Until the crawl listens to signals itself, both end it the same way: nothing was begun (main.py, _guarded).
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever watches may leave: a terminal that is closed ends no crawl
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # and whoever asks too early how far it is gets no answer
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that is closed ends no crawl
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # asked too early how far it is, a crawl does not answer
     job = JobDir(args.job)
     job.check_configured()
     if not args.seeds and not args.urls:
@@ -84,7 +84,7 @@ def _check_exists(job: JobDir) -> None:
 def _configuration(
     job: JobDir, args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]
 ) -> tuple[Config, list[str]]:
-    """The configuration to crawl with, and what in it is not as the crawl that is here has it."""
+    """The configuration to crawl with, and its differences from that of the crawl that is here."""
     try:
         old = load(job.config_file) if job.exists() else None
     except ConfigError:
@@ -133,7 +133,7 @@ def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
 
 
 def _log_to(file: Path, note: Callable[[str], None]) -> None:
-    """The program's own log: what happened goes to `file` (bounded), what a person should know also to `note`."""
+    """The program's own log: all events go to `file` (bounded), those that a person should know also to `note`."""
     import gzip
     import logging
     import shutil
@@ -164,7 +164,7 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
 
 
 def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
-    """How the crawl ended, what it did, and what to look at next."""
+    """Print how the crawl ended, what it did, and what to look at next."""
     record = status_record.read_status(job)
     record["state"] = status_record.ENDED[code]
     print("\n".join(status_record.lines(record)))
@@ -178,7 +178,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
 
 
 def _bound(config: Config, record: dict[str, Any]) -> str:
-    """The option that says how large a crawl at its size limit may be."""
+    """The option that raises the limit which the crawl has reached."""
     limits = config.limits
     if limits.pages and (record["fetched"] or 0) >= limits.pages:
         return "--limits-pages"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def fsck(args: argparse.Namespace) -> int:
-    """Check everything of a JOB that does not run; DAMAGED when something is not as it was written, and --repair did
-    not mend it."""
+    """Check everything of a JOB that does not run. DAMAGED if something is not as it was written and --repair did not
+    mend it."""
     from irlcrawl.upkeep.fsck import Fsck
 
     job = JobDir(args.job).require()
@@ -63,7 +63,7 @@ def fsck(args: argparse.Namespace) -> int:
 
 
 def _repair(job: JobDir, check: Fsck, bar: Bar, as_json: bool) -> int:
-    """Mend what can be, say what could not be, and look again."""
+    """Repair the crawl, say what could not be repaired, and check again."""
     from irlcrawl.base.clock import SystemClock
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.repair import repair
@@ -87,7 +87,7 @@ def _say_repair(told: str, as_json: bool) -> None:
 
 
 def _say(what: object) -> None:
-    """To whoever still reads: what is found and what is done do not depend on it."""
+    """Print, even if nobody reads any more: findings and repairs do not depend on the reader."""
     with unheard(sys.stdout):
         print(what)
 
@@ -127,7 +127,7 @@ def snapshot(args: argparse.Namespace) -> int:
 
 
 def snapshots(args: argparse.Namespace) -> int:
-    """List them; or delete one, or make a crawl of one."""
+    """List snapshots, delete one, or make a crawl of one."""
     from irlcrawl.upkeep import snapshot as shots
 
     job = JobDir(args.job).require()
@@ -151,7 +151,7 @@ def _line(one: Snapshot) -> str:
 
 
 def _told(findings: Iterable[Finding], bar: Bar, as_json: bool) -> int:
-    """Say each finding as it comes, and the sum of them; the exit code."""
+    """Print each finding as it comes, then their sum; returns the exit code."""
     damaged = notes = 0
     for finding in findings:
         damaged, notes = damaged + finding.damage, notes + (not finding.damage)

@@ -1,4 +1,4 @@
-"""`python -m irlcrawl.config`: every key with its default and what it does, as a file that can be used."""
+"""`python -m irlcrawl.config`: prints every key with its help and default, as a file that can be used."""
 
 from irlcrawl.config.toml import reference
 from irlcrawl.terminal.progress import reader_may_leave

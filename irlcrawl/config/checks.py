@@ -1,4 +1,4 @@
-"""What values the configuration takes, and what a crawl needs of it before it may start or go on."""
+"""Which values the configuration takes, and which keys must be set before a crawl may start or go on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
-    """`value` in the key's type. Raises ConfigError naming `path` and what it allows."""
+    """`value` in the key's type. Raises ConfigError that names `path` and the values it takes."""
     kinds: dict[str, tuple[type, ...]] = {
         "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "list": (list,),
     }  # fmt: skip
@@ -39,7 +39,7 @@ def checked(key: Key, path: str, value: Any) -> Any:
 
 def site_name(name: str, where: str) -> str:
     """The NAME of [site."NAME"] as URLs have it, IPv6 without brackets. ConfigError beginning with `where`."""
-    from irlcrawl.base.url import SeedError, named_host  # only who names a site pays for loading what reads URLs
+    from irlcrawl.base.url import SeedError, named_host  # loaded only if the configuration names a site
 
     try:
         host, port = named_host(name)
@@ -54,7 +54,7 @@ def site_name(name: str, where: str) -> str:
 
 
 def validate(config: Config) -> None:
-    """Check what one key's table entry cannot say: patterns, networks, addresses, relations. Raises ConfigError."""
+    """Check rules that the table of keys cannot hold: patterns, networks, addresses, relations. Raises ConfigError."""
     for path, networks in (
         ("network.allow", config.network.allow),
         ("politeness.shared_addresses", config.politeness.shared_addresses),
@@ -116,7 +116,8 @@ _CONTACT = re.compile(r"https?://[^\s/();,]+\.[^\s();,]+|[^\s@();,<>:]+@[^\s@();
 
 
 def check_start(config: Config) -> None:
-    """What a crawl needs before its first request: a User-Agent that says who to write to. Raises ConfigError."""
+    """Check that a crawl may make its first request: above all, that the User-Agent says whom to write to. Raises
+    ConfigError."""
     agent = config.crawl.user_agent
     example = f'for example: -s crawl.user_agent="{USER_AGENT_EXAMPLE}"'
     if not agent:
@@ -142,14 +143,14 @@ def check_start(config: Config) -> None:
 
 
 def _check_budgets_of_sites(config: Config) -> None:
-    """What budgets are told of single sites holds for sites: said of a host it would hold for nothing."""
+    """Keys about budgets hold for sites: for a host that is no site they would have no effect, so they are refused."""
     told = [
         (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min")
         if getattr(site, key) is not None
     ]  # fmt: skip
     if not told:
         return
-    from irlcrawl.base.url import SiteOf  # only who says such a thing pays for reading the Public Suffix List
+    from irlcrawl.base.url import SiteOf  # the Public Suffix List is read only if such a key is set
 
     site_of = SiteOf(config.scope.private_suffixes)
     for name, key in told:
@@ -160,7 +161,7 @@ def _check_budgets_of_sites(config: Config) -> None:
 
 
 def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
-    """`section.key was A, now B` for every key outside [site."NAME"] in which they differ."""
+    """`section.key was A, now B` for every key outside [site."NAME"] whose value differs."""
     return [
         f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
         for key in keys()
@@ -170,7 +171,7 @@ def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
 
 
 def check_resume(old: Config, new: Config) -> None:
-    """Refuse a change of what shaped the files of a crawl. Raises ConfigError naming every such key."""
+    """Refuse changes of keys that shaped the files of a crawl. Raises ConfigError that names every such key."""
     if changed := changes(old, new, fixed_only=True):
         raise ConfigError(
             "; ".join(changed) + ": cannot change when a crawl is resumed, because it shaped what is on disk"

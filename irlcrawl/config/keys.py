@@ -18,11 +18,12 @@ class ConfigError(ValueError):
 
 
 BUDGET_MAX = 1_000_000_000
-"""Less than what stands for no limit (budgets/star.py), and sums and multiples of it stay within 64 bits."""
+"""Largest budget: below the number that stands for no limit (budgets/star.py), so that sums and multiples of budgets
+stay within 64 bits."""
 PAGES_MAX = 10**15
-"""The same of what is counted per site."""
+"""Largest quota of a site, within 64 bits for the same reason."""
 ROBOTS_FRESH_S_MAX = 86_400
-"""RFC 9309, 2.4."""
+"""RFC 9309, 2.4: no answer is used for longer than a day."""
 
 
 def key(
@@ -34,7 +35,8 @@ def key(
     choices: tuple[str, ...] = (),
     fixed: bool = False,
 ) -> Any:
-    """A configuration key. `fixed`: it shaped what is on disk, so it may not change when the crawl is resumed."""
+    """A configuration key. `fixed`: the key shaped the files on disk, so it may not change when the crawl is
+    resumed."""
     metadata = {"doc": doc, "low": low, "high": high, "choices": choices, "fixed": fixed}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
@@ -375,7 +377,7 @@ class Key(NamedTuple):
         return f"{self.section}.{self.name}"
 
     def allows(self) -> str:
-        """What the key takes, in words."""
+        """The values that the key takes, in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         bounds = {

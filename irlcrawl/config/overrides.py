@@ -1,5 +1,5 @@
-"""`[site."x"]` of the configuration, asked by host name: of each key the value of the name itself, or of the nearest
-one above it that sets the key. A dot at the end of a name makes no difference."""
+"""`[site."x"]` of the configuration, asked by host name: each key has the value of the name itself, or of the nearest
+name above it that sets the key. A dot at the end of a name makes no difference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Overrides:
         self._none = Site()
 
     def of(self, name: str) -> Site:
-        """What is set for a host name; None in every key that is not."""
+        """The values for a host name; None for every key that no section sets."""
         if not self._sites:
             return self._none
         found, name = Site(), name.rstrip(".")
@@ -33,7 +33,7 @@ class Overrides:
 
     @property
     def block_any(self) -> bool:
-        """Some site is blocked."""
+        """Whether some site is blocked."""
         return any(site.block for site in self._sites.values())
 
     def blocked(self, name: str) -> bool:

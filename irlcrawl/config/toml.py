@@ -1,7 +1,7 @@
-"""The configuration: where it comes from and how it is written down.
+"""The configuration: where its values come from, and how it is written down.
 
 Sources in order: defaults, `--config FILE` (TOML), `-s section.key=value`. The effective configuration is written into
-JOB/irlcrawl.toml, which is what a resumed crawl starts from. `python -m irlcrawl.config` prints the reference.
+JOB/irlcrawl.toml, from which a resumed crawl starts. `python -m irlcrawl.config` prints the reference.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def load(
 ) -> Config:
     """The configuration of `base` (default: the defaults), then the TOML `file`, then `section.key=value` overrides.
 
-    Raises ConfigError. The result is checked key by key (`validate`); whether it suffices to start a crawl is
-    `check_start`'s question.
+    Raises ConfigError. The result is checked key by key (`validate`); `check_start` says whether it suffices to start a
+    crawl.
     """
     config = from_dict(to_dict(base)) if base is not None else Config()
     if file is not None:
@@ -85,7 +85,8 @@ def to_dict(config: Config) -> dict[str, Any]:
 
 
 def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
-    """Set the keys named by nested `values`, each checked by itself. Raises ConfigError beginning with `where`."""
+    """Set the keys named by nested `values`, each checked by itself. Raises ConfigError, its message prefixed with
+    `where`."""
     for section, content in values.items():
         if section not in SECTIONS:
             raise ConfigError(f"{where}{section}: no such section{_near(section, SECTIONS)}")
@@ -153,7 +154,8 @@ def _path(nested: Any) -> list[str]:
 
 
 def parse_value(key: Key | None, text: str) -> Any:
-    """The value an option's text stands for: TOML where it is TOML of the key's kind, else text as it is written."""
+    """The value that an option's text stands for: TOML if the text is TOML of the key's type, else the text as
+    written."""
     try:
         value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:

@@ -1,8 +1,9 @@
-"""Archives that are closed and committed, told to the operator's command (archive.on_warc_closed), at least once each.
+"""Closed and committed archives: the operator's command (archive.on_warc_closed) is run for each at least once.
 
 From then on such a file is the operator's: it may be moved or deleted at any time, and resuming, snapshots and fsck
-treat it as away. A commit that closes archives says so (`closed/STREAM`: the first serial not told yet), so a crash
-before the command has run forgets none. Commands run one after the other on a thread of their own.
+count it as moved away. A commit that closes archives says so (`closed/STREAM`: the first serial for which the command
+has not run), so a crash before the command has run forgets none. Commands run one after the other on a thread of their
+own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from irlcrawl.worker.archive.warc import warc_files
 PREFIX = "closed/"
 COMMAND_SECONDS_MAX = 600.0
 SAID_BYTES = 500
-"""Of what a command that failed said last, for the log."""
+"""Bytes of a failed command's last words for the log."""
 
 _log = logging.getLogger("irlcrawl.archive")
 
@@ -47,7 +48,7 @@ class ClosedWarcs:
         self._over = threading.Event()  # all were told, or nobody waits for it any longer
 
     def before(self, edits: Edits) -> None:
-        """Put into a commit what it closes, and what the command was told since the last one."""
+        """Put into a commit which archives it closes, and for which ones the command has run since the last commit."""
         if not self._command:
             return
         self._settle(edits)
@@ -84,7 +85,7 @@ class ClosedWarcs:
                 edits.set(f"{PREFIX}{stream}", serial + 1)
 
     def after(self) -> None:
-        """The commit is done: its archives may be told."""
+        """The commit is done: the command may run for its archives."""
         if self._due and self._thread is None:
             self._all_told = False
             self._thread = threading.Thread(target=self._run, name="on_warc_closed", daemon=True)
@@ -94,8 +95,8 @@ class ClosedWarcs:
         self._due.clear()
 
     def finish(self, seconds: float | None) -> bool:
-        """Wait for the commands, at most `seconds` and until `leave`, and commit what they were told; the rest is told
-        at the next start. Whether there is no rest."""
+        """Wait for the commands, at most `seconds` and until `leave`, and commit for which archives they ran; the next
+        start runs them for the others. Returns whether there are no others."""
         if self._thread is None:
             return True
         self._queue.put(None)
@@ -108,7 +109,7 @@ class ClosedWarcs:
         return all_told
 
     def leave(self) -> None:
-        """`finish` is to wait no longer. Any thread."""
+        """Let `finish` wait no longer. Any thread."""
         self._over.set()
 
     def _run(self) -> None:
@@ -119,7 +120,7 @@ class ClosedWarcs:
         self._over.set()
 
     def _tell(self, path: str) -> bool:
-        """Run the command; whether it took note. What fails is told again when the crawl is opened again."""
+        """Run the command; returns whether it succeeded. If not, it is run again when the crawl is opened again."""
         if not os.path.exists(path):  # told before a crash, and moved already
             return True
         try:

@@ -1,10 +1,10 @@
-"""How much of JOB's disk must stay free: for the largest merge that is pending and a WARC file more.
+"""How much of JOB's disk must stay free: room for the largest pending merge and a WARC file more.
 
-A full disk that comes as a surprise (others write there, too) finds JOB/ballast, which is given up so that at least
-how the crawl ended can be written down.
+If the disk is suddenly full (other programs write there, too), JOB/ballast is given up, so that at least the end of the
+crawl can be written down.
 
-One threshold. Below it a running crawl stops cleanly, while there is still room to write down what it has; a stopped
-one does not go on before there is a tenth more, so that it does not start only to stop again.
+There is one threshold. Below it a running crawl stops cleanly, while there is still room for its last commit. A stopped
+crawl does not go on before there is a tenth more, so that it does not start only to stop again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class DiskSpace:
         self.count()
 
     def count(self) -> None:
-        """Look anew at what is pending; between turns."""
+        """Count pending merges again; between turns."""
         config = self._state.config
         self.advised = self._state.merge_bytes + config.archive.roll_bytes
         self.needed = config.frontier.disk_reserve_bytes or self.advised
 
     def take_ballast(self) -> None:
-        """For the time of a run. OSError."""
+        """Write JOB/ballast, for the time of a run. OSError."""
         files, path = self._state.files, self._ballast
         files.unlink(path, missing_ok=True)
         handle = files.create(path)
@@ -48,17 +48,18 @@ class DiskSpace:
         return self._tightest()[0]
 
     def _tightest(self) -> tuple[int, str]:
-        """What is free on the disk that has least, and a directory on it: archives may lie on one of their own."""
+        """Free bytes on the disk with the least room, and a directory on it: archives may have a disk of their own."""
         job = self._state.job
         return min((self._state.files.free(path), str(path)) for path in (job.path, job.warcs))
 
     def lacking(self, starting: bool = False) -> str | None:
-        """A sentence when there is too little to go on (or, `starting`, to begin)."""
+        """A sentence if there is too little room to go on (or, `starting`, to begin)."""
         needed = int(self.needed * HYSTERESIS) if starting else self.needed
         return None if self.free >= needed else self.words(int(self.needed * HYSTERESIS))
 
     def words(self, needed: int | None = None) -> str:
-        """How much is free and how much it takes; with nothing given, for a write found no room, what is advised."""
+        """A sentence with the free and the needed room. Without `needed`, a write found no room, and the advised room
+        is told."""
         free, where = self._tightest()
         told = f"{free // 1_000_000:,.0f} MB are free on the disk of {where}"
         advised = self.advised * HYSTERESIS

@@ -1,4 +1,4 @@
-"""When a crawl has to end: a limit of pages, bytes or time, no room on the disk, a frontier that is full."""
+"""When a crawl has to end: a limit of pages, bytes or time, no room on the disk, a full frontier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 class Limits:
-    """Counts what visits tell of before a turn has folded it."""
+    """Counts pages and bytes as visits report them, before a turn has folded them."""
 
     def __init__(
         self, state: CrawlState, config: Config, disk_space: DiskSpace, pressure: Pressure, started: float

@@ -1,8 +1,9 @@
 """Back-pressure: harvests that no turn has merged are bounded, and so are the URLs that wait.
 
-Workers can find links faster than turns merge them. While more than `frontier.harvests_bytes_max` waits to be merged
-nothing is leased, and turns come one after the other; what is out may still be handed over. What waits behind the merge
-has its own bound, `frontier.bytes_max`; turns delay or drop (turn.py), this says when the crawl has to stop.
+Workers can find links faster than turns merge them. While more than `frontier.harvests_bytes_max` of harvests wait to
+be merged nothing is leased, and turns come one after the other; workers may still hand over harvests of visits that are
+out. URLs behind the merge have a bound of their own, `frontier.bytes_max`: turns delay or drop (turn.py), this file
+says when the crawl has to stop.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ class Pressure:
         self.committed(())
 
     def arrived(self, harvest: str) -> None:
-        """A harvest has been handed over. OSError."""
+        """A worker handed over a harvest. OSError."""
         path = os.path.join(self._state.dir, harvest)
         self._arrived[harvest] = self._state.files.size(path)
 
     def committed(self, harvests: Iterable[str]) -> None:
-        """Count anew after a commit that named `harvests`; between turns."""
+        """Count again after a commit that named `harvests`; between turns."""
         state = self._state
         for name in harvests:
             self._arrived.pop(name, None)
@@ -41,16 +42,16 @@ class Pressure:
 
     @property
     def harvest_bytes(self) -> int:
-        """Of harvests that wait to be merged, those of a turn that runs among them."""
+        """Bytes of harvests that wait to be merged, including those of a running turn."""
         return self._merging + sum(self._arrived.values())
 
     @property
     def slow_down(self) -> bool:
-        """Nothing more is to be leased until turns have caught up."""
+        """Whether leasing has to pause until turns have caught up."""
         return self.harvest_bytes > self._state.config.frontier.harvests_bytes_max
 
     def full(self) -> str | None:
-        """A sentence when the frontier has to stop for what waits."""
+        """A sentence if the crawl has to stop because of the URLs that wait."""
         limits = self._state.config.frontier
         if limits.when_full != "stop" or not self.frontier_full:
             return None

@@ -1,8 +1,8 @@
-"""When to turn, how much a turn should bring, and when to ask workers for what they harvested.
+"""When to turn, how much a turn should bring, and when to ask workers for their harvests.
 
 Low water: fewer visits are out or could soon start than the workers could carry in that time. High water: as many URLs
-in runs as would last for the horizon. A turn starts when the low water asks for it and the last one has rested, or at
-once when nothing at all can be leased; so a crawl of one site feels immediate and a long one spends little on turns.
+in runs as would last for the horizon. A turn starts at low water once the last one has rested, and at once if nothing
+at all can be leased. So a crawl of one site feels immediate, and a long one spends little on turns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some 
 
 
 class Schedule:
-    """Decisions only; the frontier acts on them and tells what happened (`began`, `turned`, `asked`, …)."""
+    """Decisions only; the loop acts on them and reports events (`began`, `turned`, `asked`, …)."""
 
     def __init__(self, config: Config, clock: Clock, state: CrawlState, hosts: Dispatcher, fleet: Fleet) -> None:
         self._config, self._clock, self._state, self._hosts, self._fleet = config, clock, state, hosts, fleet
@@ -47,7 +47,7 @@ class Schedule:
     # -- what happened ---------------------------------------------------------------------------------------------
 
     def began(self) -> None:
-        """A turn begins: what happens from now on it does not see."""
+        """A turn begins: it does not see events from now on."""
         self.moved = False
 
     def turned(self, result: Result) -> None:
@@ -74,7 +74,7 @@ class Schedule:
 
     @property
     def pages_per_s(self) -> float:
-        """Of late; 0 before it is known."""
+        """Pages per second over the last RATE_S seconds; 0 before that is known."""
         if len(self._rate) < 2:
             return 0.0
         (first, before), (last, after) = self._rate[0], self._rate[-1]
@@ -125,7 +125,7 @@ class Schedule:
 
     @property
     def turn_at(self) -> float:
-        """... or, while workers are asked for their harvests, when it no longer waits for them."""
+        """When the next turn may start, also if workers that were asked for harvests do not answer."""
         return max(self.rested_at, self._asked_at + ANSWER_S)
 
     def should_ask(self, now: float) -> bool:
@@ -133,7 +133,7 @@ class Schedule:
         return self.starving or (now >= self.rested_at and self.low)
 
     def should_turn(self, now: float, handed_in: bool, inbox: bool) -> bool:
-        """Whether a turn is due. handed_in: something waits in memory for it; inbox: harvests among that."""
+        """Whether a turn is due. handed_in: something in memory waits for it; inbox: harvests are among that."""
         starving = self.starving
         if not starving and now < self.turn_at:
             return False

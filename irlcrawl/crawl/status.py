@@ -1,7 +1,7 @@
-"""What a crawl is doing, as one flat record: the crawl makes it, `status` prints it, programs read it as JSON.
+"""The status of a crawl as one flat record: the crawl makes it, `status` prints it, programs read it as JSON.
 
-A crawl that runs is asked through its control socket. When none runs, the last record it committed (catalogue entry
-`status`) is what there is. `FIELDS` is the whole shape; a field nobody filled is null rather than absent.
+A running crawl is asked through its control socket. If none runs, the record is the last one it committed (catalogue
+entry `status`). `FIELDS` is the whole shape; a field without a value is null, never absent.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _committed(job: JobDir) -> dict[str, Any]:
 
 
 def lines(values: Mapping[str, Any]) -> list[str]:
-    """The record in a person's words, one fact a line."""
+    """The record in words, one fact a line."""
     number = {name: value or 0 for name, value in values.items() if value is None or isinstance(value, int | float)}
     told = [
         ("state", _state(values)),
@@ -186,7 +186,7 @@ def _waiting(values: Mapping[str, Any]) -> str:
 
 
 def _put_off(values: Mapping[str, Any]) -> str:
-    """What a crawl that seems to do nothing waits for."""
+    """The URLs for which a crawl that seems idle waits."""
     if not values["calendar_urls"]:
         return ""
     text = words.plural(values["calendar_urls"], "URL")
@@ -205,7 +205,7 @@ def _frontier(values: Mapping[str, Any]) -> str:
 
 
 def _long_merges(values: Mapping[str, Any]) -> list[str]:
-    """Those of several buckets; one alone is over at once."""
+    """The merges over several buckets; a merge of one bucket is over at once."""
     return [name for name, merge in (values["merges"] or {}).items() if merge["buckets"] > 1]
 
 

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from irlcrawl.terminal.progress import Progress
 
 STOP_SECONDS = 8.0
-"""A clean stop that takes longer drops what is in flight: both kinds are over, and committed, within 10 s."""
+"""A clean stop that takes longer drops the requests in flight: either kind of stop is over, and committed, within 10
+s."""
 
 SAME_SIGNAL_SECONDS = 0.2
-"""`timeout`, and whoever else signals a process and then its group, means one stop; nobody presses Ctrl-C that fast."""
+"""Two equal signals this close are one stop: `timeout` and other programs signal a process and then its group, and
+nobody presses Ctrl-C that fast."""
 
 REAP_SECONDS = 5.0
 """A worker whose pipe is closed needs a moment to end."""
@@ -59,7 +61,7 @@ class Stops:
         self.count = 0
 
     def told(self, number: int) -> bool:
-        """Count a signal; False for one that is the last once more."""
+        """Count a signal; False if it repeats the last one."""
         last, now = self._last, self._clock.now()
         self._last = (number, now)
         if last is not None and last[0] == number and now - last[1] < SAME_SIGNAL_SECONDS:
@@ -81,8 +83,8 @@ class Supervisor:
         self._over = False  # the crawl ended as it should, and every worker was told
 
     def run(self, seeds: list[Seed], workers: Sequence[Started]) -> ExitCode:
-        """Crawl with these, and more where the configuration says so; `seeds` is emptied. OSError (the disk), Damaged,
-        ConfigError (it has no seeds), JobError (its configuration cannot be written), JobFull (not begun)."""
+        """Crawl with these workers, and with more if the configuration says so; `seeds` is emptied. OSError (the disk),
+        Damaged, ConfigError (no seeds), JobError (the configuration cannot be written), JobFull (no room to begin)."""
         self._started, self._idle = list(workers), list(workers)
         try:
             return uvloop.run(self._run(seeds))
@@ -139,7 +141,8 @@ class Supervisor:
             others.cancel()
 
     async def _add_others(self, loop: CrawlLoop, streams: list[int]) -> None:
-        """Once the first worker works and there is more than one host: before, they would only slow it down."""
+        """Start the other workers once the first one works and there is more than one host: earlier they would only
+        slow it down."""
         await loop.fleet.working.wait()
         await loop.fleet.wanted.wait()
         for stream in streams:
@@ -147,7 +150,8 @@ class Supervisor:
                 await self._add_worker(loop, stream)
 
     async def _add_worker(self, loop: CrawlLoop, stream: int) -> None:
-        """Give a worker its stream; one that was forked when the crawl began, while there are any."""
+        """Give a worker its stream: a worker that was forked when the crawl began, if one is left, else a new
+        process."""
         if self._idle:
             started = self._idle.pop(0)
         else:
@@ -184,7 +188,7 @@ class Supervisor:
         self.progress.note(f"worker {dead.stream} died; worker {stream} took its place")
 
     def _end_processes(self) -> None:
-        """Workers end by themselves when their pipe closes; what is left after an error is not waited for long."""
+        """Wait for workers, which end by themselves when their pipe closes; after an error not for long."""
         for process, sock in self._started:
             sock.close()  # nothing where the loop owned it
             if process.poll() is None and not self._over:
@@ -205,14 +209,14 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGUSR1, self._say_how_far)
 
     def _stop_listening(self) -> None:
-        """All is said and committed: a signal that comes now must not turn that into a death by a signal."""
+        """Everything is committed: a signal that comes now must not turn the end into a death by a signal."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
 
     def _say_how_far(self) -> None:
-        """To whoever watches, and into the log."""
+        """Tell how far the crawl is, on the terminal and in the log."""
         if self.loop is not None:
             text = status.headline(self.loop.status())
             _log.info(text)

@@ -2,6 +2,6 @@
 
 politeness   when which host may be asked
 state        everything under JOB/state
-turn         one pass of what arrived through the state
+turn         one pass of new harvests through the state
 dispatch     hosts in memory, leases, and the workers as the frontier sees them
 """

@@ -42,8 +42,8 @@ class View(NamedTuple):
 
 @contextmanager
 def unheard(stream: IO[str]) -> Iterator[None]:
-    """Words for a person on `stream`: when they cannot be written (a pipe nobody reads, a terminal that is gone, a full
-    disk), these and all that follow are dropped."""
+    """For words to a person on `stream`. If they cannot be written (a closed pipe, a terminal that is gone, a full
+    disk), these words and all later ones are dropped."""
     try:
         yield
         stream.flush()
@@ -53,7 +53,7 @@ def unheard(stream: IO[str]) -> Iterator[None]:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Answers on standard output: `| head` is no error; when nobody reads them any more, the rest is dropped."""
+    """For answers on standard output. `| head` is no error: when the reader leaves, the rest is dropped."""
     try:
         yield
         sys.stdout.flush()
@@ -74,12 +74,12 @@ class Speaker:
         self._stream = stream or sys.stderr
 
     def note(self, text: str) -> None:
-        """Say something once, without disturbing what is on the screen."""
+        """Print a line once, without disturbing the rest of the screen."""
         with unheard(self._stream):
             print(text, file=self._stream)
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Release the terminal."""
 
 
 # -- a crawl ----------------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ def count(number: float | None) -> str:
 
 
 def rate(number: float | None) -> str:
-    """Two or three digits that mean something: 0.25, 3.1, 45, 1,234."""
+    """Two or three significant digits: 0.25, 3.1, 45, 1,234."""
     if number is None:
         return "-"
     return f"{number:,.0f}" if number >= 10 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"
 
 
 def size(number: float | None) -> str:
-    """Bytes with the unit that gives one to three digits before the point (1 kB = 1000 bytes)."""
+    """Bytes in the unit that leaves one to three digits before the point (1 kB = 1000 bytes)."""
     if number is None:
         return "-"
     for unit in ("bytes", "kB", "MB", "GB"):
@@ -46,7 +46,7 @@ def duration(seconds: float | None) -> str:
 
 
 def parts(numbers: Mapping[str, Any] | None) -> str:
-    """`{"robots": 300, "dns": 2}` as `robots 300, dns 2`, largest first, what is zero left out."""
+    """`{"robots": 300, "dns": 2}` as `robots 300, dns 2`, largest first, zeros left out."""
     items = sorted((numbers or {}).items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name.replace('_', ' ')} {count(number)}" for name, number in items if number)
 
@@ -57,5 +57,5 @@ def plural(number: float, one: str, many: str | None = None) -> str:
 
 
 def printable(text: str) -> str:
-    """Without what would move a terminal's cursor or cannot be encoded: servers write parts of what we say."""
+    """`text` without characters that would move a terminal's cursor or cannot be encoded: servers write parts of it."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

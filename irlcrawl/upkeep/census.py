@@ -1,7 +1,8 @@
-"""Every URL in one place: what is seen against what is done and what waits, and the crawl log against the archives.
+"""Every URL in one place: the keys in `seen` against URLs that are done or wait, and the crawl log against the
+archives.
 
-The crawl log and the queues are read once, forward; what has to be compared goes through files in the temporary
-directory (40 bytes an outcome, 8 a URL that waits), which are sorted one at a time.
+The crawl log and the queues are read once, forward; the rows to be compared go through files in the temporary directory
+(40 bytes an outcome, 8 a waiting URL), which are sorted one at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from irlcrawl.worker.archive.crawl_log import LogEntry
 URL_BITS, ARCHIVE_BITS = 8, 6
 URL = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8"), ("end", "<u8"), ("url", "<u8")])
-"""What a line of the crawl log points to. key: name_key of the archive's name; url: key of the URL."""
+"""The unit to which a line of the crawl log points. key: name_key of the archive's name; url: key of the URL."""
 
 KEYS_SHOWN = 3
 
@@ -43,7 +44,7 @@ class Census:
         """(outcome, reason) -> lines."""
 
     def logged(self, entry: LogEntry) -> None:
-        """A line of the crawl log."""
+        """Take in a line of the crawl log."""
         self.outcomes[entry.outcome, entry.reason] += 1
         key = url_key(entry.url, self._seed)
         if entry.outcome in ("fetched", "failed", "excluded"):
@@ -55,7 +56,7 @@ class Census:
             self._pointers.add((name_key(name.encode()), offset, offset + length, key))
 
     def waiting(self, place: str, batch: Batch, state: str) -> Findings:
-        """LINK rows that wait. Their keys must be those of their URLs: a Python loop per URL."""
+        """Take in waiting LINK rows. Their keys must be those of their URLs: a Python loop per URL checks that."""
         keys = batch["key"]
         self._urls.add_many(key=keys)
         found = np.fromiter((url_key(url, self._seed) for url in batch["url"].tolist()), np.uint64, batch.rows)
@@ -63,7 +64,7 @@ class Census:
             yield Finding(True, state, None, f"{wrong} URLs in {place} have keys that are not theirs")
 
     def urls(self, reading: Reading) -> Findings:
-        """Of the keys in `seen`, each is done or waits in one place; and nothing else is."""
+        """Findings about URLs: each key in `seen` is done or waits in one place, and no other URL is or does."""
         twice, lost, strange = _Examples(), _Examples(), _Examples()
         for number in range(1 << URL_BITS):
             keys = np.sort(self._urls.part(number)["key"])
@@ -81,7 +82,8 @@ class Census:
             yield Finding(True, state, None, f"{strange} are done or wait without being known as seen")
 
     def archive(self, name: str, path: str, units: list[Found], covered: int, size: int) -> Findings:
-        """The lines that point into one archive against the units in it, up to `covered`, where the log's lines end."""
+        """Findings about one archive: the lines that point into it against its units, up to `covered`, where the log's
+        lines end."""
         mine = self._pointers_of(name)
         there = np.array([(unit.offset, unit.end, url_key(unit.url, self._seed)) for unit in units], _UNIT)
         there = there[there["end"] <= covered]
@@ -108,7 +110,7 @@ class Census:
         return rows[rows["key"] == np.uint64(key)]
 
     def in_order(self, names: list[str]) -> list[str]:
-        """Archives so that those whose lines are in one file of the spill come together."""
+        """Archives in an order in which those with lines in one file of the spill come together."""
         return sorted(names, key=lambda name: (name_key(name.encode()), name))
 
 
@@ -116,7 +118,7 @@ _UNIT = np.dtype([("offset", "<u8"), ("end", "<u8"), ("url", "<u8")])
 
 
 class _Examples:
-    """How many keys, and the first few."""
+    """The number of some keys, and the first few of them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -145,7 +147,7 @@ def _seen(reading: Reading, part: int) -> npt.NDArray[np.uint64]:
 
 
 def archive_path(directory: str, name: str, open_suffix: str) -> str | None:
-    """Where an archive is; None when it is away."""
+    """The path of an archive; None if it was moved away."""
     for path in (os.path.join(directory, name), os.path.join(directory, name + open_suffix)):
         if os.path.exists(path):
             return path

@@ -1,4 +1,5 @@
-"""What fsck says of a drum: do its buckets and slices make what the catalogue says they do? Their bytes are right."""
+"""Findings of fsck about a drum: whether its buckets and slices agree with the catalogue. Its bytes are checked
+elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from irlcrawl.upkeep.findings import Finding, Findings
 
 
 def check_drum(drum: Repository, state: str) -> Findings:
-    """Buckets tile the key space, slices rise, and together they hold as many keys as it says."""
+    """Findings: buckets tile the key space, slices ascend, and together they hold as many keys as the catalogue
+    says."""
     expected, rows = 0, 0
     for bucket in drum.buckets:
         if bucket.lo != expected:

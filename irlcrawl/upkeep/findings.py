@@ -10,7 +10,8 @@ from drum import Damaged
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it was written (`damage`), or worth knowing (a note). offset: bytes into the file."""
+    """A difference from what was written (`damage`), or something worth knowing (a note). offset: bytes into the
+    file."""
 
     damage: bool
     file: str

@@ -1,12 +1,12 @@
-"""`irlcrawl snapshot JOB NAME`: a crawl as it was at one commit, in JOB/snapshots/NAME, while it goes on.
+"""`irlcrawl snapshot JOB NAME`: a crawl as it was at one commit, in JOB/snapshots/NAME, while the crawl goes on.
 
-What never changes is shared by hard link: segments, closed archives, rolled logs, robots texts of workers that are
-gone. What is still written to is copied up to where the commit knows it: the catalogue, the newest crawl log, the
-archive each worker has open, its robots texts. So recovery, here or there, never touches a byte that both have. Pages
-fetched after that commit are not in it: the snapshot's crawl would ask for them again.
+Files that no longer change are shared by hard link: segments, closed archives, rolled logs, robots texts of workers
+that are gone. Files that are still written to are copied up to where the commit knows them: the catalogue, the newest
+crawl log, the archive that each worker has open, its robots texts. So recovery, here or there, never touches a byte
+that both have. Pages fetched after that commit are not in the snapshot: its crawl would fetch them again.
 
-A snapshot is a JOB that never changes: every verb that asks can ask it, and `open_as` makes crawls of it, as many as
-one likes. Taking one costs O(files), and a copy of what is open: at most archive.roll_bytes a worker.
+A snapshot is a JOB that never changes: every verb that asks can ask it, and `open_as` makes any number of crawls of it.
+Taking one costs O(files), and a copy of the open files: at most archive.roll_bytes a worker.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ COPY_BYTES = 1 << 30
 TAKING = "another snapshot is being taken or deleted"
 FACTS = {"commit", "fetched", "taken", "name"}
 VERSION = 1
-"""Of the marker; what is beside it has the version of JOB."""
+"""Version of the marker file. The files beside it have the version of JOB."""
 
 
 class _Moved(Exception):
-    """A commit came between: take the next one."""
+    """A commit came in between: start again with the next one."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _snapshot(path: Path) -> Snapshot:
 
 
 def read_marker(path: Path) -> dict[str, Any]:
-    """What a snapshot says of itself. Damaged, UnknownVersion."""
+    """The facts that a snapshot's marker holds. Damaged, UnknownVersion."""
     marker = path / SNAPSHOT
     data = marker.read_bytes()
     try:
@@ -110,7 +110,7 @@ def _marker(facts: dict[str, Any]) -> bytes:
 
 
 def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
-    """Take one. ConfigError for a name that is none, JobError, JobLocked, JobFull, Damaged."""
+    """Take a snapshot. ConfigError for a name that is not allowed, JobError, JobLocked, JobFull, Damaged."""
     files = files or Files()
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
@@ -131,7 +131,8 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
 
 @contextmanager
 def _alone(path: Path, doing: str) -> Iterator[None]:
-    """Nobody else makes or deletes anything in this directory meanwhile: each clears what others left. JobLocked."""
+    """Lock the directory of snapshots: each process that makes or deletes one clears the remains of others.
+    JobLocked."""
     path.mkdir(parents=True, exist_ok=True)
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -165,7 +166,7 @@ def _take(job: JobDir, target: Path, files: Files) -> None:
 
 
 def delete(job: JobDir, name: str) -> None:
-    """Forget a snapshot; what it shares stays with the others. JobError when there is none, JobLocked."""
+    """Delete a snapshot; files that it shares stay with the others. JobError if there is none, JobLocked."""
     path = _existing(job, name)
     with _alone(job.snapshots, TAKING):
         gone = job.snapshots / f".{name}.deleted"
@@ -217,7 +218,8 @@ def _existing(job: JobDir, name: str) -> Path:
 
 
 def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
-    """Everything but the marker, of one commit; the crawl may commit meanwhile, and delete what that lost."""
+    """Make all files but the marker, of one commit. Meanwhile the crawl may commit, and delete files that lost their
+    names."""
     for _ in range(ATTEMPTS):
         shutil.rmtree(building, ignore_errors=True)
         for directory in (STATE, WARCS, LOGS):
@@ -237,8 +239,9 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
 
 
 def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set[str]) -> None:
-    """Segments by link, seeds that no turn has taken and what waits after a repair among them (both are harvests that
-    no commit names yet), the catalogue's committed prefix as a copy in which no worker's stream is open any more."""
+    """Segments by link, and the catalogue's committed prefix as a copy in which no worker's stream is open any more.
+    Among the segments are harvests that no commit names yet: seeds that no turn has taken, and URLs that wait after a
+    repair."""
     seeds = catalog.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"]
     for name in [*catalog.live_files(), *harvests_from(there, SEEDS_STREAM, seeds)]:
         try:
@@ -288,7 +291,7 @@ def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
 
 
 def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
-    """Closed and wholly committed archives by link; of others, what the commit knows."""
+    """Closed and wholly committed archives by link; of each other one a copy up to where the commit knows it."""
     live, next_stream = _live_streams(catalog), catalog.get("stream-next", 0)
     for file in warc_files(files, os.fspath(job.warcs)) if job.warcs.is_dir() else ():
         if file.stream >= next_stream:

@@ -1,7 +1,7 @@
 """WARC files checked by themselves: every gzip member and record whole, every digest right, every unit complete.
 
-`check_file` is one pass in constant memory that fsck uses too; `verify` has warcio, which shares no code with us, read
-each file as well. After a broken record the next whole one is looked for, so one flipped byte is one finding.
+`check_file` is one pass in constant memory, which fsck uses, too. `verify` also has warcio, which shares no code with
+us, read each file. After a broken record the next whole one is looked for, so one flipped byte is one finding.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from irlcrawl.worker.archive.unit import Unit
 GZIP_MAGIC = b"\x1f\x8b\x08"
 SEARCH_BYTES = 1 << 20
 FINDINGS_MAX = 100
-"""Of one file: a disk that lost much need not be told byte by byte."""
+"""Findings that are told of one file: a disk that lost much need not be told byte by byte."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A whole unit: where its last record lies, and its URL."""
+    """A whole unit: the place of its last record, and its URL."""
 
     offset: int
     end: int
@@ -59,8 +59,8 @@ def _verify(files: Files, path: str, bar: Bar) -> Findings:
 def check_file(
     files: Files, path: str, bar: Bar, on_unit: Callable[[Found], None], written: int | None = None
 ) -> Findings:
-    """Findings of one file; on_unit(found) for every whole unit, in order. written: up to which byte an open file is
-    known to be whole; behind that, power may have taken some of it and left what came later."""
+    """Findings of one file; calls on_unit(found) for every whole unit, in order. written: the byte up to which an open
+    file is known to be whole; behind it a power loss may have taken some bytes and left later ones."""
     size, at, said = files.size(path), 0, 0
     check = _Units(path, on_unit)
     if not size and not path.endswith(OPEN):
@@ -88,7 +88,7 @@ def check_file(
 
 
 def next_record(files: Files, path: str, start: int, size: int) -> int:
-    """Where the next whole record begins at or behind `start`; `size` when there is none."""
+    """The offset of the next whole record at or behind `start`; `size` if there is none."""
     handle = files.open(path)
     try:
         while start < size:
@@ -109,7 +109,7 @@ def next_record(files: Files, path: str, start: int, size: int) -> int:
 
 
 def _readable(files: Files, handle: Handle, start: int) -> tuple[bytes, int]:
-    """What can be read from there on, up to a bad sector, and where to look next when nothing is found in it."""
+    """The bytes that can be read from there up to a bad sector, and where to look next if nothing is found in them."""
     try:
         return files.pread(handle, SEARCH_BYTES + len(GZIP_MAGIC), start), start + SEARCH_BYTES
     except Unreadable as error:
@@ -118,7 +118,7 @@ def _readable(files: Files, handle: Handle, start: int) -> tuple[bytes, int]:
 
 
 class _Units:
-    """Whether records, one after the other, are the units that a WarcWriter appends."""
+    """Checks that records, one after the other, are units as a WarcWriter appends them."""
 
     def __init__(self, path: str, on_unit: Callable[[Found], None]) -> None:
         self._path, self._on_unit = path, on_unit
@@ -176,7 +176,7 @@ class _Units:
             yield self._wrong(record, "the payload does not have the digest it should")
 
     def forget(self) -> None:
-        """A record was lost: what began before it is not held against the next one."""
+        """A record was lost: the unit that began before it is not held against the next one."""
         self._request, self._first, self._ours = None, False, True
 
     def end(self) -> Findings:
@@ -191,7 +191,7 @@ class _Units:
 
 
 def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
-    """What another reader makes of it."""
+    """The findings of another reader."""
     from warcio.archiveiterator import ArchiveIterator
     from warcio.exceptions import ArchiveLoadFailed
 

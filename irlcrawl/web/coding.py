@@ -1,7 +1,7 @@
 """Content-Encoding undone: gzip, deflate, br and zstd, several in a row, never more output than was asked for.
 
-A body costs its limit in memory whatever it claims to unpack to: every decoder is fed and emptied in pieces. A body
-that is not what its header says (plain text labelled gzip is common) is taken as it came.
+Unpacking a body takes at most its limit in memory, whatever it claims to unpack to: every decoder is fed and emptied in
+pieces. A body that is not in the coding its header names (plain text labelled gzip is common) is taken as it came.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CODINGS_MAX = 4
 """More codings in a row than this are an attack, not an encoding: the body is taken as it came."""
 
 ZSTD_WINDOW_MAX = 8 << 20
-"""RFC 9659: what a zstd content coding may ask for."""
+"""RFC 9659: the largest window that a zstd content coding may ask for, in bytes."""
 
 _ERRORS = (zlib.error, isal_zlib.error, brotlicffi.error, zstandard.ZstdError, EOFError)
 
@@ -30,8 +30,8 @@ _ERRORS = (zlib.error, isal_zlib.error, brotlicffi.error, zstandard.ZstdError, E
 def decode(body: bytes, content_encoding: str | None, limit: int) -> tuple[bytes, bool]:
     """(decoded body, truncated): at most `limit` bytes.
 
-    `truncated` is True when there was more than `limit`, or when the stream was damaged or ended early: then the
-    bytes are what came out before. Unknown codings, and a body that is not in its coding at all, leave it as it came.
+    `truncated` is True when there was more than `limit`, or when the stream was damaged or ended early; then the body
+    is as much as could be decoded. A body in an unknown coding, or not in its coding at all, is returned as it came.
     """
     codings = [c for c in (c.strip().lower() for c in (content_encoding or "").split(",")) if c not in ("", "identity")]
     if len(codings) > CODINGS_MAX or not all(c in _DECODERS for c in codings):

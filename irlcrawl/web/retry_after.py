@@ -1,4 +1,4 @@
-"""Retry-After as servers write it: for the worker that reads it, the log that keeps it and the audit of that."""
+"""Retry-After as servers write it: read by the worker, kept by the crawl log, checked by the audit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ DIGITS_MAX = 12
 
 
 def seconds_asked(value: str, now: float, date: str = "") -> float | None:
-    """Seconds that a Retry-After asks for, a number or a date (RFC 9110 10.2.3); None if it is neither.
+    """Seconds that a Retry-After asks for, written as a number or a date (RFC 9110 10.2.3); None if it is neither.
 
-    A date is one of the server's clock, which its `date` field tells: neither that nor `now` (unix), which stands in
-    for a field that is missing or wrong, need be right then."""
+    A date counts by the server's clock, which its `date` field tells. If that field is missing or wrong, `now` (unix)
+    stands in for it. Neither clock need be right.
+    """
     value = value.strip()
     if _is_number(value):
         return float(value[:DIGITS_MAX])
@@ -26,7 +27,8 @@ def seconds_asked(value: str, now: float, date: str = "") -> float | None:
 
 
 def as_logged(value: str, date: str) -> str:
-    """What the crawl log keeps: seconds where the server's own `date` tells them, else what it wrote."""
+    """The text for the crawl log: seconds if the server's own `date` tells them, else the header as the server wrote
+    it."""
     if _is_number(value.strip()) or _unix(date) is None:
         return value
     seconds = seconds_asked(value, 0.0, date)

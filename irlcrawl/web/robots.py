@@ -1,9 +1,9 @@
-"""robots.txt as RFC 9309 says: which group speaks to us, what it allows, and what an answer without rules means.
+"""robots.txt by RFC 9309: which group applies to us, what it allows, and what an answer without rules means.
 
-Protego matches paths (wildcards, `$`, longest match, percent-encoding, and the generous spelling real files need).
-What it gets wrong is done here before it sees the text: the byte order mark, line ends, raw non-ASCII octets, user
-agent lines that carry a version, and the choice of group, which is by the whole product token and never by a part of
-it. Only the lines of the one group that applies are kept, so a parsed file is small whatever it was.
+Protego matches paths (wildcards, `$`, longest match, percent-encoding, and the generous spelling that real files need).
+Cases that it gets wrong are mended here before it sees the text: the byte order mark, line ends, raw non-ASCII octets,
+user agent lines with a version, and the choice of the group, which goes by the whole product token and never by a part
+of it. Only the lines of the group that applies are kept, so a parsed file is small however large the file was.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from irlcrawl.base.rows import Robots
 from irlcrawl.config import keys as config
 
 RULES_MAX = 10_000
-"""Rules of a group that are kept (the first ones): a check walks them all."""
+"""Rules of a group that are kept (the first ones): a check walks through all of them."""
 
 CRAWL_DELAY_MAX = 1e9
-"""Seconds, thirty years: what is longer says no more, and would not fit where times are kept."""
+"""Seconds, thirty years: a longer delay would make no difference, and would not fit into stored times."""
 
 RULE_BYTES = 1300
-"""Memory a parsed rule takes, and a parsed file besides them (measured on rules with wildcards)."""
+"""Memory that a parsed rule takes, and that a parsed file takes besides its rules (measured on rules with
+wildcards)."""
 
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
@@ -49,7 +50,7 @@ def product_token(user_agent: str) -> str:
 
 
 class Rules:
-    """The rules of one robots.txt for one crawler. Never raises on bad text: a line that says nothing is skipped."""
+    """The rules of one robots.txt for one crawler. Never raises on bad text: lines without meaning are skipped."""
 
     def __init__(self, text: bytes, product_token: str) -> None:
         lines = _group_for(text, product_token.lower().encode("ascii"))
@@ -113,11 +114,11 @@ def _group_for(text: bytes, token: bytes) -> list[str]:
 
 
 def outcome(status: int | None, params: config.Robots) -> tuple[Robots, float]:
-    """What the final answer to a request for robots.txt means: (state, seconds it is good for).
+    """What the final answer to a request for robots.txt means: (state, seconds for which it holds).
 
     `status` is the last HTTP status after redirects, None when there was no response (DNS, connection, TLS, timeout,
     broken HTTP). RFC 9309 2.3.1: 2xx brings rules; 4xx means no restrictions; 5xx and no answer close the host for a
-    while. 429 closes it too (who is overloaded did not say yes), and so does a redirect that did not end.
+    while. So do 429 (an overloaded server has not given permission) and an endless redirect.
     """
     if status is not None and 200 <= status < 300:
         return Robots.RULES, params.fresh_seconds
@@ -144,7 +145,7 @@ class RulesCache:
         return rules
 
     def put(self, key: object, rules: Rules) -> None:
-        """Keeps `rules`, also when they alone exceed the bound: the caller is about to use them."""
+        """Keep `rules`, even if they alone exceed the bound: the caller is about to use them."""
         self.drop(key)
         self._rules[key] = rules
         self.nbytes += rules.nbytes

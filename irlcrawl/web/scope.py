@@ -1,9 +1,9 @@
-"""What belongs to the crawl: how far links are followed from the seeds, and which URLs are left out.
+"""Which URLs belong to the crawl: how far links are followed from the seeds, and which URLs are left out.
 
-Each seed (and each seed's redirect) adds an *entry*, a few bytes that name the host, site or prefix it opens:
-`host example.com[:8080]`, `site example.com`, `prefix example.com/docs/`, or `any`. Entries are what is committed and
-sent to workers. Schemes are not part of them: http and https of a name are one web. A million entries cost 8 bytes of
-key each and their text once; a link costs a few dictionary look-ups.
+Each seed (and each seed's redirect) adds an *entry*, a few bytes that name the host, site or prefix it opens: `host
+example.com[:8080]`, `site example.com`, `prefix example.com/docs/`, or `any`. Entries are committed and sent to
+workers. They have no scheme: http and https of a name are one web. A million entries cost 8 bytes of key each and their
+text once; a link costs a few dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ PATTERN_MEMORY_BYTES = 64 << 20
 
 
 class KeySet:
-    """A growing set of 64-bit keys in 8 bytes each: a sorted array, and a small set of what came since."""
+    """A growing set of 64-bit keys in 8 bytes each: a sorted array, and a small set of keys that came since it was
+    sorted."""
 
     def __init__(self) -> None:
         self._sorted = array("Q")
@@ -43,7 +44,7 @@ class KeySet:
         return (at < len(self._sorted) and self._sorted[at] == key) or key in self._recent
 
     def add(self, keys: Iterable[int]) -> list[bool]:
-        """Adds `keys`; says of each whether it was new."""
+        """Add `keys`; returns for each whether it was new."""
         new = []
         for key in keys:
             new.append(key not in self)
@@ -92,11 +93,11 @@ class Scope:
         return len(self._keys)
 
     def entries(self) -> list[bytes]:
-        """Every entry, in the order they came."""
+        """Every entry, in order of arrival."""
         return bytes(self._text).split(b"\n")[:-1]
 
     def entry_of_seed(self, url: bytes) -> bytes:
-        """The entry a seed (stored form) adds under the configured kind."""
+        """The entry that a seed (stored form) adds under the configured kind."""
         kind = self._params.kind
         if kind == "site":
             return b"site " + self._site_of(host_of(url)).encode("ascii")
@@ -151,8 +152,8 @@ class Scope:
         return None
 
     def _path_guard(self, url: bytes, slash: int) -> str | None:
-        """Why a path is one that only a trap has: too many directories, or the same ones again and again, as where a
-        page links to itself relatively."""
+        """The key that leaves a path out which only a trap has: too many directories, or the same ones again and again,
+        as on a site whose pages link to themselves relatively."""
         params = self._params
         query = url.find(b"?", slash)
         segments = url[slash + 1 : len(url) if query < 0 else query].split(b"/")[:-1]
@@ -191,7 +192,7 @@ class Scope:
 
 
 def repeats(segments: list[bytes]) -> int:
-    """How often a group of segments comes in a row at most: 1 where none does. Quadratic in their number."""
+    """How many times in a row a group of segments comes at most; 1 if none comes twice. Quadratic in their number."""
     most = 1
     for size in range(1, len(segments) // 2 + 1):
         same = 0  # segments in a row that are as the one `size` before
@@ -210,7 +211,7 @@ def _authority_path(url: bytes) -> tuple[bytes, bytes]:
 
 
 def _compile(key: str, patterns: list[str]) -> re2._Regexp[bytes] | None:
-    """One linear-time expression that finds any of `patterns` anywhere in a URL; None for no patterns."""
+    """One linear-time expression that finds any of `patterns` anywhere in a URL; None if there are no patterns."""
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES
     options.log_errors = False

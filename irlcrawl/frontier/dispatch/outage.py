@@ -1,22 +1,23 @@
-"""Whether it is us: when no name and no server answers, the crawl waits instead of charging hosts with it.
+"""Whether a silence is our own network's: if no name and no server answers, the crawl waits instead of charging hosts.
 
-A worker that gets no response at all does not write that down at once: it *doubts*, and asks. The answer is to charge
-the URL and its host as usual, or to leave both as they were.
+A worker whose request gets no response at all does not write that down at once: it *doubts*, and asks. The answer is to
+charge the URL and its host as usual, or to leave both as they were.
 
-* The resolver is asked for the root zone, which nearly every one knows (else, for a name it told of). No answer: an
-  outage.
-* A doubt waits HOLD_S for company while 20 addresses or more are in use; longer, SILENCE_S, while nobody else answers.
-  When meanwhile more than half of the addresses heard of since (at least 20, of as many sites) failed, it is probably
-  an outage.
+* The resolver is asked for the root zone, which nearly every resolver knows (or else for a name that it resolved
+  before). No answer: an outage.
+* A doubt waits HOLD_S for further ones while 20 addresses or more are in use; while no other server answers, it waits
+  longer, SILENCE_S. If more than half of the addresses heard of since then (at least 20, of as many sites) failed, it
+  is probably an outage.
 
-In an outage the crawl leases nothing but one URL every PROBE_S, and asks for one name at a time. It is over when the
-resolver and, if requests had failed, some server answers. A suspicion that a response refutes within REFUTED_S was
-none (half the web of this crawl is dead): those who waited are charged, and only the resolver is believed for a while.
+In an outage the crawl leases one URL every PROBE_S, and asks for one name at a time. The outage is over when the
+resolver and, if requests had failed, some server answers. If a server answers within REFUTED_S, there was no outage:
+those hosts really are dead. The failures held back are charged to their URLs and hosts, and for TRUST_S only a silent
+resolver can start another outage.
 
-A silence that nothing refutes need not be ours either: at the end of a crawl only dead hosts may be left. When the
-resolver answers all the time, it is held to be theirs after STRANGERS_S if no silent host ever answered, else after
-ACQUAINTED_S; then only the resolver is believed until some server answers, and TRUST_S longer. Time in which this
-process stood still counts for nothing, and who was asked around it is not charged.
+A silence that nothing refutes may still be the hosts' own: at the end of a crawl only dead hosts may be left. If the
+resolver answers all the time, the silence counts as the hosts' after STRANGERS_S if no silent host ever answered, else
+after ACQUAINTED_S; then only a silent resolver can start another outage, until some server answers and for TRUST_S
+longer. Time in which this process stood still does not count, and requests made around it are not charged.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ class Doubt:
 
 
 class Outage:
-    """One per frontier; lives on its loop. `alive`: whether the resolver answers; `addresses`: how many have
-    a clock, for they are in use, or were a moment ago; `changed` is called when there may be more to do than before."""
+    """One per frontier; lives on its loop. `alive`: whether the resolver answers. `addresses`: how many addresses have
+    a clock, because they are in use or were a moment ago. `changed` is called when there may be more to do than
+    before."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class Outage:
         return had > 0
 
     def take_name_probe(self) -> bool:
-        """In an outage: whether one name may be asked for now. (That it fails may be known at once.)"""
+        """In an outage: whether one name may be asked for now. (It may fail at once.)"""
         self._name_probes, had = 0, self._name_probes
         return self._names and had > 0
 
@@ -130,7 +132,7 @@ class Outage:
         self._watch()
 
     async def is_ours(self) -> bool:
-        """A name had no answer: whether no name has."""
+        """A name had no answer. Returns whether the resolver is silent for every name."""
         if not self.paused and not await self._alive() and not self.paused:  # others asked with it
             self._names = False
             self._begin("no resolver answers")
@@ -156,7 +158,7 @@ class Outage:
                 self._watch()
 
     async def _judge(self) -> None:
-        """While somebody doubts, or there is an outage."""
+        """Runs while there are doubts, or an outage."""
         while self._doubts or self.paused:
             self._names = await self._alive()
             now = self._clock.now()
@@ -191,7 +193,7 @@ class Outage:
             self._doubts.popleft().answer(True)
 
     def _most_fail(self) -> bool:
-        """Of what was heard since the first doubt that waits."""
+        """Whether most of the addresses heard of since the first waiting doubt failed."""
         if not self._doubts:
             return False
         latest = {address: (site, ok) for at, address, site, ok in self._heard if at >= self._doubts[0].at}
@@ -208,7 +210,7 @@ class Outage:
         self._changed()
 
     def _go_on(self, now: float) -> None:
-        """In an outage, every PROBE_S: is it over? Else another probe."""
+        """In an outage, every PROBE_S: end it if servers answer, else allow another probe."""
         assert self.since is not None
         answered = self._answered_at > self.since
         refuted = answered and self._names and now - self.since < REFUTED_S and bool(self._doubts)

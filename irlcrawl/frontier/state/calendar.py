@@ -1,7 +1,8 @@
-"""URLs with a date: repeats after a passing failure, the surplus of slow hosts, what a closed robots.txt keeps waiting.
+"""The calendar: URLs that wait for a date. Repeats after a passing failure, surplus of slow hosts, URLs of closed
+hosts.
 
-A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so what was learnt about
-their host meanwhile holds for them too.
+A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so facts learnt about
+their host meanwhile hold for them, too.
 
 Dues are at rest (clock_set.py).
 """
@@ -35,13 +36,14 @@ class Calendar:
         return self._fifo.rows
 
     def add(self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, due: NDArray[np.float64]) -> None:
-        """Put away LINK rows until `due` (unix seconds, f8 a row); nothing leaves before its time."""
+        """Put LINK rows away until `due` (unix seconds, f8 a row); none leaves before its time."""
         if rows.rows:
             seconds = np.ceil(due - self._clock_set).clip(0, SECOND_MAX).astype(np.uint32)
             self._fifo.put(writer(), edits, rows.select(LINK).with_(due=seconds))
 
     def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
-        """Take the rows due by now, earliest seconds first, about `rows_max` at most (all of one second together)."""
+        """Take the rows due by now, earliest seconds first, about `rows_max` at most (rows of one second stay
+        together)."""
         next_due = self.next_due()
         if next_due is None or next_due > now:
             return
@@ -50,7 +52,7 @@ class Calendar:
             yield batch.select(LINK)
 
     def next_due(self) -> float | None:
-        """When the first row is due; None when there is none."""
+        """When the first row is due (unix seconds); None if there are none."""
         first = self._fifo.first
         return None if first is None else first + self._clock_set
 
@@ -60,12 +62,12 @@ class Calendar:
         return self._fifo.nbytes
 
     def shed(self, writer: SegmentWriter, edits: Edits, rows: int, drop: Callable[[Batch], None]) -> int:
-        """Give up about `rows` rows, those due last: drop(LINK batch) gets them. Returns how many it were."""
+        """Give up about `rows` rows, those due last: drop(LINK batch) gets them. Returns their number."""
         return self._fifo.drop_last(writer, edits, rows, lambda batch: drop(batch.select(LINK)))
 
     @property
     def holder(self) -> Holder:
-        """What names sections here (drum.vacuum)."""
+        """The object that names sections here (drum.vacuum)."""
         return self._fifo
 
     def tidy(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:

@@ -1,13 +1,13 @@
-"""By how much the system's clock was set between the runs of a crawl, so that nothing waits for an hour more, or for
-years, because of it.
+"""By how much the system's clock was set between the runs of a crawl, so that no URL waits hours or years longer for
+it.
 
-Within a run no step of the system's clock is seen (base/clock.py). Across runs the dates in the state, that is dues
-in the calendar, the committed clocks, what the hosts drum believes until when, and `learnt`, are *at rest*: unix time
-less all seconds by which the system's clock was set so far, forward less back. What workers wrote, harvests and
-archives, has the unix time of their run, so what is read of it later is moved by what was set since that run.
+Within a run no step of the system's clock is seen (base/clock.py). Across runs the dates in the state are *at rest*:
+unix time less all seconds by which the system's clock was set so far, forward less back. These are dues in the
+calendar, the committed clocks, dates in the hosts drum, and `learnt`. Files that workers wrote, harvests and archives,
+have the unix time of their run, so dates read from them later are moved by the seconds set since that run.
 
-Catalogue `clock-set`: [first stream of a run, seconds in all before it], oldest first; absent where nobody ever set it.
-(`clock-anchors` has each start's clock to the millisecond, for those who put log lines in order: politeness_audit.py.)
+Catalogue `clock-set`: [first stream of a run, seconds in all before it], oldest first; absent if the clock was never
+set. (`clock-anchors` has each start's clock to the millisecond, for putting log lines in order: politeness_audit.py.)
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def set_since(catalog: Catalog, stream: int) -> float:
 
 
 def note_clock_set(catalog: Catalog, edits: Edits, clock: Clock, boot: str, stream: int) -> None:
-    """At a start, before `clock-anchors` has this run: how far the clock was set since the last one that had a worker;
-    one that had none (its streams would begin where ours do) dated nothing. Of a machine that was started anew
-    meanwhile only a clock behind the last turn tells: it was set back by so much at least."""
+    """Note at a start, before `clock-anchors` has this run, how far the clock was set since the last run that had a
+    worker (a run without one dated nothing, and its streams would begin where ours do). If the machine was restarted
+    meanwhile, only a clock behind the last turn tells anything: it was set back by at least that much."""
     noted = [tuple(one) for one in catalog.get(CLOCK_SET, []) if one[0] < stream]
     anchors = [one for one in catalog.get("clock-anchors", []) if one[0] < stream]
     before = noted[-1][1] if noted else 0.0

@@ -1,10 +1,9 @@
-"""What is known of a host: one fixed-size record in the `hosts` drum, which is the robots cache, the address book and
-the memory of failures in one. URLs pass it on their way from the queues to the runs and come out with their host's
-record.
+"""A host on disk: one fixed-size record in the `hosts` drum, which is robots cache, address book and memory of failures
+in one. URLs pass it on their way from the queues to the runs, and come out with their host's record.
 
-The frontier's loop owns the truth about the hosts it has in memory and writes whole records (op STATE); the drum's own
-column `released` counts the URLs let through, for the quota. Texts (robots rules) rest in append-only logs that the
-record points to.
+The loop owns the truth about the hosts it has in memory and writes whole records (op STATE); the drum's own column
+`released` counts the URLs let through, for the quota. Texts (robots rules) are in append-only logs to which the record
+points.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def keyed_by_host(rows: Batch) -> Batch:
 
 
 def keyed_by_url(rows: Batch) -> Batch:
-    """What the hosts drum emits as LINK rows again, with the kernel's columns."""
+    """Rows that the hosts drum emits as LINK rows again, with the kernel's columns."""
     columns = {name: column for name, column in rows.columns.items() if name not in ("key", "url_key")}
     return Batch({**columns, "host": rows["key"], "key": rows["url_key"]})
 
@@ -119,7 +118,7 @@ class HostRecord:
         return Robots(self.robots) if self.robots_until > now else Robots.UNKNOWN
 
     def address_at(self, now: float) -> str | None:
-        """The address while it may be used."""
+        """The address, if it may still be used."""
         if not self.family or self.address_until <= now:
             return None
         number = (self.address_hi << 64) | self.address_lo
@@ -133,7 +132,7 @@ class HostRecord:
         self.address_hi, self.address_lo, self.address_until = number >> 64, number & (2**64 - 1), until
 
     def answered(self, at: float) -> None:
-        """A response came: whatever was held against the host is void."""
+        """A response came: all failures held against the host are void."""
         self.failures, self.failed_since, self.answered_at, self.dead = 0, 0.0, at, Reason.OK
 
     def failed(self, at: float) -> None:
@@ -156,7 +155,7 @@ _row = attrgetter(*STATE)
 _ROW_DTYPE = np.dtype([("key", "<u8"), *((name, "<" + kind) for name, kind in STATE.items())])
 _PACKED = struct.Struct("<Q" + "".join(np.dtype(kind).char.replace("L", "Q") for kind in STATE.values()))
 worth_a_row = attrgetter(*(name for name in STATE if name != "answered_at"))
-"""What of a record has to go back to the hosts drum when it changes: when it answered last, alone, need not."""
+"""The fields of a record whose change has to go back to the hosts drum: all but the time of the last answer."""
 
 
 def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
@@ -167,7 +166,7 @@ def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
 
 
 def redated(states: Batch, seconds: float) -> Batch:
-    """Rows with STATE, every date in them (0 is none) so many seconds later: in the drum they are at rest
+    """Rows with STATE, every date in them (0 is none) moved by so many seconds: in the drum dates are at rest
     (clock_set.py), everywhere else in unix time."""
     if not seconds:
         return states

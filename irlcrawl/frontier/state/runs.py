@@ -1,9 +1,8 @@
-"""URLs that are ready to be leased, at rest on disk: per turn one ready segment, in it per host one run, best first.
+"""Runs: URLs that are ready to be leased, on disk. Per turn one ready segment, in it one run per host, best first.
 
-A URL's place (segment number, row) never changes and is what a lease, a WARC unit and an outcome name. What is done is
-a bitmap per segment, not one integer per run as in the design: two workers' harvests of one host may be committed in
-either order, and after a power loss only one of them may be there; a bitmap is exact in every case and costs one bit a
-URL. All bitmaps are written into one section at each commit that changed one.
+A URL's place (segment number, row) never changes; leases, WARC units and outcomes name it. A bitmap per segment says
+which URLs are done (docs/decisions.md says why not one integer per run). All bitmaps are written into one section at
+each commit that changed one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import STATE
 
 BLOCK_ROWS = 512
-"""Rows per block of a ready section: what one visit reads."""
+"""Rows per block of a ready section: about as many as one visit reads."""
 RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "origin": BYTES, **STATE}
 """The index of a ready segment: a row per run, so that opening a crawl reads no URL."""
 PROGRESS = {"segment": "u4", "bits": BYTES}
@@ -31,7 +30,7 @@ PROGRESS = {"segment": "u4", "bits": BYTES}
 
 @dataclass(slots=True)
 class Run:
-    """Rows [at, end) of a ready segment, all of one host: what is left to lease of a run."""
+    """Rows [at, end) of a ready segment, all of one host, that are left to lease of a run."""
 
     segment: int
     at: int
@@ -44,7 +43,7 @@ class Run:
 
 @dataclass(slots=True)
 class ReadyRuns:
-    """The runs of a new ready segment: `index` (RUN) has a row for each, every host's at most one."""
+    """The runs of a new ready segment: `index` (RUN) has one row for each, at most one per host."""
 
     segment: int
     index: Batch
@@ -52,7 +51,7 @@ class ReadyRuns:
 
 @dataclass(slots=True)
 class ReadyHost:
-    """A host with a run: what the loop needs to make or extend its entry."""
+    """A host with a run, as the loop needs it to make or extend its entry."""
 
     key: int
     site: int
@@ -103,17 +102,17 @@ class Runs:
 
     @property
     def rows(self) -> int:
-        """URLs not done, leased ones among them."""
+        """URLs not done, including leased ones."""
         return sum(segment.left for segment in list(self._segments.values()))  # the turn may drop one meanwhile
 
     @property
     def cached_bytes(self) -> int:
-        """Of the blocks that visits were read from lately."""
+        """Bytes of the blocks that visits were read from lately."""
         return self._cache_bytes
 
     @property
     def nbytes(self) -> int:
-        """Stored bytes of the URLs not done, as if all of a segment were of one length."""
+        """Stored bytes of the URLs not done, as if all URLs of a segment had one length."""
         return int(sum(segment.left * segment.row_bytes for segment in list(self._segments.values())))
 
     # -- the turn ------------------------------------------------------------------------------------------------
@@ -140,7 +139,7 @@ class Runs:
         return self._pool.section(ref["file"], ref["section"])
 
     def fold(self, segments: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mark (segment, row) pairs as done; True where one was not before, so that nothing is counted twice."""
+        """Mark (segment, row) pairs as done. True for each that was not done before, so that none is counted twice."""
         fresh = np.zeros(len(rows), np.bool_)
         for number in np.unique(segments).tolist():
             at = np.flatnonzero(segments == number)
@@ -190,7 +189,7 @@ class Runs:
         self._dirty = False
 
     def places(self) -> Iterator[Place]:
-        """Every section it names (drum.vacuum.Holder)."""
+        """Every section that it names (drum.vacuum.Holder)."""
         for ref in self._refs.values():
             yield ref["file"], ref["section"]
             yield ref["file"], ref["runs"]
@@ -235,14 +234,14 @@ class Runs:
         return batch
 
     def hosts(self) -> Iterator[ReadyHost]:
-        """On open: every run with something left, in segment order; a run done in the middle comes as several."""
+        """On open: every run with URLs left, in segment order; a run with done URLs in its middle comes as several."""
         for number in sorted(self._segments):
             ref = self._refs[number]
             for index in self._pool.section(ref["file"], ref["runs"]).scan():
                 yield from ready_hosts(number, index, self._segments[number].done)
 
     def left(self, run: Run) -> list[Run]:
-        """What is not done of a run."""
+        """The parts of a run that are not done."""
         segment = self._segments.get(run.segment)
         if segment is None:
             return []

@@ -1,8 +1,8 @@
-"""What a crawl has on its disk, read beside a crawl that may be running (or not): `urls`, `why`, `report` and `fsck`.
+"""The state on disk, read beside a crawl that may be running: for `urls`, `why`, `report` and `fsck`.
 
-A reading takes the catalogue as of now and opens every file it names before anything is told: a running crawl may
-delete them meanwhile, but what is open stays readable, so a reading is one consistent moment of the crawl. Everything
-is read forward, in constant memory; what is asked by key costs a few blocks.
+A reading takes the catalogue as of now, and opens every file that it names before it answers anything. A running crawl
+may delete them meanwhile, but open files stay readable, so a reading is one consistent moment of the crawl. Everything
+is read forward, in constant memory; a look-up by key costs a few blocks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPEN_MAX = 1 << 16
 RAM_BYTES = 64 << 20
 
 PLACES = ("runs", "calendar", "queues", "deferred", "pending")
-"""Where a URL that is not done may be: ready to be asked for; put off until it is due; in a numbered queue; beyond its
+"""Where a URL that is not done may be: ready to be leased; put off until it is due; in a numbered queue; beyond its
 site's budget (QF); between two passes."""
 
 
@@ -57,7 +57,7 @@ class Reading:
 
     @classmethod
     def open(cls, job: JobDir, files: Files | None = None) -> Reading | None:
-        """None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
+        """A reading; None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
         try:
             catalog, pool = _open(job, files or Sectors())
         except FileNotFoundError:
@@ -114,12 +114,12 @@ def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
 
 
 def _by_url(batch: Batch) -> Batch:
-    """Rows of QF, which are the sites drum's, as LINK rows."""
+    """Rows of QF, which are keyed by site, as LINK rows."""
     return batch.with_(key=batch["link"], site=batch["key"]).select(LINK)
 
 
 def _open(job: JobDir, files: Files) -> tuple[Catalog, SegmentPool]:
-    """The catalogue and a pool that holds every file it names open."""
+    """The catalogue, and a pool in which every file that it names is open."""
     missing = ""
     for _ in range(ATTEMPTS):
         catalog = formats.look(job.state, files)

@@ -1,4 +1,4 @@
-"""The rules of robots.txt as turns ask for them: read from the logs that host records point to, the last used kept."""
+"""The rules of robots.txt for turns: read from the logs that host records point to, the last used ones kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 class KnownRules:
-    """For the turn's thread alone. token: the product token of our User-Agent (RFC 9309)."""
+    """Belongs to the turn's thread. token: the product token of our User-Agent (RFC 9309)."""
 
     def __init__(self, state: CrawlState, token: str) -> None:
         self._state, self._token = state, token
@@ -23,12 +23,13 @@ class KnownRules:
 
     @property
     def nbytes(self) -> int:
-        """Of the rules in memory, at most CACHE_BYTES."""
+        """Bytes of the rules in memory, at most CACHE_BYTES."""
         return self._cache.nbytes
 
     def allowed(self, record: HostRecord, urls: list[bytes]) -> list[bool]:
-        """Fresh rules against URLs. All, where their log is gone (it is older than its records say, or a user deleted
-        it): the worker that is to ask the host sees the same, and asks for robots.txt first. Damaged; OSError."""
+        """Whether each URL is allowed by its host's fresh rules. All are if the log is gone (it is older than its
+        records say, or a user deleted it): the worker that is to ask the host sees the same, and asks for robots.txt
+        first. Damaged; OSError."""
         pointer = (record.rules_log, record.rules_offset, record.rules_length)
         if not record.rules_length:
             return [True] * len(urls)

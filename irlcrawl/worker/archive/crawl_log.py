@@ -2,14 +2,14 @@
 
     logged status size url path via mime #stream start+duration digest tag annotations
 
-A field without a value is `-`. Annotations are `name=value` joined by commas: `outcome` and `reason` always, what else
-is worth knowing, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata record. Whatever a URL or a server's
-header holds, a field is one token of printable ASCII: other bytes, and the backslash, are written `\\xHH`.
-Times are UTC to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links not told and
-one of kind L. Annotations an audit of politeness needs: `address`, which was asked; `crawl_delay` (seconds) of a
-robots.txt; `retry_after` as a 429 or 503 gave it, in seconds where that was a date and the server told its own.
+A field without a value is `-`. Annotations are `name=value` joined by commas: `outcome` and `reason` always, further
+ones as needed, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata record. A field is one token of printable
+ASCII, whatever bytes a URL or a server's header has: other bytes, and the backslash, are written `\\xHH`. Times are UTC
+to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links of unknown kind and one of
+kind L. Annotations for an audit of politeness: `address`, the address that was asked; `crawl_delay` (seconds) of a
+robots.txt; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time.
 
-This is about lines; the files they stand in are log_parts.py's.
+This file is about lines; log_parts.py is about the files they stand in.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class LogEntry:
 
     @property
     def warc(self) -> tuple[str, int, int] | None:
-        """(file, offset, length) of the record in the archive; None for an outcome the archive does not hold."""
+        """(file, offset, length) of the record in the archive; None for an outcome without a record there."""
         match = _WARC.fullmatch(self.notes.get("warc", ""))
         return (match[1], int(match[2]), int(match[3])) if match else None
 
 
 def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
-    """The line, without newline, of an outcome the archive holds. Depends on nothing but its arguments, so replay logs
-    what was lost."""
+    """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
+    replay logs the same line."""
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.hop, attempt=unit.attempt)
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
@@ -117,7 +117,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
 
 
 class Decision(NamedTuple):
-    """How a URL was reached, and what was decided of it without a worker."""
+    """How a URL was reached, and the outcome it got without a worker."""
 
     cls: int
     reason: int
@@ -129,7 +129,7 @@ class Decision(NamedTuple):
 
 
 def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: float) -> list[bytes]:
-    """Lines, without newlines, of URLs of which nothing is in the archive; decided at `at` (unix seconds)."""
+    """Lines, without newlines, of URLs without a unit in the archive; decided at `at` (unix seconds)."""
     lines, known = [], dict[Decision, tuple[bytes, bytes]]()
     # A Python loop per URL: each line is a piece of text of its own.
     for url, decision in zip(urls, decisions, strict=True):
@@ -141,7 +141,7 @@ def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: floa
 
 
 def _ends(one: Decision, at: float) -> tuple[bytes, bytes]:
-    """What stands before and behind the URL in a line: many have the same."""
+    """The parts of a line before and behind the URL: many lines have the same."""
     path = discovery_path(one.depth, one.hop, one.source)
     notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
     entry = LogEntry(int(at * 1000), one.status, None, b"", path, notes=notes)
@@ -159,8 +159,8 @@ def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str,
 
 
 def discovery_path(depth: int, hop: int, source: int) -> str:
-    """How the URL was reached: letters for the redirects since the last link, or that link; before them the number of
-    links whose kind is not known any more. Empty for a seed."""
+    """How the URL was reached: letters for the redirects since the last link, or for that link; before them the number
+    of earlier links, whose kind is not known any more. Empty for a seed."""
     if hop:
         known, links = DISCOVERY_LETTER[Source.REDIRECT] * hop, depth
     elif depth:
@@ -171,7 +171,7 @@ def discovery_path(depth: int, hop: int, source: int) -> str:
 
 
 def is_seed(entry: LogEntry) -> bool:
-    """Whether no link led to the URL: a seed, or what it redirected to."""
+    """Whether no link led to the URL: a seed, or a redirect's target from one."""
     return not entry.path.strip(DISCOVERY_LETTER[Source.REDIRECT])
 
 
@@ -197,7 +197,7 @@ def format_entry(entry: LogEntry) -> bytes:
 
 
 def parse(line: bytes) -> LogEntry:
-    """The entry of one line (with or without newline). BadLine when it is none."""
+    """The entry of one line (with or without newline). Raises BadLine."""
     if not line.isascii():
         raise BadLine(f"a line of a crawl log is ASCII: {line[:200]!r}")
     logged, status, size, url, path, via, mime, stream, started, digest, tag, notes = split_line(line.rstrip(b"\n"))
@@ -223,7 +223,7 @@ def parse(line: bytes) -> LogEntry:
 
 
 def split_line(line: bytes) -> list[bytes]:
-    """The twelve fields as they are written. BadLine."""
+    """The twelve fields as they are written. Raises BadLine."""
     fields = line.split(b" ")
     if len(fields) != 12:
         raise BadLine(f"a line of a crawl log has 12 fields, not {len(fields)}: {line[:200]!r}")
@@ -231,7 +231,7 @@ def split_line(line: bytes) -> list[bytes]:
 
 
 def field_of(value: bytes | str) -> bytes:
-    """A value as it is written: `-` for nothing; what is nothing but `-` is escaped."""
+    """A field's value as it is written: `-` for none; a value that is `-` itself is escaped."""
     if not value:
         return b"-"
     token = _escaped(value, _PLAIN)

@@ -1,8 +1,8 @@
-"""The files of a crawl log: one that is written, and parts rolled away from it, read as one.
+"""The files of a crawl log: the one that is written to, and the parts rolled away from it, read as one.
 
-They are `crawl.log.1.gz`, `crawl.log.2.gz`, …, the newest perhaps not compressed yet, then `crawl.log`; who reads them
-here may do so beside a crawl that is rolling them, and holds no more than a piece of one in memory. What a line says:
-crawl_log.py.
+They are `crawl.log.1.gz`, `crawl.log.2.gz`, …, the newest perhaps not compressed yet, then `crawl.log`. They can be
+read here beside a crawl that is rolling them; only a piece of one file is in memory at a time. Lines are
+crawl_log.py's.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MISSING = "this part of the crawl log is missing"
 
 
 def rolled_parts(files: Files, path: str) -> dict[int, str]:
-    """number -> path of the parts rolled away from a log, in order; where a part is there twice, the one that is not
-    compressed (a crash came between the two steps)."""
+    """number -> path of the parts rolled away from a log, in order. If a part is there twice (a crash came between
+    compressing and deleting), the one that is not compressed."""
     directory, name = os.path.split(path)
     found: dict[int, str] = {}
     for entry in files.listdir(directory or "."):  # sorted: NAME.1 comes before NAME.1.gz
@@ -39,14 +39,15 @@ def rolled_parts(files: Files, path: str) -> dict[int, str]:
 
 
 def log_files(files: Files, path: str) -> list[str]:
-    """The files of a log in the order written: parts rolled away, then `path`."""
+    """The files of a log in the order in which they were written: rolled parts, then `path`."""
     parts = list(rolled_parts(files, path).values())
     return [*parts, path] if files.exists(path) else parts
 
 
 def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> None:
-    """Damaged when a part that a commit knows (sections.py: CrawlLog.entry) is gone, or the newest file ends
-    before it did then. A crawl may roll and compress meanwhile: the name a file has first is looked for first."""
+    """Raise Damaged if a part that a commit knows (sections.py: CrawlLog.entry) is gone, or if the newest file is
+    shorter than the commit says. A crawl may roll and compress meanwhile: each file is looked for by its earlier name
+    first."""
     rolled, size = committed.get("part", 0), committed.get("bytes", 0)
     for number in range(1, rolled + 1):
         if not _is_part(files, path, number):
@@ -67,9 +68,9 @@ def read(
     files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None,
     within: str | None = None,
 ) -> Iterator[LogEntry]:  # fmt: skip
-    """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port)
-    or `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case. A torn last line is
-    no line; Damaged for any other that cannot be read, ValueError for a status that is none."""
+    """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port) or
+    `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case. A torn last line is
+    left out. Damaged for any other line that cannot be read, ValueError for a malformed status."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
@@ -89,7 +90,7 @@ def read(
 
 
 def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
-    """(the last entry of `url`, the last one that has a response in the archive)."""
+    """(the last entry of `url`, its last entry with a response in the archive)."""
     last: LogEntry | None = None
     responded: LogEntry | None = None
     for entry in entries_of(files, path, url):
@@ -99,7 +100,7 @@ def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry
 
 
 def entries_of(files: Files, path: str, url: bytes) -> Iterator[LogEntry]:
-    """Every entry of `url`, oldest first. Constant memory, no line parsed that does not hold the URL. Damaged."""
+    """Every entry of `url`, oldest first, in constant memory; only lines that contain the URL are parsed. Damaged."""
     needle = b" " + field_of(url) + b" "
     for piece in _pieces(files, path):
         chunk = piece.text
@@ -135,7 +136,8 @@ class Piece(NamedTuple):
     at: int  # their place in its text
 
     def understood(self, reader: Callable[[bytes], T], line: bytes) -> T:
-        """What a reader makes of one of the lines. Damaged, with the place of the line, for its BadLine."""
+        """The result of a reader's function for one of the lines. Its BadLine becomes Damaged, with the place of the
+        line."""
         try:
             return reader(line)
         except BadLine as error:
@@ -171,8 +173,8 @@ def _open_if_there(files: Files, path: str) -> Plain | None:
 
 
 def _opened(files: Files, path: str) -> tuple[Plain | None, dict[int, str]]:
-    """The newest file of a log, open, and the parts before it: of one moment, though the log may be rolled meanwhile
-    (its newest file then has another name)."""
+    """The newest file of a log, open, and the parts before it, as of one moment: the log may be rolled meanwhile, which
+    renames the newest file."""
     while True:
         live = _open_if_there(files, path)
         parts = rolled_parts(files, path)
@@ -189,12 +191,12 @@ def _open_part(files: Files, path: str, compressed: str) -> Part:
 
 
 def open_part(files: Files, path: str) -> Part:
-    """A file of a log, by its name compressed or not. OSError."""
+    """A file of a log, opened as compressed or plain text by its name. OSError."""
     return Unpacked(files, path) if path.endswith(COMPRESSED) else Plain(files, path)
 
 
 class Plain:
-    """Text as it is in a file."""
+    """A file of plain text."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._handle: int | None = None
@@ -227,8 +229,8 @@ class Plain:
 
 
 class Unpacked(Plain):
-    """Text of a gzip file. Damaged, at offset 0, when its bytes are not what was written: its one checksum is of all of
-    it, and what a wrong bit spoils shows anywhere behind it."""
+    """A gzip file. Damaged, always at offset 0: its one checksum is of the whole file, and a wrong bit may show
+    anywhere behind its place."""
 
     def __init__(self, files: Files, path: str) -> None:
         super().__init__(files, path)
@@ -257,7 +259,7 @@ _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # 
 
 
 def chunks(part: Part) -> Iterator[bytes]:
-    """A file in pieces of whole lines; what follows the last newline is a torn line and left out. Damaged."""
+    """A file in pieces of whole lines; a torn line at its end is left out. Damaged."""
     at, rest = 0, b""
     while data := part.read():
         at += len(data)
@@ -272,12 +274,13 @@ def chunks(part: Part) -> Iterator[bytes]:
 
 
 def lines_of(chunk: bytes) -> list[bytes]:
-    """The lines of a piece of text, without their newlines. Nothing but a newline ends a line of a log."""
+    """The lines of a piece of text, without their newlines. Only a newline ends a line of a log."""
     return chunk.removesuffix(b"\n").split(b"\n") if chunk else []
 
 
 def host_names(url: bytes) -> tuple[bytes, ...]:
-    """What a stored URL's host may be called: name, name:port, and an IPv6 address without its brackets."""
+    """The names by which a stored URL's host may be asked for: name, name:port, an IPv6 address also without its
+    brackets."""
     scheme, _, rest = url.partition(b"://")
     authority = rest.partition(b"/")[0]
     name, colon, port = authority.rpartition(b":")

@@ -1,7 +1,7 @@
 """Records of a .warc.gz, read forward one gzip member at a time, in bounded memory and linear time.
 
-Anything that is not a whole member holding exactly one whole record is `Damaged` at that member's offset; the caller
-knows whether that means a torn tail (redo.py cuts it) or a broken archive (an error for people).
+Bytes that are not a whole member with exactly one whole record are `Damaged` at that member's offset. The caller knows
+whether that is a torn tail (redo.py cuts it) or a broken archive (an error for people).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # 
 
 @dataclass(slots=True)
 class Record:
-    """One record. `block` is empty when it was read with keep=False."""
+    """One record. With keep=False its `block` is empty."""
 
     offset: int  # of its gzip member
     end: int  # of its gzip member
@@ -45,8 +45,8 @@ class Record:
 
 
 def records(files: Files, path: str, offset: int = 0, *, keep: bool = True) -> Iterator[Record]:
-    """Every record from `offset`, which is where a member begins. Ends at the end of the file; Damaged at anything that
-    is not a whole record. Holds one record in memory (with keep=False, none)."""
+    """Every record from `offset`, at which a member must begin, to the end of the file. Damaged for anything that is
+    not a whole record. Holds one record in memory (with keep=False, none)."""
     reader = _Members(files, path, offset)
     try:
         while not reader.at_end():
@@ -56,7 +56,7 @@ def records(files: Files, path: str, offset: int = 0, *, keep: bool = True) -> I
 
 
 def record_at(files: Files, path: str, offset: int) -> Record:
-    """The record that begins at `offset`; Damaged when there is none."""
+    """The record that begins at `offset`. Raises Damaged when there is none."""
     for record in records(files, path, offset):
         return record
     raise Damaged(path, offset, "the file ends where a record should begin")

@@ -1,9 +1,10 @@
-"""The bytes of WARC 1.1 records, formatted by hand: a fifth of the cost of a general writer, and every byte is chosen.
+"""The bytes of WARC 1.1 records, formatted by hand: at a fifth of the cost of a general writer, and every byte is
+chosen.
 
-One record is one gzip member. The HTTP header is stored as received, but for what would make the stored record lie:
-`Transfer-Encoding` (the body is stored without it) and a `Content-Length` that is not the stored body's get the prefix
-`X-Crawler-`, as Common Crawl does. So do a header line that already has the prefix, and a line a reader would take for
-the end of the header; so taking one prefix off each line that has it gives back exactly what the wire carried.
+One record is one gzip member. The HTTP header is stored as received, except for lines that would make the stored record
+lie: `Transfer-Encoding` (the body is stored without it), and a `Content-Length` that is not the stored body's, get the
+prefix `X-Crawler-`, as in Common Crawl. So do header lines that already have the prefix, and lines that a reader would
+take for the end of the header. Taking one prefix off each line that has it gives back exactly the header received.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WARC_VERSION = b"WARC/1.1"
 CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 PREFIX = b"X-Crawler-"
 END = b"\r\n\r\n"
-"""What follows the block of a record."""
+"""The bytes behind the block of a record."""
 
 _GZIP, _DEFLATE = 31, -15  # zlib's wbits: with a gzip wrapper, checksum and length included; without any
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
@@ -41,8 +42,8 @@ _NOT_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def member(record: bytes, level: int, packed: int = 0) -> bytes:
-    """One record as one gzip member, without time or name in it. Its last `packed` bytes are stored as they are: what
-    is compressed already gains nothing, and costs most of the time."""
+    """One record as one gzip member, without time or name in it. Its last `packed` bytes are stored without
+    compression: data that is compressed already gains nothing, and costs most of the time."""
     if not packed:
         return isal_zlib.compress(record, level, _GZIP)
     start = len(record) - packed
@@ -57,20 +58,20 @@ def member(record: bytes, level: int, packed: int = 0) -> bytes:
 
 
 def is_packed(body: bytes) -> bool:
-    """Whether it begins like gzip, zstd, PNG, JPEG, ZIP or WOFF2: what is compressed without saying so is compressed
-    once more."""
+    """Whether a body begins like gzip, zstd, PNG, JPEG, ZIP or WOFF2. Data compressed in another way is compressed once
+    more."""
     return body.startswith(_PACKED)
 
 
 def warcinfo(record_id: str, file: str, at: float, values: Mapping[str, str]) -> bytes:
-    """The first record of a file: who wrote it, with what. Empty values are left out."""
+    """The first record of a file: which crawl and program wrote it. Empty values are left out."""
     values = {**values, "format": "WARC File Format 1.1", "conformsTo": CONFORMS_TO}
     head = [f"WARC-Date: {date(at)}", f"WARC-Filename: {file}"]
     return _fields_record("warcinfo", record_id, head, values)
 
 
 def metadata(unit: Unit, warcinfo_id: str) -> bytes:
-    """An outcome without a response."""
+    """The record of an outcome without a response."""
     values = {
         "outcome": Class(unit.cls).name.lower(),
         "reason": Reason(unit.reason).name.lower(),
@@ -140,7 +141,7 @@ def stored_header(header: bytes, status: int, body_bytes: int) -> bytes:
 
 
 def wire_header(header: bytes) -> bytes:
-    """What `stored_header` was made from."""
+    """The header from which `stored_header` was made."""
     if PREFIX not in header:
         return header
     return b"\n".join(line.removeprefix(PREFIX) for line in header.split(b"\n"))
@@ -180,7 +181,8 @@ def _second(seconds: int) -> str:
 
 
 def uri(url: bytes) -> str:
-    """A URL as one header value. Canonical URLs are untouched; what could break the line is percent-encoded."""
+    """A URL as one header value: canonical URLs unchanged, in others bytes that could break the line
+    percent-encoded."""
     return _NOT_URI.sub(lambda match: b"%%%02X" % match[0][0], url).decode("ascii")
 
 
@@ -195,7 +197,7 @@ def _fields_record(kind: str, record_id: str, head: list[str], values: Mapping[s
 
 
 def _looks_blank(line: bytes) -> bool:
-    """Would a reader that decodes and strips a line, as warcio does, find nothing in it?"""
+    """Whether a reader that decodes and strips a line, as warcio does, would find it empty."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:

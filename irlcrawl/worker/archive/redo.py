@@ -1,7 +1,8 @@
-"""The archive as redo log: cut what a crash tore, finish what it left open, and read again what no harvest covers.
+"""The archive as redo log: truncate torn files after a crash, finish files left open, and read units that no harvest
+covers.
 
-Recovery of a stream is `recover`, then `units` after the position its last complete harvest names. A file's bytes
-before that position are known to be whole and are neither read nor ever cut.
+Recovery of a stream is `recover`, then `units` after the position that its last complete harvest names. The bytes of a
+file before that position are known to be whole, and are neither read nor ever cut.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from irlcrawl.worker.archive.warc import WarcName, warc_files
 
 PART_OF = "isPartOf: "
 START = (0, 0)
-"""The position of a stream no harvest covers anything of."""
+"""The position of a stream without harvests."""
 
 
 def streams(files: Files, directory: str) -> list[int]:
-    """The streams that have files in the archive, in order."""
+    """The numbers of the streams that have files in the archive, in order."""
     return sorted({f.stream for f in warc_files(files, directory)})
 
 
 def made_by(files: Files, path: str) -> str | None:
-    """The id of the crawl that an archive says it is part of; None where it says nothing of the kind, or is torn."""
+    """The id of the crawl of which an archive says it is part; None if it says none, or is torn."""
     try:
         first = record_at(files, path, 0)
     except Damaged:
@@ -38,7 +39,7 @@ def made_by(files: Files, path: str) -> str | None:
 
 
 def recover(files: Files, directory: str, stream: int, known: tuple[int, int] = START) -> int:
-    """Cut and finish every file that a dead writer of `stream` left open; returns the bytes cut. `known` is the
+    """Truncate and finish every file that a dead writer of `stream` left open; returns the bytes cut. `known` is the
     position up to which harvests cover the stream. Running it again changes nothing. The writer must be gone."""
     cut = 0
     there = warc_files(files, directory, stream)
@@ -54,7 +55,7 @@ def recover(files: Files, directory: str, stream: int, known: tuple[int, int] = 
 
 def cut_tail(files: Files, path: str, known: int = 0) -> int:
     """Truncate a file behind its last whole unit and sync it; returns the bytes cut. Reads only behind `known`, an
-    offset up to which the file is known to be whole; Damaged when the file is shorter than that."""
+    offset up to which the file is known to be whole. Damaged if the file is shorter than that."""
     size = files.size(path)
     if size < known:
         raise Damaged(path, size, f"the archive ends before {known}, up to where it was harvested")
@@ -72,7 +73,7 @@ def cut_tail(files: Files, path: str, known: int = 0) -> int:
 
 
 def keep(files: Files, path: str, whole: int) -> None:
-    """Of a file so many bytes and no more, durably: whoever wrote them may have been killed before it synced them."""
+    """Truncate a file to `whole` bytes, durably: its writer may have been killed before it synced them."""
     handle = files.append(path)
     try:
         if whole < files.size(handle):
@@ -83,8 +84,8 @@ def keep(files: Files, path: str, whole: int) -> None:
 
 
 def finish(files: Files, path: str) -> str | None:
-    """Give a cut `.open` file its final name and return its path; a file with nothing in it is removed (None). That
-    lasts when the caller has synced the directory."""
+    """Give a truncated `.open` file its final name and return its path; an empty file is removed (None). Durable once
+    the caller has synced the directory."""
     final = path.removesuffix(OPEN)
     if files.size(path):
         files.rename(path, final)
@@ -97,7 +98,7 @@ def units(
     files: Files, directory: str, stream: int, after: tuple[int, int] = START
 ) -> Iterator[tuple[Unit, Exchange | None, Location]]:
     """Every unit of a recovered stream behind the position `after`, in the order written, across rolled files. Damaged
-    where a file holds anything but whole units. Holds one exchange in memory."""
+    if a file holds anything but whole units. Holds one exchange in memory."""
     serial, offset = after
     for file in warc_files(files, directory, stream):
         if file.serial < serial:
@@ -124,7 +125,7 @@ def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]
 
 
 def read_unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exchange | None, Location]:
-    """What the records of one unit say. Damaged when they are none."""
+    """The unit that these records are. Damaged when they are none."""
     first, last = parts[0], parts[-1]
     try:
         unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))
@@ -137,8 +138,8 @@ def read_unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exc
 
 
 def exchange_of(unit: Unit, last: Record, request: Record | None) -> Exchange | None:
-    """What a unit's records say went over the wire; None for an outcome without a response. ValueError when a response
-    is not one."""
+    """The exchange that a unit's records hold; None for an outcome without a response. ValueError if a response is
+    malformed."""
     if last.kind != "response":
         return None
     header, body = split_response(last.block)

@@ -1,8 +1,8 @@
-"""What one outcome leaves in the archive: the shapes that worker, replay and readers share.
+"""A unit, the traces of one outcome in the archive: the shapes that worker, replay and readers share.
 
-A unit is everything a leased URL (or a robots.txt) left behind, appended at once: a request and its response, or one
-metadata record for an outcome without a response. Its last record carries `Irlcrawl-Unit: {json}`, from which replay
-makes the same harvest that was lost, and whose presence says that the unit is whole.
+A unit is everything that a leased URL (or a robots.txt) left behind, appended at once: a request and its response, or
+one metadata record for an outcome without a response. Its last record carries `Irlcrawl-Unit: {json}`, from which
+replay makes the same harvest that was lost; the presence of that field says that the unit is whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")
 
 @dataclass(slots=True)
 class Unit:
-    """Where a URL came from, what it was leased as, and what became of it. Enumerations are those of irlcrawl.base."""
+    """Where a URL came from, what it was leased as, and its outcome. Enumerations are those of the room base."""
 
     url: bytes  # canonical, ASCII; WARC-Target-URI
     segment: int  # the ready segment leased from; rows.NO_SEGMENT when no URL stands behind it
@@ -45,7 +45,7 @@ class Unit:
     extra: dict[str, Any] = field(default_factory=dict)  # whatever else replay needs, JSON values
 
     def to_json(self) -> str:
-        """One line of ASCII; fields at their default are left out, and so is the URL (the record has it)."""
+        """One line of ASCII, without the URL (the record has it) and without fields at their default."""
         return _encode({n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)})
 
     @classmethod
@@ -70,7 +70,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and its response, as the wire carried them but for the transfer coding of the body."""
+    """One request and its response, as received, except that the body's transfer coding is undone."""
 
     url: bytes
     ip: str
@@ -130,7 +130,8 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a unit lies: bytes [offset, offset + length) of `file`, which is `file`.open while it is written."""
+    """The place of a unit: bytes [offset, offset + length) of `file`, which is called `file`.open while it is written
+    to."""
 
     file: str  # name inside the archive directory, without `.open`
     stream: int
@@ -146,5 +147,5 @@ class Location:
 
     @property
     def position(self) -> tuple[int, int]:
-        """(serial, offset) just behind this unit: what a harvest that covers it names."""
+        """(serial, offset) just behind this unit: the position that a harvest names if this unit is its last."""
         return self.serial, self.end

@@ -1,7 +1,7 @@
 """The WARC files of one worker: a unit is one append, so a crash leaves whole units and at most one torn tail.
 
-A worker is a stream, and a stream has its own files, numbered by serial: no name ever has two writers. A file is
-called `.open` until it is full or its writer closes it; redo.py finishes what a crash left open.
+A worker is a stream, and a stream has its own files, numbered by serial: no name ever has two writers. A file's name
+ends in `.open` until the file is full or its writer closes it; redo.py finishes files that a crash left open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9._+-]+")
 
 @dataclass(frozen=True, slots=True)
 class WarcName:
-    """A file of an archive directory, told by its name."""
+    """A file of an archive directory, by its name."""
 
     name: str  # without `.open`
     stream: int
@@ -46,8 +46,8 @@ class WarcName:
 
 
 def warc_files(files: Files, directory: str, stream: int | None = None) -> list[WarcName]:
-    """The archive's files by (stream, serial), of one stream if it is given. A link in place of one that was moved is
-    as good as it, and no file where it leads nowhere: that one is away."""
+    """The archive's files by (stream, serial), of one stream if it is given. A symlink left in place of a moved archive
+    counts as the archive; a dangling one counts as missing."""
     found = [name for entry in files.listdir(directory) if (name := WarcName.parse(entry)) is not None]
     there = (f for f in found if stream in (None, f.stream) and not _leads_nowhere(os.path.join(directory, f.on_disk)))
     return sorted(there, key=lambda f: (f.stream, f.serial))
@@ -58,7 +58,7 @@ def _leads_nowhere(path: str) -> bool:
 
 
 def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of: str) -> dict[str, str]:
-    """What the warcinfo record of every file says about its making."""
+    """The fields of every file's warcinfo record."""
     return {
         "software": software,
         "robots": "obey (RFC 9309)",
@@ -70,8 +70,8 @@ def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of
 
 
 class WarcWriter:
-    """Appends units. One thread appends and closes, any may `sync` meanwhile. A file has at most `roll_bytes`, unless
-    it holds a single larger unit."""
+    """Appends units. One thread appends and closes; any thread may `sync` meanwhile. A file has at most `roll_bytes`
+    bytes, unless a single unit is larger."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class WarcWriter:
         gzip_level: int,
         clock: Clock,
     ) -> None:
-        """`info`: see warcinfo_values. ValueError for a prefix that is no plain name; FileExistsError when the stream
-        has files already: offsets of two writers would mean different things."""
+        """`info`: see warcinfo_values. ValueError for a prefix that cannot be part of a file name; FileExistsError if
+        the stream has files already, for offsets of two writers would mean different things."""
         self._handle: Handle | None = None
         if not _PREFIX.fullmatch(prefix):
             raise ValueError(f"archive.prefix is made of letters, digits, '.', '_', '+' and '-', not {prefix!r}")
@@ -112,12 +112,12 @@ class WarcWriter:
 
     @property
     def position(self) -> tuple[int, int]:
-        """(serial, offset): the end of what was appended. Replay starts here when a harvest covers all before."""
+        """(serial, offset): the end of the last unit. Replay starts here if a harvest covers everything before."""
         return self._serial, self._offset
 
     def append(self, unit: Unit, exchange: Exchange | None) -> Location:
-        """One unit, one write. On an OSError nothing of it stays, and the next append starts a new file. ValueError for
-        an exchange that cannot be stored (see record.py); nothing is written then."""
+        """Append a unit in one write. After an OSError nothing of it stays, and the next append starts a new file.
+        ValueError for an exchange that cannot be stored (see record.py); nothing is written then."""
         if self._handle is None:
             self._warcinfo_id = record.new_id()
         first, last, digest = self._members(unit, exchange)
@@ -139,8 +139,8 @@ class WarcWriter:
         return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
-        """What was appended before the call survives a power loss once this returns. OSError: nothing is known then,
-        and every later call fails, too."""
+        """Units appended before the call survive a power loss once this returns. After an OSError nothing is certain,
+        and every later call fails as well."""
         with self._syncing:
             self._sync()
 
@@ -156,7 +156,7 @@ class WarcWriter:
                 raise
 
     def close(self) -> None:
-        """Finish the open file, if any: synced, without `.open`. A later append starts the next one."""
+        """Finish the open file, if any: sync it and take `.open` off its name. A later append starts the next file."""
         if self._handle is None:
             return
         with self._syncing:

@@ -19,8 +19,9 @@ from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, 
 from irlcrawl.worker.fetch.tls import TlsClient
 
 SESSIONS_MAX = 4096
-"""TLS sessions kept, the most recently used. 17 KB each (measured), for OpenSSL keeps the server's certificates: 68 MB
-at most; resumed, a handshake takes 0.37 ms, not 0.64, with each of thousands of hosts asked every few seconds."""
+"""TLS sessions kept, the most recently used. 17 KB each (measured), because OpenSSL keeps the server's certificates: 68
+MB at most. A resumed handshake takes 0.37 ms, a full one 0.64, with each of thousands of hosts asked every few
+seconds."""
 
 _REASONS = {
     End.WHOLE: Reason.OK, End.LOST: Reason.LOST, End.QUIET: Reason.TIMEOUT, End.OVERDUE: Reason.TIMEOUT,
@@ -55,7 +56,7 @@ class Pool:
             self._timer = self._loop.call_later(IDLE_SECONDS, self._expire)
 
     def forget(self, connection: Connection) -> None:
-        """It closed by itself."""
+        """A connection closed by itself."""
         if connection.key is not None and self._idle.get(connection.key, (None,))[0] is connection:
             del self._idle[connection.key]
 
@@ -152,7 +153,7 @@ class Client:
     async def _exchange(
         self, connection: Connection, request: Request, reused: bool, due: float, fetched: Fetched
     ) -> None:
-        """Fills in what became of it."""
+        """Make the exchange and fill in its result."""
         block = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode() + self._fixed
         try:
             end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due)

@@ -1,8 +1,8 @@
-"""One connection of the fast client: bytes in and out, one exchange at a time, over TLS or not.
+"""One connection of the httptools client: bytes in and out, one exchange at a time, over TLS or not.
 
-Whatever ends an exchange (its last byte, a bound, a deadline, the server leaving) sets one result; nothing is awaited
-per piece of a body. A single timer watches both deadlines of an exchange: data only notes when it came. It is left
-running when the exchange ends, for it is due no later than the next one's deadlines.
+Each event that ends an exchange (its last byte, a bound, a deadline, the server leaving) sets one result; nothing is
+awaited per piece of a body. A single timer watches both deadlines of an exchange; arriving data only notes its time.
+The timer keeps running when the exchange ends, for it is due no later than the deadlines of the next one.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class End(Enum):
 
 
 class Permits:
-    """A number of connections that may hold large bodies at once; the others pause until it is their turn."""
+    """A number of connections that may hold large bodies at once; the others pause until one gives its permit back."""
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: dict[Connection, None] = {}
 
     def ask(self, connection: Connection) -> bool:
-        """Whether there is one now; if not, `permitted` of the connection is called when there is."""
+        """Whether there is a permit now; if not, `permitted` of the connection is called when there is one."""
         if self._free:
             self._free -= 1
             return True
@@ -45,7 +45,7 @@ class Permits:
         return False
 
     def give_back(self, connection: Connection, held: bool) -> None:
-        """A connection needs none any more, whether it had one or waits."""
+        """A connection needs no permit any more, whether it had one or waits."""
         self._waiting.pop(connection, None)
         if not held:
             return
@@ -58,7 +58,7 @@ class Permits:
 
 
 class Connection(asyncio.Protocol):
-    """`gone` is called when the connection ends while nothing is asked of it."""
+    """`gone` is called if the connection ends while it is idle."""
 
     def __init__(
         self, header_bytes_max: int, permits: Permits, tls: TlsClient | None, gone: Callable[[Connection], None]
@@ -84,12 +84,12 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     async def secured(self) -> None:
-        """When the TLS handshake is over. Raises ssl.SSLError or ConnectionError."""
+        """Wait for the end of the TLS handshake. Raises ssl.SSLError or ConnectionError."""
         if self._secured is not None:
             await self._secured
 
     async def get(self, block: bytes, body_bytes_max: int, read_seconds: float, due: float) -> End:
-        """Send a request; how its exchange ended. What came is in `reader`. `due` is in loop time."""
+        """Send a request; returns how its exchange ended. The response is in `reader`. `due` is in loop time."""
         if self._transport is None:
             self.detail = "the server left"
             return End.LOST
@@ -119,12 +119,12 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and self.reader.done and self.reader.reusable and not self.reader.over
 
     def close(self) -> None:
-        """An idle connection, with what politeness TCP has."""
+        """Close an idle connection in TCP's polite way."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """A connection on which more might come: at once."""
+        """Close at once a connection on which more data might come."""
         if self._transport is not None:
             self._transport.abort()
 

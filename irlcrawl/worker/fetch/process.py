@@ -1,8 +1,8 @@
 """Starting worker processes: forked off a process that has loaded what frontier and workers share, or afresh.
 
-Loading that takes a fifth of a CPU-second, which a small crawl would pay once more for each worker. A fork is safe only
-while there is one thread and no event loop, so all that a crawl begins with are forked before the frontier is loaded;
-one that takes a dead worker's place starts afresh.
+That loading takes a fifth of a CPU-second, which a small crawl would pay once more for each worker. A fork is safe only
+while there is one thread and no event loop, so the first workers of a crawl are forked before the frontier is loaded. A
+worker that takes a dead one's place starts afresh.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 
 class Process(Protocol):
-    """What its parent does with a worker, as subprocess.Popen has it."""
+    """A worker as its parent handles it, in the shape of subprocess.Popen."""
 
     pid: int
 
@@ -63,9 +63,9 @@ def start_worker(job: str | os.PathLike[str], lock_fds: Sequence[int]) -> Starte
 def fork_workers(
     job: str | os.PathLike[str], lock_fds: Sequence[int], count: int, forget: Callable[[], None] = lambda: None
 ) -> list[Started]:
-    """So many workers, each as start_worker makes it, out of this process, which has one thread and no event loop. Only
-    the first loads the rest at once; the others sleep until they are wanted, or their pipe closes. `forget` is called
-    in each, and drops what only this process has use for. OSError."""
+    """`count` workers, each as start_worker makes it, forked off this process, which has one thread and no event loop.
+    Only the first loads the rest at once; the others sleep until they are wanted, or their pipe closes. `forget` is
+    called in each worker, and drops objects that only this process needs. OSError."""
     assert threading.active_count() == 1, "a fork takes along one thread, and the locks of all"
     started: list[Started] = []
     for number in range(count):
@@ -84,7 +84,7 @@ def fork_workers(
 def _be_worker(
     sock: socket.socket, job: Path, lock_fds: Sequence[int], parent: int, forget: Callable[[], None], *, eager: bool
 ) -> NoReturn:
-    """The rest of a forked process's life. What it has of its parent's it neither uses nor finishes."""
+    """The rest of a forked process's life. It neither uses nor finishes anything of its parent's."""
     from irlcrawl.worker.fetch import worker
 
     status = 1
@@ -103,7 +103,7 @@ def _be_worker(
 
 
 def _keep_open(wanted: Set[int]) -> None:
-    """Closes all descriptors but these, standard output and error, and reads nothing."""
+    """Close all descriptors but these and standard output and error; read nothing from standard input."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in wanted | {1, 2}:
             with contextlib.suppress(OSError):  # the listing's own
@@ -137,7 +137,7 @@ class Forked:
             return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status when it has ended. subprocess.TimeoutExpired after so many seconds."""
+        """Its exit status, once it has ended. subprocess.TimeoutExpired after `timeout` seconds."""
         status = self.poll()
         if status is None:
             end = select.poll()

@@ -21,26 +21,26 @@ _FOLD = re.compile(rb"\r?\n[ \t]")
 
 
 FRAMING_MAX = 16
-"""Bytes around each byte of a body, beside as many as a header may have: the smallest chunks have 5 and leading zeros.
-"""
+"""Bytes allowed around each byte of a body, beside as many as a header may have: the smallest chunks have 5, and
+leading zeros."""
 
 
 class NotHttp(Exception):
-    """What came is no HTTP response, or its header is over the bound."""
+    """The bytes are no HTTP response, or its header is over the bound."""
 
 
 class BrokenBody(Exception):
-    """The header was good; what followed it is not the body it promised."""
+    """The header was good, but the body behind it is not the one it promised."""
 
 
 class ResponseReader:
-    """Reads the responses of one connection, one after another: begin(), feed() until done.
+    """Reads the responses of one connection, one after another: begin(), then feed() until done.
 
-    Bounded is whatever comes: the header, 1xx responses before it included; the body; and what frames it, for chunks
-    may have extensions and trailers without end.
+    Everything that may come is bounded: the header, including 1xx responses before it; the body; and its framing,
+    because chunks may have extensions and trailers without end.
 
-    `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to
-    begin(). `over`: there was more; the rest is not looked at.
+    `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to begin().
+    `over`: there was more, which is not read.
     """
 
     def __init__(self, header_bytes_max: int) -> None:
@@ -74,7 +74,7 @@ class ResponseReader:
         """Once done: the connection may carry another exchange."""
 
     def feed(self, data: bytes) -> None:
-        """What arrived. Raises NotHttp or BrokenBody; the connection is of no use then."""
+        """Take in arrived bytes. After NotHttp or BrokenBody the connection is of no use."""
         view = memoryview(data)
         while self.header is None and view:
             end = self._header_end(view)
@@ -94,7 +94,7 @@ class ResponseReader:
                     raise BrokenBody(f"{framing} bytes of framing around {len(self.body)}")
 
     def end(self) -> bool:
-        """The server closed the connection. Whether that is how the body was meant to end."""
+        """The server closed the connection. Returns whether that ends the body as it should."""
         if self.header is not None and not self.done:
             header = _FOLD.sub(b" ", self.header)
             framed = _CHUNKED if _CODED.search(header) else _LENGTH  # RFC 9112 6.3: a coding overrides a length
@@ -102,8 +102,8 @@ class ResponseReader:
         return self.done
 
     def close(self) -> None:
-        """Nothing more comes. What came can be read still. The parser knows this reader, which would keep both, and the
-        last body, until garbage is collected."""
+        """Nothing more comes; the response can still be read. The parser knows this reader, which would keep both, and
+        the last body, until garbage is collected."""
         del self._parser
 
     def _header_end(self, view: memoryview) -> int:

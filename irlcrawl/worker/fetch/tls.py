@@ -1,7 +1,7 @@
 """The client's end of TLS between two streams of bytes. Knows no sockets.
 
-asyncio has a layer of its own, which resumes no sessions: a crawler that meets a host every few seconds with a new
-connection would pay for a whole handshake each time. This one also shows when the handshake is done.
+asyncio's own TLS layer resumes no sessions: a crawler that meets a host every few seconds with a new connection would
+pay for a full handshake each time. This one also shows when the handshake is done.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ READ_BYTES = 256 << 10
 
 
 class TlsClient:
-    """received() what the network brought, send what `outgoing()` gives, until `connected`; then send() and received()
-    are the plain stream. Raises ssl.SSLError (and ValueError from the constructor: a name that no certificate and no
-    SNI can carry)."""
+    """Give bytes from the network to received(), and send the bytes of `outgoing()`, until `connected`; from then on
+    send() and received() are the plain stream. Raises ssl.SSLError (and ValueError from the constructor, for a name
+    that no certificate and no SNI can carry)."""
 
     def __init__(self, context: ssl.SSLContext, host: str, session: ssl.SSLSession | None) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -26,12 +26,12 @@ class TlsClient:
 
     @property
     def session(self) -> ssl.SSLSession | None:
-        """What another connection may resume: None when this one resumed it itself, or the server keeps none. With
-        TLS 1.3 it is there only after the server's first data."""
+        """The session that another connection may resume; None if this one resumed it itself, or if the server keeps
+        none. With TLS 1.3 it is there only after the server's first data."""
         return None if self._tls.session_reused else self._tls.session
 
     def outgoing(self) -> bytes:
-        """What is to be sent now."""
+        """The bytes to be sent now."""
         return self._outgoing.read()
 
     def send(self, data: bytes) -> None:

@@ -1,9 +1,9 @@
-"""Which encoding a page is in, the way a browser decides, with a detector where a browser would ask its locale.
+"""Which encoding a page is in, by the way a browser decides; where a browser would ask its locale, a detector decides.
 
-Order (WHATWG HTML 13.2.3): byte order mark, the Content-Type header, a declaration in the first 1,024 bytes; then,
-where a browser falls back to a locale, valid UTF-8 is UTF-8 and anything else is asked of a detector (faust-cchardet).
-Labels become Python codecs by the WHATWG Encoding Standard, so that `iso-8859-1` means windows-1252; a label of no web
-encoding (utf-7, rot13, idna) is no label.
+Order (WHATWG HTML 13.2.3): byte order mark, the Content-Type header, a declaration in the first 1,024 bytes. Where a
+browser falls back to its locale, valid UTF-8 is UTF-8, and a detector (faust-cchardet) is asked about any other body.
+Labels become Python codecs by the WHATWG Encoding Standard, so that `iso-8859-1` means windows-1252; labels of no web
+encoding (utf-7, rot13, idna) are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUPERSETS = {
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
     "utf-16": "utf-16-le", "iso8859-8": "iso8859-8",
 }  # fmt: skip
-"""Where the web means more than the name says."""
+"""Names that the web uses for a larger encoding."""
 
 _WEB = frozenset({
     "utf-8", "utf-16-le", "utf-16-be", "cp866", "iso8859-2", "iso8859-3", "iso8859-4", "iso8859-5", "iso8859-6",
@@ -65,7 +65,7 @@ _PARAMETER = re.compile(r"charset\s*=\s*(?:\"([^\"]*)\"?|'([^']*)'?|([^\s;,\"']+
 
 
 def of_content_type(content_type: str) -> str | None:
-    """The codec a Content-Type value names, or None."""
+    """The codec that a Content-Type value names, or None."""
     found = _PARAMETER.search(content_type)
     return codec_of(found[1] or found[2] or found[3] or "") if found else None
 
@@ -100,6 +100,6 @@ def _in_markup(head: bytes) -> str | None:
 
 
 def decode(body: bytes, codec: str) -> str:
-    """`body` as text; what is not valid becomes U+FFFD, a byte order mark is dropped. Never raises."""
+    """`body` as text: invalid bytes become U+FFFD, a byte order mark is dropped. Never raises."""
     text = body.decode(codec, "replace")
     return text[1:] if text.startswith("\ufeff") else text

@@ -1,8 +1,9 @@
-"""The links of a page: which URLs it names, in stored form, each with the way it names them.
+"""The links of a page: the URLs it names, in stored form, each with the way it names them.
 
-Taken are `<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, `<meta http-equiv=refresh>`, as
-`page.scan` finds them, and by option link-like strings in scripts; resolved against the first `<base>`. References are
-cut at the fragment and made distinct before they are resolved: that is more than half of them, and resolving is dear.
+Links are taken from `<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, and `<meta
+http-equiv=refresh>`, as `page.scan` finds them; by option also from link-like strings in scripts. They are resolved
+against the first `<base>`. References are cut at the fragment and made distinct before they are resolved: resolving is
+dear, and that removes more than half of them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from irlcrawl.config import keys as config
 from irlcrawl.worker.page import charset, scan
 
 MARKUP_BYTES_MAX = 16 << 20
-"""Markup read of one page; what follows is not looked at."""
+"""Bytes of markup read of one page; the rest is ignored."""
 URL_BYTES_MAX = 16 << 20
-"""Sum of the URLs of one page: a giant base makes each of them giant."""
+"""Bytes of all URLs of one page together: a giant base makes each of them giant."""
 CANDIDATES_FACTOR = 4
-"""References looked at per link wanted: some lead nowhere, some to the same URL."""
+"""References looked at per link wanted: some references are no links, some name the same URL."""
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 SCRIPT_TYPES = frozenset({
@@ -37,22 +38,22 @@ Get = Callable[[str], str | None]
 
 @dataclass
 class Found:
-    """What a page says to a crawler."""
+    """The links and flags of a page."""
 
     links: list[tuple[bytes, Source]] = field(default_factory=list)
-    """Distinct URLs in stored form, in order of first appearance, without the page itself; the source that counts for
-    a URL named twice is the lowest."""
+    """Distinct URLs in stored form, in order of first appearance, without the page itself. A URL named in several ways
+    has the lowest source."""
     base: bytes = b""
-    """What references were resolved against."""
+    """The URL against which references were resolved."""
     charset: str = "utf-8"
     """Python codec of the page."""
     nofollow: bool = False
-    """The page (or its header) asks that none of its links be followed. They are left out when configured so."""
+    """The page (or its header) asks that none of its links be followed. With page.nofollow they are left out."""
     noindex: bool = False
     cut: bool = False
-    """There were more links than are taken."""
+    """The page has more links than were taken."""
     named: int = 0
-    """Links on the page as often as they stand there."""
+    """Number of links on the page, each counted as often as it stands there."""
 
 
 def extract(
@@ -83,7 +84,7 @@ def extract(
 
 
 def read(body: bytes, codec: str, content_type: str, params: config.Page, product_token: str = "") -> References:
-    """What `body` refers to, nothing resolved yet."""
+    """The references of `body`, not resolved yet."""
     kind = _kind(body, content_type)
     markup = body[:MARKUP_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
     if codec != "utf-8":
@@ -246,8 +247,8 @@ _REFRESH_URL = re.compile(r"url\s*=\s*", re.IGNORECASE)
 
 
 def refresh_target(value: str) -> str | None:
-    """The reference in a Refresh header or `<meta http-equiv=refresh content=...>` (WHATWG HTML 4.2.5.3); None when it
-    only reloads, or says nothing a browser would understand."""
+    """The reference in a Refresh header or `<meta http-equiv=refresh content=...>` (WHATWG HTML 4.2.5.3); None if it
+    only reloads the page, or if a browser would not understand it."""
     found = _REFRESH.match(value)
     if found is None:
         return None

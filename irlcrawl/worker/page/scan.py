@@ -2,10 +2,10 @@
 
 A tree can take time and memory quadratic in the page: nested elements, thousands of attributes, formatting elements
 that every paragraph reopens. One megabyte of `<div>` keeps Lexbor busy for minutes, and closing tags prove nothing, for
-they can hide in comments and attributes. And links need no tree. Where markup is written as nearly everybody writes it,
-an automaton (RE2) proves that for most of a page at once; in what is proved every `<` starts a token, and one plain
-search finds the tags of interest. What is written otherwise is read token by token. That costs half of building a tree,
-or less (docs/performance.md). What only the tree decides is not known here: a link inside `<select>` counts as a link.
+they can hide in comments and attributes. And links need no tree. An automaton (RE2) proves, mostly for a whole page at
+once, that its markup is written as nearly everybody writes it; in such markup every `<` starts a token, and one plain
+search finds the tags of interest. Other markup is read token by token. That costs half of building a tree, or less
+(docs/performance.md). Questions that only a tree answers stay open: a link inside `<select>` counts as a link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import re2
 _RAW_TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 _NAMED = ("link", "meta", "base", "area")
 _STOPS = ("a", "frame", "plaintext", "svg", "math", "template", *_NAMED, *_RAW_TEXT)
-"""Start tags that can name a link, or change how what follows is read."""
+"""Start tags that can name a link, or change how the markup behind them is read."""
 _ORDINARY = (
     "abbr|acronym|address|article|aside|audio|b|bdi|bdo|big|blockquote|body|br|button|canvas|caption|center|circle|"
     "cite|clippath|code|col|colgroup|data|datalist|dd|defs|del|desc|details|dfn|dialog|dir|div|dl|dt|ellipse|em|"
@@ -32,7 +32,7 @@ _ORDINARY = (
     "select|slot|small|source|span|stop|strike|strong|sub|summary|sup|symbol|table|tbody|td|text|tfoot|th|thead|time|"
     "tr|track|tspan|tt|u|ul|use|var|video|wbr"
 )
-"""Elements, some of SVG's too, that do neither. An automaton has to be told: it knows no "any name but those"."""
+"""Elements, some of SVG's too, that do neither. The automaton needs the list: it has no "any name but these"."""
 
 
 def _any_of(names: Iterable[str]) -> str:
@@ -74,9 +74,9 @@ def _run_of(*tokens: str) -> re2._Regexp[bytes]:
 
 
 _HEAD_RUN = _run_of(*_ORDINARY_TOKENS, _ORDINARY_NAMED)
-"""Without an `<a>`."""
+"""Ordinary markup without an `<a>`."""
 _BODY_RUN = _run_of(*_ORDINARY_TOKENS, _PLAIN_A)
-"""No other tag of interest than `<a>`, and that written as nearly everybody writes it."""
+"""Ordinary markup whose only tags of interest are `<a>`, written as nearly everybody writes them."""
 _ANY_RUN = _run_of(*_ORDINARY_TOKENS, _ORDINARY_NAMED, _ORDINARY_A)
 
 # -- what is found in it, and everything else -------------------------------------------------------------------------
@@ -116,7 +116,7 @@ _OTHER = _compiled(
          )++""",
     re.VERBOSE | re.DOTALL,
 )
-"""Text and tokens that are no start tags of interest."""
+"""Text, and tokens that are no start tags of interest."""
 _TAG = _compiled(rf"[^<]*+<([a-zA-Z]++)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:(>)|\Z)")
 _RAW_TEXT_END = {name: _compiled(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE) for name in _RAW_TEXT}
 _FOREIGN_END = {name: _compiled(rf"</{name}[ \t\n\r\f/>]", re.IGNORECASE) for name in ("svg", "math")}
@@ -136,7 +136,7 @@ class Attributes:
         self._text = text
 
     def get(self, name: str) -> str | None:
-        """The value of the first attribute of that (lower-case) name; None when there is none."""
+        """The value of the first attribute with this (lower-case) name; None if there is none."""
         found = _finder(name).match(self._text)
         if found is None:
             return None
@@ -153,14 +153,14 @@ def _finder(name: str) -> re.Pattern[bytes]:
 
 
 def unescaped(value: bytes) -> str:
-    """An attribute's value as it is meant: UTF-8, character references resolved."""
+    """An attribute's value in UTF-8, character references resolved."""
     text = value.decode("utf-8", "replace").replace("\0", "\ufffd")
     return _REFERENCE.sub(_character, text) if "&" in text else text
 
 
 def _character(reference: re.Match[str]) -> str:
-    """What a character reference in an attribute stands for. A name counts whole or not at all (HTML 13.2.5.73):
-    `&section` is no `&sect`. A number with very many digits is none there is."""
+    """The character that a reference in an attribute stands for. A name counts whole or not at all (HTML 13.2.5.73):
+    `&section` is no `&sect`. A number with very many digits stands for none."""
     text = reference[0]
     if text[1] != "#":
         return html5.get(text[1:], text)
