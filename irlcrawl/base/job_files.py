@@ -5,7 +5,7 @@
     JOB/control.sock    where `status` and `stop` ask a running crawl
     JOB/ballast         given up on a full disk, for a last commit; only while a crawl runs
     JOB/SNAPSHOT        only in a snapshot: what it is of
-    JOB/snapshots/NAME/ snapshots, each laid out like JOB
+    JOB/snapshots/NAME/ snapshots, each laid out like JOB; .NAME while one is made or deleted
     JOB/state/          catalog-NNNNNN.log          the log of commits (drum/names.py has its name)
                         turn-NNNNNNNNN.seg          what a turn wrote, by the commit it was written for
                         harvest-SSSS-NNNNNN.seg     what a worker handed over, by stream and number
@@ -121,6 +121,11 @@ def parse_part(log: str, name: str) -> int | None:
 # -- warcs/ ------------------------------------------------------------------------------------------------------------
 
 
+def is_prefix(prefix: str) -> bool:
+    """Whether archives may be called so (archive.prefix): no part of it is taken for another part of the name."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+]*", prefix) is not None
+
+
 class Warc(NamedTuple):
     """What the name of an archive says."""
 
@@ -145,7 +150,22 @@ def parse_warc(name: str) -> Warc | None:
     return Warc(match["prefix"], match["time"], int(match["serial"]), int(match["stream"]), match["open"] is not None)
 
 
-# -- beside them -------------------------------------------------------------------------------------------------------
+# -- snapshots/, and beside them ---------------------------------------------------------------------------------------
+
+
+def is_snapshot_name(name: str) -> bool:
+    """Whether a snapshot may be called so."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is not None
+
+
+def unfinished_name(snapshot: str) -> str:
+    """What a snapshot is called while it is made or deleted."""
+    return f".{snapshot}"
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether something in snapshots/ is one that was being made or deleted."""
+    return name.startswith(".")
 
 
 def damaged_name(directory: str, number: int) -> str:

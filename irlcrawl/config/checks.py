@@ -10,6 +10,7 @@ import re
 import shlex
 from typing import Any
 
+from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
 
 
@@ -75,7 +76,7 @@ def validate(config: Config) -> None:
         shlex.split(config.archive.on_warc_closed)
     except ValueError as error:
         raise ConfigError(f"archive.on_warc_closed = {config.archive.on_warc_closed!r}: no command: {error}") from error
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+]*", config.archive.prefix):
+    if not is_prefix(config.archive.prefix):
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
         )

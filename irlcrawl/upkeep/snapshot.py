@@ -15,7 +15,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import shutil
 import time
 import zlib
@@ -39,9 +38,12 @@ from irlcrawl.base.job_files import (
     STATE,
     WARCS,
     harvests_from,
+    is_snapshot_name,
+    is_unfinished,
     part_name,
     rules_log_name,
     temporary,
+    unfinished_name,
 )
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.state import formats
@@ -50,7 +52,6 @@ from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.warc import warc_files
 
 ATTEMPTS = 10
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 COPY_BYTES = 1 << 30
 TAKING = "another snapshot is being taken or deleted"
 FACTS = {"commit", "fetched", "taken", "name"}
@@ -79,7 +80,7 @@ def snapshots(job: JobDir) -> Iterator[Snapshot]:
 
 def _paths(job: JobDir) -> list[Path]:
     found = job.snapshots.iterdir() if job.snapshots.is_dir() else ()
-    return sorted(path for path in found if (path / SNAPSHOT).is_file() and _NAME.fullmatch(path.name))
+    return sorted(path for path in found if (path / SNAPSHOT).is_file() and is_snapshot_name(path.name))
 
 
 def _snapshot(path: Path) -> Snapshot:
@@ -112,7 +113,7 @@ def _marker(facts: dict[str, Any]) -> bytes:
 def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
     """Take a snapshot. ConfigError for a name that is not allowed, JobError, JobLocked, JobFull, Damaged."""
     files = files or Files()
-    if not _NAME.fullmatch(name):
+    if not is_snapshot_name(name):
         raise ConfigError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
     if (job.path / SNAPSHOT).exists():
         raise JobError(f"{job.path}: a snapshot already, which stays as it is")
@@ -123,8 +124,9 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
     with _alone(job.snapshots, TAKING):
         if target.exists():
             raise JobError(f"{target}: is there already; {command('snapshots', job.path, '--delete', name)}")
-        for left in job.snapshots.glob(".*"):  # of one that was interrupted
-            shutil.rmtree(left)
+        for left in job.snapshots.iterdir():
+            if is_unfinished(left.name):  # of one that was interrupted
+                shutil.rmtree(left)
         _take(job, target, files)
     return _snapshot(target)
 
@@ -145,7 +147,7 @@ def _alone(path: Path, doing: str) -> Iterator[None]:
 
 
 def _take(job: JobDir, target: Path, files: Files) -> None:
-    building, name = job.snapshots / f".{target.name}", target.name
+    building, name = job.snapshots / unfinished_name(target.name), target.name
     try:
         facts = _build(job, building, files)
         facts |= {"taken": time.time(), "name": name, "snapshot": VERSION}
@@ -169,7 +171,7 @@ def delete(job: JobDir, name: str) -> None:
     """Delete a snapshot; files that it shares stay with the others. JobError if there is none, JobLocked."""
     path = _existing(job, name)
     with _alone(job.snapshots, TAKING):
-        gone = job.snapshots / f".{name}.deleted"
+        gone = job.snapshots / unfinished_name(f"{name}.deleted")
         path.rename(gone)
         shutil.rmtree(gone)
 
@@ -211,7 +213,7 @@ def _open_as(source: Path, target: Path, files: Files) -> None:
 
 def _existing(job: JobDir, name: str) -> Path:
     path = job.snapshots / name
-    if not _NAME.fullmatch(name) or not (path / SNAPSHOT).is_file():
+    if not is_snapshot_name(name) or not (path / SNAPSHOT).is_file():
         known = ", ".join(one.name for one in _paths(job)) or "none"
         raise JobError(f"{job.path}: no snapshot {name!r}; there are: {known}")
     return path

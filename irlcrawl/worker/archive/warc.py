@@ -7,7 +7,6 @@ ends in `.open` until the file is full or its writer closes it; redo.py finishes
 from __future__ import annotations
 
 import os
-import re
 import socket
 import threading
 import time
@@ -16,13 +15,11 @@ from dataclasses import dataclass
 
 from drum.files import Files, Handle
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job_files import OPEN, Warc, parse_warc, warc_name
+from irlcrawl.base.job_files import OPEN, Warc, is_prefix, parse_warc, warc_name
 from irlcrawl.worker.archive import record
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
 __all__ = ["Exchange", "Location", "Unit", "WarcName", "WarcWriter", "warc_files", "warcinfo_values"]
-
-_PREFIX = re.compile(r"[A-Za-z0-9._+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +85,8 @@ class WarcWriter:
         """`info`: see warcinfo_values. ValueError for a prefix that cannot be part of a file name; FileExistsError if
         the stream has files already, for offsets of two writers would mean different things."""
         self._handle: Handle | None = None
-        if not _PREFIX.fullmatch(prefix):
-            raise ValueError(f"archive.prefix is made of letters, digits, '.', '_', '+' and '-', not {prefix!r}")
+        if not is_prefix(prefix):
+            raise ValueError(f"archive.prefix is made of letters, digits, '.', '_' and '+', not {prefix!r}")
         self._files = files
         self._directory = os.fspath(directory)
         self._prefix = prefix

@@ -288,17 +288,17 @@ def test_warcinfo_tells_who_and_with_what(tmp_path: Path) -> None:
 
 def test_files_are_open_until_closed_and_named_by_time_serial_and_stream(tmp_path: Path) -> None:
     clock = VirtualClock(1_700_000_000.123)
-    writer = writer_in(tmp_path, stream=12, prefix="my-crawl", clock=clock)
+    writer = writer_in(tmp_path, stream=12, prefix="my.crawl", clock=clock)
     assert writer.position == (0, 0) and paths_in(tmp_path) == []
     first = writer.append(failed_unit(), None)
-    assert first.file == "my-crawl-20231114221320123-00000-s0012.warc.gz"
+    assert first.file == "my.crawl-20231114221320123-00000-s0012.warc.gz"
     assert [path.name for path in paths_in(tmp_path)] == [first.file + ".open"]
     assert writer.position == first.position
     writer.close()
     assert [path.name for path in paths_in(tmp_path)] == [first.file]
     clock.advance(86_400)
     second = writer.append(failed_unit(), None)
-    assert (second.file, second.serial) == ("my-crawl-20231115221320123-00001-s0012.warc.gz", 1)
+    assert (second.file, second.serial) == ("my.crawl-20231115221320123-00001-s0012.warc.gz", 1)
     assert WarcName.parse(second.file + ".open") == WarcName(second.file, 12, 1, True)
     for other in ("page.warc.gz", "x-20231114221320123-00000-s0012.warc.gz.tmp", "cdx"):
         assert WarcName.parse(other) is None
