@@ -23,7 +23,7 @@ from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.frontier.state.runs import Run, ready_hosts
+from irlcrawl.frontier.state.runs import Run, RunReader, ready_hosts
 from irlcrawl.frontier.turn import turn
 from irlcrawl.frontier.turn.release import HostLoads, Policy
 from irlcrawl.frontier.turn.turn import Task, Turn
@@ -111,13 +111,18 @@ class Player:
         if ready:
             self.ready += [host.run for part in result.ready for host in ready_hosts(part.segment, part.index)]
 
+    def rows(self, run: Run, end: int) -> Batch:
+        reader = RunReader(self.state.pool)
+        reader.committed(self.state.runs.segments())
+        return reader.read(run.segment, run.at, end)
+
     def work(self, rows: int) -> None:
         """Fetch some rows of the first run, as a worker would, and hand the harvest over."""
         if not self.ready:
             return
         run = self.ready.pop(0)
         end = min(run.end, run.at + rows)
-        batch = self.state.runs.read(run.segment, run.at, end)
+        batch = self.rows(run, end)
         for row, (key, host, url, depth) in enumerate(
             zip(*(batch[name].tolist() for name in ("key", "host", "url", "depth")), strict=True), run.at
         ):
@@ -282,7 +287,7 @@ def test_best_first_within_a_host(tmp_path: Path) -> None:
         player.work(50)
         player.turn()
         for run in player.ready:
-            rows = player.state.runs.read(run.segment, run.at, run.end)
+            rows = player.rows(run, run.end)
             assert sorted(rows["priority"].tolist()) == rows["priority"].tolist()
             assert len({origin_of(url) for url in rows["url"].tolist()}) == 1
     player.state.close()
