@@ -24,7 +24,6 @@ from irlcrawl.base.rows import Robots
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import InMemory, loads_of
-from irlcrawl.frontier.dispatch.visits import Withdrawal
 from irlcrawl.frontier.politeness.bulk import Bulk
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.columns import view
@@ -32,7 +31,7 @@ from irlcrawl.frontier.politeness.gaps import FAILED, OK, THROTTLED
 from irlcrawl.frontier.politeness.gates import NONE, Flag, Kind
 from irlcrawl.frontier.politeness.queues import VISIT_SECONDS_LEAST
 from irlcrawl.frontier.state.hosts import STATE
-from irlcrawl.frontier.state.runs import ReadyRuns, Run, Runs
+from irlcrawl.frontier.state.runs import ReadyRuns, Run, Runs, Withdrawal
 from irlcrawl.frontier.turn.release import HostLoads
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web

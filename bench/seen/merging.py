@@ -23,7 +23,6 @@ import irlcrawl.cli.main
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.crawl import supervisor
 from irlcrawl.crawl.loop import CrawlLoop
-from irlcrawl.crawl.turns import Turns
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.politeness.entries import HostEntry
@@ -50,7 +49,6 @@ class Report:
 class Watched(CrawlLoop):
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)
-        self.turns = WatchedTurns(self)
         self.report = Report()
         self._prepared = Path(ORDER["harvest"])
         self._merging = False
@@ -58,7 +56,9 @@ class Watched(CrawlLoop):
         self._room_since = 0.0
         self._ready_since: dict[int, float] = {}  # by host: since it is in memory with its address known
         self._lease, self.dispatcher._lease = self.dispatcher._lease, self._timed  # type: ignore[method-assign]
-        polite: Any = self.politeness
+        self._begin, self.turns.begin = self.turns.begin, self._turn_begins  # type: ignore[method-assign]
+        self._finish, self.turns.finish = self.turns.finish, self._turn_ended  # type: ignore[method-assign]
+        polite: Any = self.dispatcher.politeness
         self._resolved, polite.resolved = polite.resolved, self._timed_resolved
         self._activate_all, polite.activate_all = polite.activate_all, self._timed_activate_all
         self._late = asyncio.get_running_loop().create_task(self._look())
@@ -75,7 +75,7 @@ class Watched(CrawlLoop):
     def _timed(self, host: Host, worker: RemoteWorker, rows: int) -> None:
         """A lease. What stands in the way of one: clocks that are not due, and workers that are full."""
         now = self.clock.now()
-        could = max(self.politeness.due(host), self._room_since, self._ready_since[host.key])
+        could = max(self.dispatcher.politeness.due(host), self._room_since, self._ready_since[host.key])
         self.report.leases.append((time.time(), 1e3 * max(now - could, 0.0)))
         self._lease(host, worker, rows)
         self._full = not self.fleet.capacity
@@ -107,11 +107,16 @@ class Watched(CrawlLoop):
         if self._merging and not self.report.began:
             self.report.began = time.time()
             self.report.new_keys = self.state.seen.rows
+        self._begin()
 
-    def _turn_ended(self, result: Result) -> None:
+    def _turn_ended(self) -> Result | None:
+        result = self._finish()
+        if result is not None and self.report.began and not self.report.ended:
+            self._note(result)
+        return result
+
+    def _note(self, result: Result) -> None:
         report = self.report
-        if not report.began or report.ended:
-            return
         now = time.time()
         report.turns.append((now - result.seconds, now))
         report.merge_cpu_s += result.cpu_seconds
@@ -122,20 +127,6 @@ class Watched(CrawlLoop):
             scratch = Path(ORDER["report"]).with_suffix(".tmp")
             scratch.write_text(json.dumps(asdict(report)))
             os.replace(scratch, ORDER["report"])
-
-
-class WatchedTurns(Turns):
-    def __init__(self, watched: Watched) -> None:
-        super().__init__(watched)
-        self._watched = watched
-
-    def begin(self) -> None:
-        self._watched._turn_begins()
-        super().begin()
-
-    def _take_in(self, result: Result) -> None:
-        super()._take_in(result)
-        self._watched._turn_ended(result)
 
 
 def main(argv: list[str]) -> int:

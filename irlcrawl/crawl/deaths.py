@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.crawl import recovery
-from irlcrawl.frontier.dispatch.workers import RemoteWorker, how_ended
-
-if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import CrawlLoop
+from irlcrawl.crawl.disk_space import DiskSpace
+from irlcrawl.crawl.this_run import ThisRun
+from irlcrawl.crawl.turns import Turns
+from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker, how_ended
 
 DEATHS_MAX = 8
 """So many workers that die one after another do not die of what they fetch: another one would die as well."""
@@ -19,13 +18,25 @@ DEATHS_MAX = 8
 _log = logging.getLogger("irlcrawl.frontier")
 
 
-class Deaths:
-    """`lost(worker)` when a worker's pipe is closed; `failure` is for the frontier's loop to raise."""
+async def _nobody(worker: RemoteWorker) -> None:
+    """Workers are replaced by what made them (supervisor.py)."""
 
-    def __init__(self, loop: CrawlLoop) -> None:
-        self._loop = loop
+
+class Deaths:
+    """`lost(worker)` when a worker's pipe is closed; `failure` is for the crawl's loop to raise.
+
+    stop(code): the crawl is to stop. wake(): something happened that the loop should look at."""
+
+    def __init__(
+        self, run: ThisRun, fleet: Fleet, turns: Turns, disk_space: DiskSpace,
+        stop: Callable[[ExitCode], None], wake: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._run, self._fleet, self._turns, self._disk_space = run, fleet, turns, disk_space
+        self._stop, self._wake = stop, wake
         self._mourning: set[asyncio.Task[None]] = set()  # the remains of dead workers are being read
         self._in_a_row = 0
+        self.replace: Callable[[RemoteWorker], Awaitable[None]] = _nobody
+        """Puts another worker in a dead one's place."""
         self.over = False  # the crawl is, or it failed: workers that end now are nobody's loss
         self.failure: BaseException | None = None
 
@@ -42,30 +53,26 @@ class Deaths:
             task = asyncio.get_running_loop().create_task(self._mourn(worker))
             self._mourning.add(task)
             task.add_done_callback(self._mourned)
-        self._loop.wake()
+        self._wake()
 
     def _mourned(self, task: asyncio.Task[None]) -> None:
         self._mourning.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self.failure = task.exception()
-        self._loop.wake()
+        self._wake()
 
     async def _mourn(self, worker: RemoteWorker) -> None:
         """A worker is gone without a word: recover what it left, and put another in its place."""
-        loop = self._loop
-        code = await loop.fleet.reap(worker)
+        code = await self._fleet.reap(worker)
         _log.warning("worker %d %s", worker.stream, how_ended(code))
         self._in_a_row += 1
         if code == int(ExitCode.DISK_FULL):
-            if loop.ending is None:
-                _log.error("stopping: %s", loop.disk_space.words())
-            loop.stop(ExitCode.DISK_FULL)
-        elif self._in_a_row >= DEATHS_MAX and loop.ending is None:
+            if self._run.code is None:
+                _log.error("stopping: %s", self._disk_space.words())
+            self._stop(ExitCode.DISK_FULL)
+        elif self._in_a_row >= DEATHS_MAX and self._run.code is None:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)
-            loop.stop(ExitCode.FAILED)
-        # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
-        left = await loop.turns.on_thread(recovery.recover_worker, loop.state, loop.config, worker.stream)
-        worker.endings = left.endings
-        loop.turns.take_remains(worker, left.harvests)
-        if loop.ending is None:
-            await loop.replace(worker)
+            self._stop(ExitCode.FAILED)
+        await self._turns.recover(worker)
+        if self._run.code is None:
+            await self.replace(worker)

@@ -1,16 +1,26 @@
-"""The status record of a running crawl (irlcrawl.crawl.status.FIELDS), counted from what the frontier holds."""
+"""The status record of a running crawl (irlcrawl.crawl.status.FIELDS), counted from what the frontier holds.
+
+What the loop owns is asked when the record is made. What the state says is counted at each commit, since in between it
+may belong to a turn (turns.py); only how far the merges are comes while one runs, as often as the turn says so.
+"""
 
 from __future__ import annotations
 
-import heapq
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import Any
 
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
+from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.schedule import Schedule
+from irlcrawl.crawl.this_run import ThisRun
+from irlcrawl.frontier.dispatch.dispatch import Dispatcher
+from irlcrawl.frontier.dispatch.outage import Outage
+from irlcrawl.frontier.state.crawl_state import CrawlState
 
-if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import CrawlLoop
+Merges = dict[str, dict[str, int]]
+"""How far merges are, by drum."""
 
 LARGEST_SHOWN = 5
 COSTLY_REST = 100.0
@@ -20,75 +30,101 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Gauges:
     """Makes the record. What costs O(hosts) or O(files) is counted anew only so often that it takes 1% of the time."""
 
-    def __init__(self, loop: CrawlLoop) -> None:
-        self._loop = loop
+    def __init__(
+        self, state: CrawlState, run: ThisRun, dispatcher: Dispatcher, schedule: Schedule, limits: Limits,
+        outage: Outage,
+    ) -> None:  # fmt: skip
+        self._clock, self._files, self._job = state.clock, state.files, state.job
+        self._run, self._dispatcher, self._schedule = run, dispatcher, schedule
+        self._limits, self._outage = limits, outage
+        self.merges: deque[Merges] = deque(maxlen=1)
+        """Where a turn puts how far it is: a new dict each time, which nobody changes."""
         self._costly: dict[str, Any] = {}
         self._costly_due = 0.0
+        self.count_state(state, 0)
 
-    def record(self, state_name: str) -> dict[str, Any]:
-        """The whole record, with `state` as given."""
-        now = self._loop.clock.now()
+    def record(self) -> dict[str, Any]:
+        """The whole record, as of now."""
+        now = self._clock.now()
         if now >= self._costly_due:
             began = time.perf_counter()
             self._costly = self._count()
             self._costly_due = now + COSTLY_REST * (time.perf_counter() - began)
-        return {"state": state_name, "pid": os.getpid(), "updated": now, **self._totals(now), **self._costly}
+        record = {"state": self._run.state(self._outage.paused), "pid": os.getpid(), "updated": now}
+        return {**record, **self._of_state, **self._totals(), **self._costly}
 
-    def _totals(self, now: float) -> dict[str, Any]:
-        loop = self._loop
-        state, hosts = loop.state, loop.dispatcher
-        ledger, counters = state.ledger, state.counters
+    def count_state(self, state: CrawlState, rules_bytes: int) -> None:
+        """What the state says, between turns. rules_bytes: of robots rules that turns keep in memory."""
+        self._done = state.ledger.done
+        self._state_held = _held(state, rules_bytes)
+        self._of_state = _totals(state)
+        self.merges.append(merges(state))
+
+    def _totals(self) -> dict[str, Any]:
+        hosts, pressure = self._dispatcher, self._limits.pressure
         return {
-            "started": loop.started,
-            "elapsed_s": loop.elapsed_before + now - loop.started,
-            "fetched": ledger.fetched,
-            "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
-            "failed": ledger.failed,
-            "failed_by_reason": dict(counters.get("failed_by_reason", {})),
-            "excluded": sum(ledger.excluded.values()),
-            "excluded_by_reason": dict(ledger.excluded),
-            "bytes": counters.get("bytes", 0),
-            "pages_per_s": loop.schedule.pages_per_s,
-            "discovered_urls": ledger.discovered,
+            "started": self._run.started,
+            "elapsed_s": self._run.elapsed,
+            "pages_per_s": self._schedule.pages_per_s,
             # Of a visit that is out, the outcomes of its first URLs may be counted already.
-            "queued_urls": max(ledger.discovered - ledger.done - hosts.urls_out, 0),
+            "queued_urls": max(self._of_state["discovered_urls"] - self._done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
-            "calendar_urls": state.calendar.rows,
-            "calendar_due": state.calendar.next_due(),
-            "duplicate_urls": counters.get("duplicates", 0),
-            "out_of_scope_urls": counters.get("out_of_scope", 0),
-            "trapped_urls": counters.get("trapped", 0),
             "queued_hosts": len(hosts.hosts),
-            "fetch_failures": _without_response(counters),
-            "retry_count": counters.get("retries", 0),
-            "frontier_latency_s": loop.schedule.turn_seconds,
-            "merges": _merges(loop),
-            "frontier_bytes": loop.pressure.frontier_bytes,
-            "frontier_full": loop.pressure.frontier_full,
-            "harvest_bytes": loop.pressure.harvest_bytes,
-            "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
-            "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
-            "workers": len(loop.fleet.workers),
+            "frontier_latency_s": self._schedule.turn_seconds,
+            "merges": self.merges[-1],
+            "frontier_bytes": pressure.frontier_bytes,
+            "frontier_full": pressure.frontier_full,
+            "harvest_bytes": pressure.harvest_bytes,
+            "workers": len(hosts.fleet.workers),
         }
 
     def _count(self) -> dict[str, Any]:
-        loop = self._loop
-        job, files = loop.state.job, loop.state.files
+        dispatcher = self._dispatcher
+        workers = [worker.process.pid for worker in dispatcher.fleet.workers]
         return {
-            "ready_hosts": loop.politeness.ready,
-            "delayed_hosts": loop.politeness.delayed(),
-            "per_host_queue_size": _queue_sizes(loop),
-            "memory_bytes": _resident([os.getpid(), *(worker.process.pid for worker in loop.fleet.workers)]),
-            "held": _held(loop),
-            "warc_bytes": files.total(job.warcs),
-            "disk_free_bytes": files.free(job.path),
+            "ready_hosts": dispatcher.politeness.ready,
+            "delayed_hosts": dispatcher.politeness.delayed(),
+            "per_host_queue_size": _queue_sizes(dispatcher),
+            "memory_bytes": _resident([os.getpid(), *workers]),
+            "held": {
+                "hosts": len(dispatcher.hosts),
+                "clocks": len(dispatcher.politeness.clocks),
+                "names": dispatcher.resolver.names,
+                "block_bytes": dispatcher.runs.nbytes,
+                **self._state_held,
+            },
+            "warc_bytes": self._files.total(self._job.warcs),
+            "disk_free_bytes": self._files.free(self._job.path),
         }
 
 
-def _merges(loop: CrawlLoop) -> dict[str, dict[str, int]]:
-    """How far the merges are that were begun and are not over, by drum."""
+def _totals(state: CrawlState) -> dict[str, Any]:
+    ledger, counters = state.ledger, state.counters
+    return {
+        "fetched": ledger.fetched,
+        "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
+        "failed": ledger.failed,
+        "failed_by_reason": dict(counters.get("failed_by_reason", {})),
+        "excluded": sum(ledger.excluded.values()),
+        "excluded_by_reason": dict(ledger.excluded),
+        "bytes": counters.get("bytes", 0),
+        "discovered_urls": ledger.discovered,
+        "calendar_urls": state.calendar.rows,
+        "calendar_due": state.calendar.next_due(),
+        "duplicate_urls": counters.get("duplicates", 0),
+        "out_of_scope_urls": counters.get("out_of_scope", 0),
+        "trapped_urls": counters.get("trapped", 0),
+        "fetch_failures": _without_response(counters),
+        "retry_count": counters.get("retries", 0),
+        "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
+        "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
+    }
+
+
+def merges(state: CrawlState) -> Merges:
+    """How far the merges are that were begun and are not over. For the thread that owns the state."""
     found = {}
-    for drum in loop.state.drums:
+    for drum in state.drums:
         done, buckets = drum.progress()
         waiting = drum.pending_rows
         if drum.merging or (waiting and 0 < done < buckets):
@@ -96,15 +132,10 @@ def _merges(loop: CrawlLoop) -> dict[str, dict[str, int]]:
     return found
 
 
-def _held(loop: CrawlLoop) -> dict[str, int]:
-    """How much of what grows for a while, and must stop growing, is in memory (I4)."""
-    state = loop.state
+def _held(state: CrawlState, rules_bytes: int) -> dict[str, int]:
+    """How much of what grows for a while, and must stop growing, is in memory of the state's (I4)."""
     return {
-        "hosts": len(loop.dispatcher.hosts),
-        "clocks": len(loop.clocks),
-        "names": loop.resolver.names,
-        "rules_bytes": loop.turns.rules.nbytes,
-        "block_bytes": state.runs.cached_bytes,
+        "rules_bytes": rules_bytes,
         "merge_rows": state.seen.ram_rows + state.sites.ram_rows + state.hosts.ram_rows,
         "queue_index_bytes": state.sites.index_bytes,
         "files_open": state.pool.files_open,
@@ -118,14 +149,14 @@ def _without_response(counters: dict[str, Any]) -> int:
     return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in WITHOUT_RESPONSE)
 
 
-def _queue_sizes(loop: CrawlLoop) -> dict[str, Any]:
+def _queue_sizes(dispatcher: Dispatcher) -> dict[str, Any]:
     """Mean and maximum of the URLs in runs per host in memory, and the hosts that have most."""
-    hosts = list(loop.dispatcher.hosts.values())
-    largest = heapq.nlargest(LARGEST_SHOWN, hosts, key=lambda host: host.rows)
+    hosts, loads = dispatcher.hosts, dispatcher.loads
+    largest = loads.largest(hosts.values(), LARGEST_SHOWN)
     return {
-        "mean": sum(host.rows for host in hosts) / len(hosts) if hosts else 0.0,
-        "max": largest[0].rows if largest else 0,
-        "largest": {f"{host.scheme}://{host.name}:{host.port}": host.rows for host in largest},
+        "mean": loads.total() / len(hosts) if hosts else 0.0,
+        "max": loads.rows(largest[0]) if largest else 0,
+        "largest": {f"{host.scheme}://{host.name}:{host.port}": loads.rows(host) for host in largest},
     }
 
 

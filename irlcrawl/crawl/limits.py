@@ -9,6 +9,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.turn.turn import Result
 
 NO_LIMIT = 1 << 30
 
@@ -16,34 +17,47 @@ _log = logging.getLogger("irlcrawl.frontier")
 
 
 class Limits:
-    """Counts pages and bytes as visits report them, before a turn has folded them."""
+    """Counts pages and bytes as visits report them, before a turn has folded them; what the state says is as of the
+    last commit."""
 
-    def __init__(
-        self, state: CrawlState, config: Config, disk_space: DiskSpace, pressure: Pressure, started: float
-    ) -> None:
-        self._state, self._limits, self._disk_space, self._pressure = state, config.limits, disk_space, pressure
+    def __init__(self, state: CrawlState, config: Config, started: float) -> None:
+        self._limits = config.limits
         self._started = started
+        self.disk_space = DiskSpace(state)
+        self.pressure = Pressure(state)
         self.unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
         self.received = 0  # bytes that visits told of, and recovery; what was harvested since is among them
+        self._count(state)
+
+    def _count(self, state: CrawlState) -> None:
+        self._fetched: int = state.ledger.fetched
+        self.received = max(self.received, state.counters.get("bytes", 0))
+
+    def committed(self, state: CrawlState, result: Result) -> None:
+        """A turn is committed, and no other runs."""
+        self._count(state)
+        self.unfolded -= result.folded
+        self.disk_space.count()
+        self.pressure.committed(result.harvests)
 
     def allowance(self, urls_out: int) -> int:
         """How many URLs may be leased before limits.pages could be passed."""
         if not self._limits.pages:
             return NO_LIMIT
-        return self._limits.pages - self._state.ledger.fetched - self.unfolded - urls_out
+        return self._limits.pages - self._fetched - self.unfolded - urls_out
 
     def reached(self, now: float) -> ExitCode | None:
         """The code to stop with, or None."""
-        limits, state = self._limits, self._state
-        over_bytes = limits.bytes and max(self.received, state.counters.get("bytes", 0)) >= limits.bytes
-        if over_bytes or (limits.pages and state.ledger.fetched >= limits.pages):
+        limits = self._limits
+        over_bytes = limits.bytes and self.received >= limits.bytes
+        if over_bytes or (limits.pages and self._fetched >= limits.pages):
             return ExitCode.SIZE_LIMIT
         if limits.seconds and now - self._started >= limits.seconds:
             return ExitCode.TIME_LIMIT
-        if lacking := self._disk_space.lacking():
+        if lacking := self.disk_space.lacking():
             _log.warning("stopping: %s", lacking)
             return ExitCode.DISK_FULL
-        if full := self._pressure.full():
+        if full := self.pressure.full():
             _log.warning("stopping: %s", full)
             return ExitCode.SIZE_LIMIT
         return None

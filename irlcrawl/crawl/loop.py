@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -20,13 +20,12 @@ from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
-from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.limits import Limits
-from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.status import ENDED
 from irlcrawl.crawl.steps import log_step
+from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.crawl.turns import TELL_SECONDS, Turns
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.dns import Resolver
@@ -38,7 +37,7 @@ from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.clock_set import set_since
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.lease_log import LeaseLog
-from irlcrawl.frontier.state.runs import ReadyHost
+from irlcrawl.frontier.state.runs import ReadyHost, RunReader
 from irlcrawl.worker.fetch.wire import Message, clock_anchor
 from irlcrawl.worker.harvest.rules_log import RulesLog
 
@@ -48,50 +47,42 @@ BROUGHT_AT_ONCE = 4096
 _log = logging.getLogger("irlcrawl.frontier")
 
 
-async def _nobody(worker: RemoteWorker) -> None:
-    """Workers are replaced by whoever made them (supervisor.py)."""
-
-
 class CrawlLoop:
     """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
 
     def __init__(self, state: CrawlState, config: Config, clock: Clock) -> None:
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
-        self.overrides = Overrides(config.site)
-        self.clocks = Clocks(config.frontier.hosts_active_max)
-        self.politeness = Politeness(clock, config.politeness, self.clocks)
-        self.resolver = Resolver(config.network, clock)
-        self.deaths = Deaths(self)
+        self.this_run = ThisRun(clock, float(state.counters.get("elapsed_s", 0.0)))
         self.fleet = Fleet(
-            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message, self.deaths.lost
-        )
+            config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message,
+            lambda worker: self.deaths.lost(worker),
+        )  # fmt: skip
+        self.fleet.scope_grew(state.scope.entries())
+        clocks = Clocks(config.frontier.hosts_active_max)
         self.outage = Outage(
-            clock, lambda: self.resolver.alive(), lambda: self.clocks.count(Kind.ADDRESS), self._wakeup.set
+            clock, lambda: self.dispatcher.resolver.alive(), lambda: clocks.count(Kind.ADDRESS), self._wakeup.set
         )
         self._leases_path = str(state.job.leases)
         self.dispatcher = Dispatcher(
-            config, clock, self.politeness, self.resolver, state.runs, self.fleet,
-            LeaseLog(state.files, self._leases_path), self.overrides, self.outage,
-            self._wakeup.set,
+            config, clock, Politeness(clock, config.politeness, clocks), Resolver(config.network, clock),
+            RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), Overrides(config.site),
+            self.outage, self._wakeup.set,
         )  # fmt: skip
-        self._gauges = Gauges(self)
-        self.disk_space = DiskSpace(state)
-        self.pressure = Pressure(state)
+        self.dispatcher.runs.committed(state.runs.segments())
+        self.limits = Limits(state, config, self.this_run.started)
         self.schedule = Schedule(config, clock, state, self.dispatcher, self.fleet)
-        self.turns = Turns(self)
-        self._stop_code: ExitCode | None = None
+        self.gauges = Gauges(state, self.this_run, self.dispatcher, self.schedule, self.limits, self.outage)
+        self.turns = Turns(
+            state, self.this_run, self.dispatcher, self.schedule, self.limits, self.gauges, self._wakeup.set
+        )
+        self.deaths = Deaths(self.this_run, self.fleet, self.turns, self.limits.disk_space, self.stop, self._wakeup.set)
         self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
-        self._ended = False
         self._aborting = False
         self._leased = False
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
-        self.started = clock.now()
-        self.elapsed_before = float(state.counters.get("elapsed_s", 0.0))
-        self.limits = Limits(state, config, self.disk_space, self.pressure, self.started)
-        self.on_tick: Callable[[], None] = lambda: None
         self._failure: BaseException | None = None  # of a callback, for `run` to raise
-        self.replace: Callable[[RemoteWorker], Awaitable[None]] = _nobody
+        self.on_tick: Callable[[], None] = lambda: None
 
     # -- open ------------------------------------------------------------------------------------------------------
 
@@ -99,11 +90,12 @@ class CrawlLoop:
         """Recover what a crash left (`streams`: those of workers that are gone, and the seeds'), take in the seeds, and
         bring every host with URLs in runs into memory."""
         state, now = self.state, self.clock.now()
-        self.disk_space.take_ballast()
+        self.limits.disk_space.take_ballast()
         found = LeaseLog.read(state.files, self._leases_path)
-        self.clocks.load(state.clock_log.list.batches(), now, state.clock_set)
+        politeness = self.dispatcher.politeness
+        politeness.clocks.load(state.clock_log.list.batches(), now, state.clock_set)
         crawled_before = state.catalog.get("ledger") is not None
-        self.clocks.open(now, found.promises, found.rebooted and crawled_before)
+        politeness.clocks.open(now, found.promises, found.rebooted and crawled_before)
         harvests: list[str] = []
         for stream in sorted(streams):
             left = recovery.recover_stream(state, self.config, stream)
@@ -112,9 +104,8 @@ class CrawlLoop:
                 _log.info("stream %d: %d units read again, %d bytes cut", stream, left.units, left.bytes_cut)
         if seed_harvest and seed_harvest not in harvests:
             harvests.append(seed_harvest)
-        states = recovery.learn(state, self.politeness, harvests)
+        states = recovery.learn(state, politeness, harvests)
         await self.turns.first(harvests, states, streams)
-        self.limits.received = state.counters.get("bytes", 0)
         state.catalog.sweep()
         RulesLog.drop_old(
             state.files, state.dir, now - 2 * ROBOTS_FRESH_S_MAX, lambda stream: set_since(state.catalog, stream)
@@ -136,15 +127,15 @@ class CrawlLoop:
     @property
     def ending(self) -> ExitCode | None:
         """The code the crawl is stopping with."""
-        return self._stop_code
+        return self.this_run.code
 
     def hello(self, stream: int) -> Message:
         return {
             "t": "hello",
             "config": to_dict(self.config),
             "seed": self.state.seed,
-            "scope_version": self.state.scope.version,
-            "scope_entries": [entry.decode("ascii") for entry in self.state.scope.entries()],
+            "scope_version": self.fleet.scope_version,
+            "scope_entries": self.fleet.scope_entries(),
             "stream": stream,
             "crawl": self.state.crawl_id,
             "clock": clock_anchor(self.clock),
@@ -163,13 +154,13 @@ class CrawlLoop:
         while True:
             now = self.clock.now()
             self._bring_more()
-            if self._stop_code is None and (code := self.limits.reached(now)) is not None:
+            if self.ending is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
-            if news := self.clocks.news(now):
+            if news := self.dispatcher.politeness.clocks.news(now):
                 self.dispatcher.leases.append(news)
-            if self._stop_code is None:
+            if self.ending is None:
                 self.dispatcher.resolve_ahead()
-                if not self.pressure.slow_down and (not self.outage.paused or self.outage.take_probe()):
+                if not self.limits.pressure.slow_down and (not self.outage.paused or self.outage.take_probe()):
                     self._dispatch()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
@@ -182,7 +173,8 @@ class CrawlLoop:
             await self._sleep(now)
             if (failure := self.failure) is not None:
                 raise failure
-            self.turns.finish()
+            if (result := self.turns.finish()) is not None and result.folded:
+                self.deaths.page_taken_in()
 
     @property
     def failure(self) -> BaseException | None:
@@ -194,17 +186,14 @@ class CrawlLoop:
             self._leased = True
             log_step("first lease")
 
-    def wake(self) -> None:
-        self._wakeup.set()
-
     async def _sleep(self, now: float) -> None:
         if self._coming is not None:
             await asyncio.sleep(0)
             return
         dues = [now + TICK_S]
-        if self._stop_code is None:
-            due = self.politeness.next_due()
-            held = self.outage.paused or self.pressure.slow_down
+        if self.ending is None:
+            due = self.dispatcher.politeness.next_due()
+            held = self.outage.paused or self.limits.pressure.slow_down
             if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
                 dues.append(due)
             calendar = None if self.turns.running else self.state.calendar.next_due()
@@ -259,7 +248,7 @@ class CrawlLoop:
 
     def _ask_for_harvests(self, now: float) -> None:
         """When hungry, take what the workers have; when idle, too, so that the end is seen."""
-        if self._stop_code is not None or self.turns.inbox or self.turns.running or not self.schedule.should_ask(now):
+        if self.ending is not None or self.turns.inbox or self.turns.running or not self.schedule.should_ask(now):
             return
         for worker in self.fleet.workers:
             if worker.unharvested and not worker.asked:
@@ -276,17 +265,17 @@ class CrawlLoop:
 
     def stop(self, code: ExitCode) -> None:
         """Lease nothing more, let the workers finish what they have in hand, commit, end with `code`."""
-        if self._stop_code is None:
-            self._stop_code = code
+        if self.ending is None:
+            self.this_run.stop(code)
             self.fleet.end({"t": "stop"})
-        elif self._stop_code is ExitCode.DONE:  # only archives are still to be told: the next start tells the rest
+        elif self.ending is ExitCode.DONE:  # only archives are still to be told: the next start tells the rest
             self._left = code
             self.turns.leave()
         self._wakeup.set()
 
     def abort(self, code: ExitCode | None) -> None:
         """As stop, but what is in flight is dropped; None keeps the code of the stop that went before."""
-        self._stop_code = code or self._stop_code or ExitCode.FORCED
+        self.this_run.stop(code or self.ending or ExitCode.FORCED)
         if not self._aborting:
             self._aborting = True
             self.fleet.end({"t": "abort"})
@@ -295,35 +284,36 @@ class CrawlLoop:
     def _over(self) -> bool:
         if self.turns.running or self.turns.handed_in or self.deaths.pending or self._coming is not None:
             return False
-        if self._stop_code is not None:
+        if self.ending is not None:
             return not self.fleet.workers
         return self.fleet.idle and not self.dispatcher.hosts and self.state.waiting == 0
 
     async def _end(self) -> ExitCode:
         """Nothing is out: say good-bye to the workers and commit the last word."""
-        if self._stop_code is None:
-            self._stop_code = ExitCode.DONE
-            self.fleet.end({"t": "stop"})
+        if self.ending is None:
+            self.stop(ExitCode.DONE)
             while self.fleet.workers or self.deaths.pending:
                 self.fleet.watch(self.clock.now())
                 self.outage.watch(self.clock.now())
                 await self._sleep(self.clock.now())
                 if self.failure is not None:
                     raise self.failure
-        self._ended = True
+        self.this_run.ended = True
+        code = self.this_run.code
+        assert code is not None
         # A crawl that is done is not opened again: its last archives are told now. Others end within their time.
-        all_told = await self.turns.last(None if self._stop_code is ExitCode.DONE else TELL_SECONDS)
+        all_told = await self.turns.last(None if code is ExitCode.DONE else TELL_SECONDS)
         if self._left is not None and not all_told:
-            self._stop_code = self._left
+            code = self._left
         self.dispatcher.close()
         self.outage.close()
-        await self.resolver.close()
-        self.disk_space.drop_ballast()
-        return self._stop_code
+        await self.dispatcher.resolver.close()
+        self.limits.disk_space.drop_ballast()
+        return code
 
     def say_full(self) -> None:
         """The disk is full in the middle of something: nothing of that is committed, only how the crawl ended."""
-        self.disk_space.drop_ballast()
+        self.limits.disk_space.drop_ballast()
         edits = Edits()
         edits.set("status", {**self.state.catalog.get("status", {}), "state": ENDED[ExitCode.DISK_FULL]})
         try:
@@ -333,7 +323,4 @@ class CrawlLoop:
 
     def status(self) -> dict[str, Any]:
         """The record of irlcrawl.crawl.status."""
-        code = self._stop_code
-        running = "paused" if self.outage.paused else "running"
-        state = running if code is None else ENDED[code] if self._ended else "stopping"
-        return self._gauges.record(state)
+        return self.gauges.record()

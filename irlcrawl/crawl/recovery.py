@@ -7,8 +7,9 @@ The worker must be gone. Running it again gives the same files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from irlcrawl.worker.harvest.context import Context
 _UNANSWERED = frozenset(reason.name.lower() for reason in UNANSWERED)
 """As the log names them; of what broke off half-way it does not say that some answer came."""
 
+NEW_STREAM: Mapping[str, Any] = {"next": 0, "warc": [0, 0]}
+"""The catalogue's entry of a stream that has handed over nothing yet."""
+
 THROTTLED = Reason.THROTTLED.name.lower()
 
 
@@ -45,7 +49,7 @@ class Recovered:
 
 def recover_stream(state: CrawlState, config: Config, stream: int) -> Recovered:
     """Everything of a dead stream that is not in the catalogue, as harvest files. OSError, Damaged."""
-    known = state.streams[stream]
+    known = state.streams.get(stream, NEW_STREAM)  # begun during a turn, it is noted after that
     number, position = known["next"], (known["warc"][0], known["warc"][1])
     found = Recovered([])
     for name in harvests_from(set(state.files.listdir(state.dir)), stream, number):

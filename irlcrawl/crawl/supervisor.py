@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from drum import Edits
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobDir, JobFull
@@ -93,7 +92,7 @@ class Supervisor:
                 raise
             if self.loop is None:
                 raise self.job.cannot_be_written(error) from error
-            _log.error("the disk is full, what was committed is safe: %s", self.loop.disk_space.words())
+            _log.error("the disk is full, what was committed is safe: %s", self.loop.limits.disk_space.words())
             return ExitCode.DISK_FULL
         finally:
             self._end_processes()
@@ -106,7 +105,7 @@ class Supervisor:
         log_step("state open")
         try:
             loop = self.loop = CrawlLoop(state, self.config, self.clock)
-            if lacking := loop.disk_space.lacking(starting=True):
+            if lacking := loop.limits.disk_space.lacking(starting=True):
                 raise JobFull(f"not begun: {lacking}")
             if not seeds and state.is_new:
                 raise ConfigError(f"{self.job.path}: its crawl ended before it took any seeds; give them again")
@@ -125,11 +124,11 @@ class Supervisor:
 
     async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[Seed]) -> ExitCode:
         old = list(state.streams)
-        streams = self._new_streams(state, self.config.crawl.workers or os.cpu_count() or 1)
+        streams = loop.turns.begin_streams(self.config.crawl.workers or os.cpu_count() or 1)
         await loop.open(self._seed(state, seeds), old)
         await self._add_worker(loop, streams[0])
         others = asyncio.create_task(self._add_others(loop, streams[1:]))
-        loop.replace = self._replace
+        loop.deaths.replace = self._replace
         loop.on_tick = lambda: self.progress.tick(loop.status)
         if self._stops.count:
             loop.stop(ExitCode.INTERRUPTED)
@@ -159,18 +158,6 @@ class Supervisor:
             self._started.append(started)
         await loop.fleet.connect(RemoteWorker(stream, started.process), started.sock, loop.hello(stream))
 
-    def _new_streams(self, state: CrawlState, count: int) -> list[int]:
-        """Stream numbers for new workers, committed before they write anything under them."""
-        first: int = state.catalog.get("stream-next")
-        streams = list(range(first, first + count))
-        edits = Edits()
-        edits.set("stream-next", first + count)
-        for stream in streams:
-            state.streams[stream] = {"next": 0, "warc": [0, 0]}
-            edits.set(f"streams/{stream}", state.streams[stream])
-        state.catalog.commit(edits)
-        return streams
-
     def _seed(self, state: CrawlState, seeds: list[Seed]) -> str | None:
         if not seeds:
             return None
@@ -183,7 +170,7 @@ class Supervisor:
     async def _replace(self, dead: RemoteWorker) -> None:
         """Another worker for one that died."""
         assert self.loop is not None
-        (stream,) = self._new_streams(self.loop.state, 1)
+        (stream,) = self.loop.turns.begin_streams(1)
         await self._add_worker(self.loop, stream)
         self.progress.note(f"worker {dead.stream} died; worker {stream} took its place")
 

@@ -2,6 +2,21 @@
 
 A turn runs beside the loop, one at a time. When a crawl stops, the one that runs ends at the next bucket of its merge;
 what it has not merged stays pending.
+
+Two threads, and no lock between them: each thing has one owner, and what the other needs is handed over as plain data.
+
+    owner          what                                            what it hands over
+    the loop       CrawlLoop and all that it makes (Dispatcher,    when a turn begins: its Task (names of harvests,
+                   Politeness, Fleet, Outage, Schedule, Limits,    STATE rows, withdrawn runs, moved clocks), in it
+                   Gauges, ...), RunReader, the catalogue          HostsAtHand; while it runs: ThisRun.stopping
+    a turn, while  CrawlState: drums, budgets, queues, calendar,   when it is done: its Result, and the state itself;
+    it runs; else  Runs, ledger, counters, streams, Scope, crawl   status and limits keep copies of what they need of
+    the loop       log; KnownRules                                 it (`_commit`); while it runs: Gauges.merges
+    nobody: they   Config, Overrides, Clock, Files, SegmentPool,
+    never change,  what the catalogue noted at the start (by how
+    or have locks  much the system's clock was set)
+
+tests/crawl/test_owners.py fails when either touches what is the other's.
 """
 
 from __future__ import annotations
@@ -10,37 +25,56 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from drum import Batch
+from drum import Batch, Edits
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
+from irlcrawl.config.overrides import Overrides
+from irlcrawl.crawl import recovery
 from irlcrawl.crawl.closed_archives import ClosedWarcs
+from irlcrawl.crawl.gauges import Gauges, merges
+from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.schedule import Schedule
+from irlcrawl.crawl.this_run import ThisRun
+from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.release import Policy
 from irlcrawl.frontier.turn.rules import KnownRules
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
 from irlcrawl.web.robots import product_token
 
-if TYPE_CHECKING:
-    from irlcrawl.crawl.loop import CrawlLoop
-
 TELL_SECONDS = 1.0
 """How long a stop waits for archive.on_warc_closed."""
+
+MERGES_SECONDS = 0.5
+"""A turn says how far its merges are no more often."""
+
+R = TypeVar("R")
 
 _log = logging.getLogger("irlcrawl.frontier")
 
 
 class Turns:
-    def __init__(self, loop: CrawlLoop) -> None:
-        self._loop = loop
+    """wake(): something happened that the loop should look at."""
+
+    def __init__(
+        self, state: CrawlState, run: ThisRun, dispatcher: Dispatcher, schedule: Schedule, limits: Limits,
+        gauges: Gauges, wake: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._state, self._config, self._clock, self._wake = state, state.config, state.clock, wake
+        self._run, self._dispatcher, self._schedule, self._limits = run, dispatcher, schedule, limits
+        self._gauges = gauges
+        self._overrides = Overrides(state.config.site)
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
-        self._trim = Trim(loop.clock, keep=True)
-        self._closed = ClosedWarcs(loop.state, loop.config.archive.on_warc_closed)
-        self.rules = KnownRules(loop.state, product_token(loop.config.crawl.user_agent))
+        self._trim = Trim(state.clock, keep=True)
+        self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
+        self._rules = KnownRules(state, product_token(state.config.crawl.user_agent))
         self._inbox: list[str] = []  # harvests no turn has taken
         self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
+        self._begun: list[int] = []  # streams that were begun while a turn ran
         self._turn: asyncio.Future[Result] | None = None
         self._turn_lost: list[RemoteWorker] = []  # dead workers, and harvests, of the turn that runs
         self._turn_harvests: list[str] = []
@@ -49,21 +83,45 @@ class Turns:
 
     def arrived(self, harvest: str) -> None:
         """A worker handed over a harvest."""
-        loop = self._loop
         if not self._inbox:
-            loop.schedule.inbox_filled()
+            self._schedule.inbox_filled()
         self._inbox.append(harvest)
-        loop.pressure.arrived(harvest)
+        self._limits.pressure.arrived(harvest)
 
-    def take_remains(self, worker: RemoteWorker, harvests: list[str]) -> None:
-        """What a dead worker left has been recovered: the next turn takes in all of it and closes its stream."""
+    async def recover(self, worker: RemoteWorker) -> None:
+        """What a dead worker left is recovered; the next turn takes in all of it and closes its stream."""
+        # On the turns' thread: those begun before are over then, one begun meanwhile waits behind it.
+        state = self._state
+        left = await self.on_thread(recovery.recover_worker, state, self._config, worker.stream)
+        worker.endings = left.endings
         known = {*self._inbox, *(self._turn_harvests if self._turn is not None else ())}
-        for name in harvests:
+        for name in left.harvests:
             if name not in known:
                 self._inbox.append(name)
-                self._loop.pressure.arrived(name)
-        self._loop.schedule.inbox_filled()
+                self._limits.pressure.arrived(name)
+        self._schedule.inbox_filled()
         self._lost.append(worker)
+
+    def begin_streams(self, count: int) -> list[int]:
+        """Stream numbers for new workers, committed before they write anything under them."""
+        catalog = self._state.catalog
+        first: int = catalog.get("stream-next")
+        streams = list(range(first, first + count))
+        edits = Edits()
+        edits.set("stream-next", first + count)
+        for stream in streams:
+            edits.set(f"streams/{stream}", dict(recovery.NEW_STREAM))
+        catalog.commit(edits)
+        self._begun += streams
+        if self._turn is None:
+            self._note_begun()
+        return streams
+
+    def _note_begun(self) -> None:
+        """Between turns: which streams there are is the turn's to know."""
+        for stream in self._begun:
+            self._state.streams.setdefault(stream, dict(recovery.NEW_STREAM))
+        self._begun.clear()
 
     @property
     def inbox(self) -> bool:
@@ -73,7 +131,7 @@ class Turns:
     @property
     def handed_in(self) -> bool:
         """Something waits in memory that only a turn can put away."""
-        return bool(self._inbox or self._lost or self._loop.dispatcher.handover)
+        return bool(self._inbox or self._lost or self._dispatcher.handover)
 
     # -- one at a time -----------------------------------------------------------------------------------------------
 
@@ -83,73 +141,68 @@ class Turns:
 
     def due(self, now: float) -> bool:
         """None runs, and one should."""
-        loop = self._loop
         if self._turn is not None:
             return False
-        if loop.ending is not None or self._lost:
+        if self._run.code is not None or self._lost:
             return self.handed_in
-        if loop.pressure.slow_down:
+        if self._limits.pressure.slow_down:
             return True
-        return loop.schedule.should_turn(now, self.handed_in, self.inbox)
+        return self._schedule.should_turn(now, self.handed_in, self.inbox)
 
     def begin(self) -> None:
         """A turn takes all that waits, on its thread."""
-        loop = self._loop
         harvests, self._inbox = self._inbox, []
         self._turn_harvests = harvests
         self._turn_lost, self._lost = self._lost, []
-        loop.dispatcher.ran_dry = False
-        loop.schedule.began()
-        urgent = loop.schedule.starving or loop.pressure.slow_down
-        task = self._task(harvests, urgent=urgent, merge=loop.ending is None)
-        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(loop.state).run, task)
-        self._turn.add_done_callback(lambda _: loop.wake())
+        self._dispatcher.ran_dry = False
+        self._schedule.began()
+        urgent = self._schedule.starving or self._limits.pressure.slow_down
+        task = self._task(harvests, urgent=urgent, merge=self._run.code is None)
+        self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(self._state).run, task)
+        self._turn.add_done_callback(lambda _: self._wake())
         self._thread.submit(self._trim.now_and_then)
 
-    def finish(self) -> None:
-        """If the turn is done: commit it, and take in what it brought. Raises what it raised."""
-        if self._turn is not None and self._turn.done():
-            result = self._turn.result()
-            self._turn = None
-            self._take_in(result)
+    def finish(self) -> Result | None:
+        """If the turn is done: commit it, take in what it brought, and return what it did. Raises what it raised."""
+        if self._turn is None or not self._turn.done():
+            return None
+        result = self._turn.result()
+        self._turn = None
+        self._take_in(result)
+        return result
 
     def _take_in(self, result: Result) -> None:
-        loop = self._loop
+        state, dispatcher = self._state, self._dispatcher
+        self._note_begun()
         for worker in self._turn_lost:
-            loop.limits.unfolded += loop.dispatcher.orphaned(worker, loop.state.runs.left)
+            self._limits.unfolded += dispatcher.orphaned(worker, state.runs.left)
         self._close_streams(result, [worker.stream for worker in self._turn_lost])
         self._turn_lost.clear()
         self._commit(result)
-        loop.dispatcher.bring_all(result.ready)
-        if result.scope_entries:
-            entries = [entry.decode("ascii") for entry in result.scope_entries]
-            version = loop.state.scope.version
-            loop.fleet.broadcast({"t": "scope", "version": version, "entries": entries})
-        loop.limits.unfolded -= result.folded
-        if result.folded:
-            loop.deaths.page_taken_in()
+        dispatcher.bring_all(result.ready)
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
         runs = sum(part.index.rows for part in result.ready)
         _log.info(
             "turn: %d harvests, %d outcomes, %d runs brought, %.0f ms (%.0f ms CPU); %d URLs in runs, %d visits out",
             len(result.harvests), result.folded, runs, result.seconds * 1e3, result.cpu_seconds * 1e3,
-            loop.state.runs.rows, loop.dispatcher.visits_out,
+            state.runs.rows, dispatcher.visits_out,
         )  # fmt: skip
 
     async def first(self, harvests: list[str], states: Batch | None, streams: Iterable[int]) -> None:
         """The turn of an opening: it folds what was recovered of `streams`. With URLs to lease at hand it merges
         nothing, for that takes as long as the state is large."""
-        task = self._task(harvests, states=states, urgent=True, merge=self._loop.state.runs.rows == 0)
-        result = await self.on_thread(Turn(self._loop.state).run, task)
+        task = self._task(harvests, states=states, urgent=True, merge=self._state.runs.rows == 0)
+        result = await self.on_thread(Turn(self._state).run, task)
         self._close_streams(result, streams)
         self._commit(result)
 
     async def last(self, seconds: float | None) -> bool:
         """Nothing is out: commit the last word, and give those who are told of closed archives so long. Whether they
         were told of all."""
-        result = Turn(self._loop.state).run(self._task(self._inbox, urgent=False, merge=False))
-        self._close_streams(result, list(self._loop.state.streams))
+        task = self._task(self._inbox, urgent=False, merge=False)
+        result = await self.on_thread(Turn(self._state).run, task)
+        self._close_streams(result, list(self._state.streams))
         self._commit(result)
         all_told = await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
         self._thread.shutdown()
@@ -159,59 +212,75 @@ class Turns:
         """Who is told of closed archives is not waited for any longer."""
         self._closed.leave()
 
-    async def on_thread(self, work: Callable[..., Any], *args: Any) -> Any:
+    async def on_thread(self, work: Callable[..., R], *args: Any) -> R:
         """What turns must not be beside: `work(*args)` on their thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _task(self, harvests: list[str], *, states: Batch | None = None, urgent: bool, merge: bool = True) -> Task:
-        loop = self._loop
-        now = loop.clock.now()
+        now, going_on = self._clock.now(), self._run.code is None
+        dispatcher, config = self._dispatcher, self._config
         policy = Policy(
             now=now,
-            load=loop.dispatcher.loads.of,
-            blocked=self._blocked if loop.overrides.block_any else None,
-            allowed=self.rules.allowed,
-            quota_host=loop.config.limits.pages_per_host,
-            denials_max=loop.config.politeness.retries_max,
+            load=dispatcher.loads.at_hand(now).loads,
+            blocked=self._blocked() if self._overrides.block_any else None,
+            allowed=self._rules.allowed,
+            quota_host=config.limits.pages_per_host,
+            denials_max=config.politeness.retries_max,
         )
         return Task(
             now=now,
             harvests=harvests,
-            rows_wanted=loop.schedule.rows_wanted() if loop.ending is None else 0,
+            rows_wanted=self._schedule.rows_wanted() if going_on else 0,
             policy=policy,
-            states=states if states is not None else loop.dispatcher.handover.take_states(),
-            withdrawn=loop.dispatcher.handover.take_withdrawn(),
-            clocks=loop.clocks.delta(now),
+            states=states if states is not None else dispatcher.handover.take_states(),
+            withdrawn=dispatcher.handover.take_withdrawn(),
+            clocks=dispatcher.politeness.clocks.delta(now),
             merge=merge,
             urgent=urgent,
-            proceed=lambda: loop.ending is None,
+            proceed=self._proceed(),
         )
 
-    def _blocked(self, origin: bytes) -> bool:
-        return self._loop.overrides.blocked(host_of(origin + b"/"))
+    def _blocked(self) -> Callable[[bytes], bool]:
+        overrides = self._overrides
+        return lambda origin: overrides.blocked(host_of(origin + b"/"))
+
+    def _proceed(self) -> Callable[[], bool]:
+        """What a turn asks between the buckets of its merges; it tells how far they are."""
+        stopping, state, told = self._run.stopping, self._state, self._gauges.merges
+        due = 0.0
+
+        def proceed() -> bool:
+            nonlocal due
+            if (now := state.clock.now()) >= due:
+                due = now + MERGES_SECONDS
+                told.append(merges(state))
+            return not stopping.is_set()
+
+        return proceed
 
     def _close_streams(self, result: Result, streams: Iterable[int]) -> None:
         """Streams of workers that are gone need no entry once all they left is ingested: with this result at last."""
         for stream in set(streams) - {SEEDS_STREAM}:
             result.edits.remove(f"streams/{stream}")
-            self._loop.state.streams.pop(stream, None)
+            self._state.streams.pop(stream, None)
 
     def _commit(self, result: Result) -> None:
-        """One line; then what lost its name is deleted and the clocks' log starts anew."""
-        loop = self._loop
-        state, now = loop.state, loop.clock.now()
-        state.counters["elapsed_s"] = loop.elapsed_before + now - loop.started
+        """What there is now is counted, one line committed; then the clocks' log starts anew and what lost its name is
+        deleted."""
+        state, now, dispatcher = self._state, self._clock.now(), self._dispatcher
+        state.counters["elapsed_s"] = self._run.elapsed
+        self._schedule.turned(result)
+        self._limits.committed(state, result)
+        self._gauges.count_state(state, self._rules.nbytes)
         result.edits.set("counters", state.counters)
-        result.edits.set("status", loop.status())
+        result.edits.set("status", self._gauges.record())
         self._closed.before(result.edits)
         state.catalog.commit(result.edits)
         self._closed.after()
-        promises = [*loop.clocks.unsaved(now), *loop.politeness.promises_out()]
-        loop.dispatcher.leases.roll(promises)
+        politeness = dispatcher.politeness
+        dispatcher.leases.roll([*politeness.clocks.unsaved(now), *politeness.promises_out()])
         state.delete_unnamed([*result.harvests, *result.written])
-        loop.schedule.turned(result)
-        loop.disk_space.count()
-        loop.pressure.committed(result.harvests)
-        loop.dispatcher.scope_version = state.scope.version
+        dispatcher.runs.committed(state.runs.segments())
+        dispatcher.fleet.scope_grew(result.scope_entries)

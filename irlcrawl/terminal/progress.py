@@ -1,9 +1,9 @@
 """What a person sees while something runs: a table or a bar redrawn on a terminal, lines now and then elsewhere.
 
 `Progress` shows the record of a crawl: the crawl calls `tick` as often as it likes, and the record is asked for only
-when it is time to show it. `Bar`: how far a check has come. Both also say a line now and then (`note`); their plain
-forms say nothing else (--quiet). Readers may leave: the work goes on when nothing can be written to its terminal, pipe
-or file any more.
+when it is time to show it. `Bar` shows how far a check has come. Both also say a line now and then (`note`); their
+plain forms say nothing else (--quiet). Readers may leave: the work goes on when nothing can be written to its terminal,
+pipe or file any more.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import TRIM_S, Trim
 from irlcrawl.config.keys import Config
-from irlcrawl.crawl.turns import Turns
+from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.fetch import service
 
@@ -295,7 +294,7 @@ def test_i4_turns_make_plain_arrays(tmp_path: Path) -> None:
     clock, config = VirtualClock(), Config()
     config.crawl.user_agent = "Test/1 (+https://example.org/)"
     with JobDir(tmp_path / "job") as job, contextlib.closing(CrawlState.open(job, config, clock)) as state:
-        turns = Turns(cast("CrawlLoop", SimpleNamespace(state=state, clock=clock, config=config)))
+        turns = CrawlLoop(state, config, clock).turns
         assert turns._thread.submit(handler).result() == "irlcrawl" != handler()
 
 

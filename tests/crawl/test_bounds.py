@@ -81,7 +81,7 @@ def write(state: CrawlState, urls: int, hosts: int) -> None:
 
 async def opened(state: CrawlState) -> CrawlLoop:
     loop = CrawlLoop(state, state.config, state.clock)
-    loop.resolver = loop.dispatcher._resolver = Names()  # type: ignore[assignment]
+    loop.dispatcher.resolver = Names()  # type: ignore[assignment]
     await loop.open(None, [0, STREAM])
     return loop
 
@@ -140,7 +140,7 @@ def test_opening_merges_nothing_and_brings_few_hosts_while_urls_are_at_hand(
         assert len(loop.dispatcher.hosts) == 7 and not loop._over()
         while loop._coming is not None:
             loop._bring_more()
-        assert sum(host.rows for host in loop.dispatcher.hosts.values()) == known
+        assert loop.dispatcher.loads.total() == known
         turn(loop)
         assert state.ledger.discovered > found and state.seen.pending_rows == 0
 

@@ -154,7 +154,7 @@ def test_the_threshold_has_a_tenth_of_hysteresis_and_follows_what_is_pending(
     crawl.config.limits.pages = 5
     crawl.run()
     assert crawl.loop is not None
-    room = crawl.loop.disk_space
+    room = crawl.loop.limits.disk_space
     assert room.needed == 1 << 20  # as the configuration says
     crawl.config.frontier.disk_reserve_bytes, crawl.config.archive.roll_bytes = 0, 10_000_000
     room = DiskSpace(crawl.loop.state)

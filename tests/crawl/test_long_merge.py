@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from drum import MergeStats, Repository
 from irlcrawl.base.job import ExitCode
-from irlcrawl.crawl import status
+from irlcrawl.crawl import status, turns
 from irlcrawl.frontier.turn.turn import Task
 from tests.crawl.virtual_crawl import Crawl, Web
 from tests.frontier.turn.test_turn import Player, reachable, web_of
@@ -74,18 +74,20 @@ def test_a_long_merge_shows_in_the_status_and_a_stop_ends_it_at_the_next_bucket(
     check = Repository.merge
 
     def merge(drum: Repository, *args: Any, **known: Any) -> MergeStats:
-        """The crawl is asked after each bucket of `seen`, and told to stop after the fifth."""
-        stats = check(drum, *args, **known)
+        """The crawl is asked before each bucket of `seen`, and told to stop when five are merged."""
         loop = crawl.loop
         if drum.name == "seen" and len(drum.buckets) > 8 and loop is not None and drum.pending_rows:
-            told.append(status.complete(loop.status()))
+            record = status.complete(loop.status())
+            told.extend([record] * ("seen" in record["merges"]))
             if len(told) == 5:
                 loop.stop(ExitCode.INTERRUPTED)
-        return stats
+        assert len(told) < 6, "not one bucket more than the one that is being merged"
+        return check(drum, *args, **known)
 
     monkeypatch.setattr(Repository, "merge", merge)
+    monkeypatch.setattr(turns, "MERGES_SECONDS", 0.0)
     assert crawl.run() == ExitCode.INTERRUPTED
-    assert len(told) == 5, "not one bucket more than the one that was being merged"
+    assert len(told) == 5
     done = [record["merges"]["seen"]["buckets_done"] for record in told]
     assert done == sorted(set(done)), "each time further"
     last = told[-1]["merges"]["seen"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from drum import Edits, Files
+from drum import Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import is_disk_full
 from irlcrawl.base.job import ExitCode, JobDir
@@ -306,10 +306,10 @@ class Crawl:
     async def _crawl(self, state: CrawlState, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         try:
             loop = self.loop = CrawlLoop(state, self.config, self.clock)
-            loop.resolver = loop.dispatcher._resolver = self.names  # type: ignore[assignment]
+            loop.dispatcher.resolver = self.names  # type: ignore[assignment]
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)
-            loop.replace = self._replace
+            loop.deaths.replace = self._replace
             seeds = [Seed(url.encode(), {}) for url in self.seeds]
             number = state.streams[0]["next"]
             name = write_seeds(state, self.config, seeds, number) if number == 0 else None
@@ -331,13 +331,7 @@ class Crawl:
         """A worker as the supervisor would add it."""
         loop = self.loop
         assert loop is not None
-        state = loop.state
-        stream = state.catalog.get("stream-next")
-        edits = Edits()
-        edits.set("stream-next", stream + 1)
-        state.streams[stream] = {"next": 0, "warc": [0, 0]}
-        edits.set(f"streams/{stream}", state.streams[stream])
-        state.catalog.commit(edits)
+        (stream,) = loop.turns.begin_streams(1)
         ours, theirs = socket.socketpair()
         self.socks[stream] = theirs
         serving = asyncio.ensure_future(service.serve(theirs, self.path, self.files))
@@ -366,7 +360,7 @@ class Crawl:
         def watch(worker: RemoteWorker, message: Message) -> None:
             if message["t"] == "visit":
                 assert self.loop is not None
-                rows = self.loop.state.runs.read
+                rows = self.loop.dispatcher.runs.read
                 out = {number for each in self.links for number in each.visits}
                 lease = Lease.of(message)
                 segment = lease.urls["segment"]

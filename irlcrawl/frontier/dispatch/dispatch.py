@@ -22,12 +22,12 @@ from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.dispatch.visits import Ending, Host, LeasedVisit, Withdrawal, visit_message
+from irlcrawl.frontier.dispatch.visits import Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.state.lease_log import LeaseLog
-from irlcrawl.frontier.state.runs import ReadyHost, ReadyRuns, Run, Runs, ready_hosts
+from irlcrawl.frontier.state.runs import ReadyHost, ReadyRuns, Run, RunReader, Withdrawal, ready_hosts
 from irlcrawl.worker.fetch.wire import Message
 
 NAME_GONE_S = 3600.0
@@ -46,7 +46,7 @@ class Dispatcher:
         clock: Clock,
         politeness: Politeness,
         resolver: Resolver,
-        runs: Runs,
+        runs: RunReader,
         fleet: Fleet,
         leases: LeaseLog,
         overrides: Overrides,
@@ -56,21 +56,20 @@ class Dispatcher:
         self._config = config
         self._clock = clock
         self.politeness = politeness
-        self._resolver = resolver
-        self._runs = runs
-        self._fleet = fleet
+        self.resolver = resolver
+        self.runs = runs
+        self.fleet = fleet
         self.leases = leases
         self._overrides = overrides
         self._outage = outage
         self._wake = wake
         self.hosts: dict[int, Host] = {}
-        self.loads = Loads(config, clock, politeness, self.hosts)
+        self.loads = Loads(config, politeness)
         self.handover = Handover()
         self.urls_out = 0
         self.visits_out = 0
         self.visit_seconds = config.politeness.visit_seconds
         """How long a visit takes of late, from its lease to its end."""
-        self.scope_version = 0
         self.failure: BaseException | None = None  # of a task, for the loop to raise
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
@@ -91,12 +90,15 @@ class Dispatcher:
                 newer = self.handover.learnt(one.key)  # learnt while the turn ran
                 host = self.hosts[one.key] = self._new_host(one.key, one.site, one.origin, newer or record)
                 idle.append(host)
+                self.loads.enter(host)
             host.runs.append(one.run)
             self.loads.count(host, one.run.rows)
         if len(self.hosts) > 1:
-            self._fleet.wanted.set()
+            self.fleet.wanted.set()
         horizon = self._clock.now() + self._config.politeness.horizon_seconds
-        for host, due in zip(idle, self.politeness.activate_all(idle), strict=True):
+        dues = self.politeness.activate_all(idle)
+        self.loads.told(idle)
+        for host, due in zip(idle, dues, strict=True):
             if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
                 self._retire(host, Reason.BLOCKED)
             elif due > horizon:
@@ -104,7 +106,6 @@ class Dispatcher:
 
     def bring_all(self, ready: list[ReadyRuns]) -> None:
         """The runs of a turn, with the records that its indices carry."""
-        self.loads.arrived()
         for part in ready:
             self.bring(list(ready_hosts(part.segment, part.index)), records_of(part.index))
 
@@ -149,7 +150,7 @@ class Dispatcher:
 
     async def _resolve(self, host: Host) -> None:
         try:
-            answer: Resolved | ResolveError = await self._resolver.resolve(host.name)
+            answer: Resolved | ResolveError = await self.resolver.resolve(host.name)
         except ResolveError as error:
             answer = error
         if isinstance(answer, Resolved):
@@ -185,9 +186,9 @@ class Dispatcher:
             assert isinstance(errand, Host)
             self.slots.grant(errand)
         leased = 0
-        for entry, rows in self.politeness.pop_all(allowance, _urls_of, self._fleet.capacity):
+        for entry, rows in self.politeness.pop_all(allowance, _urls_of, self.fleet.capacity):
             assert isinstance(entry, Host)
-            worker = self._fleet.choose(entry.worker)
+            worker = self.fleet.choose(entry.worker)
             assert worker is not None  # there was capacity
             self._lease(entry, worker, rows)
             leased += rows
@@ -196,7 +197,7 @@ class Dispatcher:
     def _lease(self, host: Host, worker: RemoteWorker, rows: int) -> None:
         now = self._clock.now()
         run = host.runs[0]
-        batch = self._runs.read(run.segment, run.at, run.at + rows)
+        batch = self.runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
         visit = LeasedVisit(self._visit, host, run, rows, now)
         self.leases.append(self.politeness.promises(host))
@@ -207,7 +208,7 @@ class Dispatcher:
         self.loads.count(host, -rows)
         host.worker = worker.stream
         gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
-        worker.send(visit_message(visit, batch, now, gap, patience, self.scope_version))
+        worker.send(visit_message(visit, batch, now, gap, patience, self.fleet.scope_version))
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -217,7 +218,7 @@ class Dispatcher:
         reached = message["reached"]
         host, run = visit.host, visit.run
         self._account(worker, visit, reached)
-        self._fleet.worked(worker, message["requests"], message["bytes"])
+        self.fleet.worked(worker, message["requests"], message["bytes"])
         worker.unharvested += message["requests"] + reached
         run.at += reached
         if run.at >= run.end:
@@ -236,6 +237,8 @@ class Dispatcher:
             crawl_delay=crawl_delay,
             again=bool(host.runs),
         )
+        if crawl_delay is not None:
+            self.loads.told([host])
         self.slots.visit_ended(worker)
         # Of a visit that ended otherwise the last exchange had no response, whatever came before it.
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
@@ -248,6 +251,7 @@ class Dispatcher:
         host = worker.visits[message["visit"]].host
         _take_robots(host, message["robots"])
         host.crawl_delay = host.record.crawl_delay
+        self.loads.told([host])
         self.leases.append(self.politeness.promises(host))
         self._learn(host)
 
@@ -270,7 +274,7 @@ class Dispatcher:
         elif message["answered"]:
             host.record.answered(now)
         if failed:
-            self._resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
+            self.resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
             host.address_until = 0.0
         if before != worth_a_row(host.record) or not host.runs:
             self._learn(host)
@@ -310,13 +314,14 @@ class Dispatcher:
 
     def _leave(self, host: Host, withdrawal: Withdrawal) -> None:
         self.handover.withdraw(withdrawal)
-        self.loads.count(host, -host.rows)
+        self.loads.count(host, -self.loads.rows(host))
         host.runs.clear()
         self._learn(host)
         self._forget(host)
 
     def _forget(self, host: Host) -> None:
         self.politeness.deactivate(host)
+        self.loads.leave(host)
         self.hosts.pop(host.key, None)
 
     def _learn(self, host: Host) -> None:
@@ -347,7 +352,7 @@ class Dispatcher:
             reached += visit.rows - sum(run.rows for run in left(leased))
             self._account(worker, visit, 0)
             host.runs = [part for run in host.runs for part in left(run)]
-            self.loads.count(host, sum(run.rows for run in host.runs) - host.rows)
+            self.loads.count(host, sum(run.rows for run in host.runs) - self.loads.rows(host))
             ending = worker.endings.get(host.key, Ending())
             if ending.ended < visit.leased:  # another visit's, which was told
                 ending = Ending()
@@ -355,6 +360,8 @@ class Dispatcher:
                 host, ended=now, fetch_s=ending.fetch_s, outcome=ending.outcome, again=bool(host.runs),
                 retry_after=None if ending.due is None else max(0.0, ending.due - now), crawl_delay=ending.crawl_delay,
             )  # fmt: skip
+            if ending.crawl_delay is not None:
+                self.loads.told([host])
             self._settle(host, due, now, Reason.LOST, silent=False)
         return reached
 

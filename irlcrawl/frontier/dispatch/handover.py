@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from drum import Batch
-from irlcrawl.frontier.dispatch.visits import Host, Withdrawal
+from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
+from irlcrawl.frontier.state.runs import Withdrawal
 
 
 class Handover:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from drum import Batch
-from irlcrawl.base.reasons import Reason
+from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome
 from irlcrawl.frontier.state.hosts import HostRecord
 from irlcrawl.frontier.state.runs import Run
@@ -17,15 +17,15 @@ LATEST_START_S = 30.0
 
 
 class Host(HostEntry):
-    """A host in memory. `rows`: its URLs in runs that are not out or done."""
+    """A host in memory. `place`: its row in Loads, while it has one."""
 
-    __slots__ = ("dns_failures", "record", "rows", "runs", "worker")
+    __slots__ = ("dns_failures", "place", "record", "runs", "worker")
 
     def __init__(self, *, record: HostRecord, **known: Any) -> None:
         super().__init__(**known)
         self.record = record
         self.runs: list[Run] = []  # nearly always one: an empty deque has 600 bytes
-        self.rows = 0
+        self.place = NONE
         self.worker = -1  # stream of the worker that had its last visit
         self.dns_failures = 0
 
@@ -39,16 +39,6 @@ class LeasedVisit:
     run: Run
     rows: int
     leased: float
-
-
-@dataclass(slots=True)
-class Withdrawal:
-    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
-
-    runs: list[Run]
-    reason: Reason
-    due: float = 0.0
-    gap: float = 0.0
 
 
 class Ending(NamedTuple):

@@ -76,6 +76,8 @@ class Fleet:
         self._on_lost = on_lost
         self.workers: list[RemoteWorker] = []
         self._last_word: Message | None = None
+        self._scope = bytearray()  # entries, a line each: what workers are told, whatever a turn adds meanwhile
+        self.scope_version = 0
         self.working = asyncio.Event()
         """Set when the first worker is ready."""
         self.wanted = asyncio.Event()
@@ -154,6 +156,19 @@ class Fleet:
             if worker.stream == sticky and _load(worker) <= _load(least) * LOAD_SLACK + 16:
                 return worker
         return least
+
+    def scope_grew(self, entries: list[bytes]) -> None:
+        """New entries of the scope, committed: workers learn of them, those that are still to come with their hello."""
+        if not entries:
+            return
+        self._scope += b"".join(entry + b"\n" for entry in entries)
+        self.scope_version += len(entries)
+        told = [entry.decode("ascii") for entry in entries]
+        self.broadcast({"t": "scope", "version": self.scope_version, "entries": told})
+
+    def scope_entries(self) -> list[str]:
+        """Every entry, in the order they came."""
+        return self._scope.decode("ascii").split("\n")[:-1]
 
     def broadcast(self, message: Message) -> None:
         for worker in self.workers:

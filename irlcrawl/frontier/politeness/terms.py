@@ -87,6 +87,20 @@ class Terms:
         """As `gap_for`, of hosts by their numbers and `own_gaps`."""
         return np.maximum(own, self._longest(self._bench.rows_of(numbers)).max(axis=1))
 
+    def terms_of(
+        self, numbers: NDArray[np.int64] | NDArray[np.int32], own: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(`gap_for`, `due`) of hosts by their numbers and `own_gaps`. Each turn asks for all hosts in memory."""
+        clocks, bench = self.clocks, self._bench
+        # The value for no clock stands last, where the number NONE finds it.
+        longest = np.append(np.maximum(view(clocks.gap), view(clocks.backoff)), 0.0)
+        nexts = np.append(view(clocks.next), 0.0)
+        gap, due = own, np.zeros(len(numbers))
+        for column in (bench.host_gate, bench.site_gate, bench.address_gate):
+            gates = view(column)[numbers]
+            gap, due = np.maximum(gap, longest[gates]), np.maximum(due, nexts[gates])
+        return gap, due
+
     def _longest(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """As `longest_gap`, of each gate; 0 where there is none."""
         clocks = self.clocks

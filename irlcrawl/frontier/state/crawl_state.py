@@ -1,7 +1,7 @@
 """Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, ledger and crawl log.
 
-Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns nobody changes
-it; during a turn it belongs to the turn's thread, except `runs.read` and the gauges, which any thread may use.
+Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns it belongs to the
+loop; during a turn to the turn's thread, but for the catalogue (crawl/turns.py: who owns what).
 """
 
 from __future__ import annotations
@@ -137,8 +137,13 @@ class CrawlState:
     # -- what turns use --------------------------------------------------------------------------------------------
 
     def new_segment(self) -> SegmentWriter:
-        """The file of the next commit."""
-        return SegmentWriter(self.files, os.path.join(self.dir, turn_name(self.catalog.number + 1)))
+        """The file of the next commit, begun."""
+        return SegmentWriter(self.files, self.turn_file())
+
+    def turn_file(self) -> str:
+        """The path of the file of a turn that begins now: the turn's commit is the next one, or a later one where
+        streams are begun meanwhile."""
+        return os.path.join(self.dir, turn_name(self.catalog.number + 1))
 
     @property
     def holders(self) -> list[Holder]:

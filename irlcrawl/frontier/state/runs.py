@@ -12,12 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drum import Batch, Catalog, Edits, Place, Ragged, Section, SegmentPool, SegmentWriter
+from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import STATE
 
@@ -42,6 +43,16 @@ class Run:
 
 
 @dataclass(slots=True)
+class Withdrawal:
+    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
+
+    runs: list[Run]
+    reason: Reason
+    due: float = 0.0
+    gap: float = 0.0
+
+
+@dataclass(slots=True)
 class ReadyRuns:
     """The runs of a new ready segment: `index` (RUN) has one row for each, at most one per host."""
 
@@ -63,24 +74,29 @@ class _Segment:
     """A ready segment in memory: where its blocks begin, and which rows are done. Its file is opened when needed."""
 
     def __init__(self, section: Section, done: NDArray[np.bool_]) -> None:
-        self.first = [0, *accumulate(section.blocks["rows"].tolist())]
+        self.first = (0, *accumulate(section.blocks["rows"].tolist()))
         self.done = done
         self.left = int(len(done) - done.sum())
         self.row_bytes = section.nbytes / max(section.rows, 1)
 
 
-class Runs:
-    """All live ready segments. `fold` and `add` belong to the turn, `read` to the loop; neither waits for the other."""
+class SegmentPlace(NamedTuple):
+    """Where the URLs of a ready segment are, and the first row of each of its blocks (and of the one behind them)."""
 
-    def __init__(self, catalog: Catalog, pool: SegmentPool, cache_bytes_max: int = 16 << 20) -> None:
+    file: str
+    section: str
+    first: tuple[int, ...]
+
+
+class Runs:
+    """All live ready segments; owned by the turn. The loop reads what it leases through a RunReader."""
+
+    def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
         self._pool = pool
         self._segments: dict[int, _Segment] = {}
         self._refs: dict[int, dict[str, Any]] = {}
         self._next = int(catalog.get("ready-next", 0))
         self._dirty = False
-        self._cache: OrderedDict[tuple[int, int], Batch] = OrderedDict()
-        self._cache_bytes = 0
-        self._cache_bytes_max = cache_bytes_max
         self._progress: dict[str, Any] | None = catalog.get("progress")
         bits = self._read_progress(self._progress)
         for name, ref in catalog.items("ready/"):
@@ -103,17 +119,19 @@ class Runs:
     @property
     def rows(self) -> int:
         """URLs not done, including leased ones."""
-        return sum(segment.left for segment in list(self._segments.values()))  # the turn may drop one meanwhile
-
-    @property
-    def cached_bytes(self) -> int:
-        """Bytes of the blocks that visits were read from lately."""
-        return self._cache_bytes
+        return sum(segment.left for segment in self._segments.values())
 
     @property
     def nbytes(self) -> int:
         """Stored bytes of the URLs not done, as if all URLs of a segment had one length."""
-        return int(sum(segment.left * segment.row_bytes for segment in list(self._segments.values())))
+        return int(sum(segment.left * segment.row_bytes for segment in self._segments.values()))
+
+    def segments(self) -> dict[int, SegmentPlace]:
+        """Where each ready segment lies, by its number."""
+        return {
+            number: SegmentPlace(self._refs[number]["file"], self._refs[number]["section"], segment.first)
+            for number, segment in self._segments.items()
+        }
 
     # -- the turn ------------------------------------------------------------------------------------------------
 
@@ -209,29 +227,7 @@ class Runs:
                 self._progress = {"file": place[0], "section": place[1]}
                 edits.set("progress", self._progress)
 
-    # -- the loop ------------------------------------------------------------------------------------------------
-
-    def read(self, number: int, start: int, end: int) -> Batch:
-        """Rows [start, end) of a segment as a LINK batch; their blocks stay in a bounded cache."""
-        segment = self._segments[number]
-        first, last = bisect_right(segment.first, start) - 1, bisect_right(segment.first, end - 1) - 1
-        parts = []
-        for block in range(first, last + 1):
-            base = segment.first[block]
-            rows = self._block(number, block)
-            parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
-        return parts[0] if len(parts) == 1 else Batch.concat(parts)
-
-    def _block(self, number: int, block: int) -> Batch:
-        key = (number, block)
-        batch = self._cache.pop(key, None)
-        if batch is None:
-            batch = self._section(number).read(block)
-            self._cache_bytes += batch.nbytes
-        self._cache[key] = batch
-        while self._cache_bytes > self._cache_bytes_max and len(self._cache) > 1:
-            self._cache_bytes -= self._cache.popitem(last=False)[1].nbytes
-        return batch
+    # -- between turns -------------------------------------------------------------------------------------------
 
     def hosts(self) -> Iterator[ReadyHost]:
         """On open: every run with URLs left, in segment order; a run with done URLs in its middle comes as several."""
@@ -255,6 +251,46 @@ class Runs:
                 left = ~segment.done[segment.first[block] : segment.first[block + 1]]
                 if left.any():
                     yield self._section(number).read(block).filter(left)
+
+
+class RunReader:
+    """Reads leases out of ready segments; owned by the loop. Between two commits it knows the places that the first one
+    named: whatever a turn does meanwhile, those files stay until the second."""
+
+    def __init__(self, pool: SegmentPool, cache_bytes_max: int = 16 << 20) -> None:
+        self._pool = pool
+        self._places: dict[int, SegmentPlace] = {}
+        self._cache: OrderedDict[tuple[int, int], Batch] = OrderedDict()
+        self._cache_bytes_max = cache_bytes_max
+        self.nbytes = 0
+        """Of the blocks that visits were read from lately."""
+
+    def committed(self, places: dict[int, SegmentPlace]) -> None:
+        """Where the segments are from now on (Runs.segments)."""
+        self._places = places
+
+    def read(self, number: int, start: int, end: int) -> Batch:
+        """Rows [start, end) of a segment as a LINK batch; their blocks stay in a bounded cache."""
+        first = self._places[number].first
+        begin, last = bisect_right(first, start) - 1, bisect_right(first, end - 1) - 1
+        parts = []
+        for block in range(begin, last + 1):
+            base = first[block]
+            rows = self._block(number, block)
+            parts.append(rows.slice(max(start - base, 0), min(end - base, rows.rows)))
+        return parts[0] if len(parts) == 1 else Batch.concat(parts)
+
+    def _block(self, number: int, block: int) -> Batch:
+        key = (number, block)
+        batch = self._cache.pop(key, None)
+        if batch is None:
+            place = self._places[number]
+            batch = self._pool.section(place.file, place.section).read(block)
+            self.nbytes += batch.nbytes
+        self._cache[key] = batch
+        while self.nbytes > self._cache_bytes_max and len(self._cache) > 1:
+            self.nbytes -= self._cache.popitem(last=False)[1].nbytes
+        return batch
 
 
 def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None) -> Iterator[ReadyHost]:

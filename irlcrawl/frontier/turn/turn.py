@@ -21,7 +21,6 @@ from budgets.sites import Proceed, always
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
 from irlcrawl.base.rows import LINK, NO_SEGMENT
-from irlcrawl.frontier.dispatch.visits import Withdrawal
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
@@ -32,7 +31,7 @@ from irlcrawl.frontier.state.hosts import (
     keyed_by_url,
     redated,
 )
-from irlcrawl.frontier.state.runs import ReadyRuns
+from irlcrawl.frontier.state.runs import ReadyRuns, Withdrawal
 from irlcrawl.frontier.turn.release import Policy, release
 
 TURN_BYTES = 64 << 20
@@ -83,10 +82,11 @@ class Result:
 
 
 class Turn:
-    """One use: `Turn(state).run(task)`."""
+    """One use: made where the catalogue is owned, `run(task)` on any thread."""
 
     def __init__(self, state: CrawlState) -> None:
         self.state = state
+        self._file = state.turn_file()
         self.edits = Edits()
         self.result = Result(self.edits)
         self._writer: SegmentWriter | None = None
@@ -100,7 +100,7 @@ class Turn:
     def writer(self) -> SegmentWriter:
         """The turn's file, made when something is to be written."""
         if self._writer is None:
-            self._writer = self.state.new_segment()
+            self._writer = SegmentWriter(self.state.files, self._file)
         return self._writer
 
     def run(self, task: Task) -> Result:

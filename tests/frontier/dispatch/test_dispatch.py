@@ -289,7 +289,7 @@ def test_a_slot_of_a_dead_worker_is_free_again(make: Make, death: float) -> None
     assert set(crawl.outcomes()) == set(web.answers)
     assert crawl.loop is not None
     assert not crawl.loop.dispatcher.slots._open
-    assert crawl.loop.politeness.leased == 0
+    assert crawl.loop.dispatcher.politeness.leased == 0
 
 
 # -- hosts that are blocked --------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.loads import EXCHANGE_S, Loads
 from irlcrawl.frontier.dispatch.visits import Host
-from irlcrawl.frontier.politeness.politeness import HostState, Politeness
+from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
 
 NOW = 1000.0
@@ -22,7 +22,7 @@ HOST = st.tuples(
     st.sampled_from([0.0, 0.5, 7.0, 400.0]),  # Crawl-delay
     st.sampled_from(ADDRESSES),
     st.sampled_from([NOW - 1, NOW + 100]),  # until when its address is known
-    st.sampled_from(["unknown", "idle", "active"]),
+    st.sampled_from(["unknown", "gone", "active"]),
     st.integers(0, 600),  # URLs in runs
 )
 
@@ -33,14 +33,13 @@ def expected(
     host, limits = hosts.get(key), config.politeness
     if host is None and (horizons := (len(hosts) + new) // config.frontier.hosts_active_max):
         return 0, max(limits.gap_host_seconds, record.crawl_delay), NOW + horizons * limits.horizon_seconds
-    active = host is not None and host.state != HostState.IDLE
-    gap = polite.gap_for(host) if host and active else max(limits.gap_host_seconds, record.crawl_delay)
+    gap = polite.gap_for(host) if host else max(limits.gap_host_seconds, record.crawl_delay)
     cap = config.frontier.urls_per_host_max
     if gap > 0:
         cap = max(4, min(cap, int(limits.horizon_seconds / gap)))
     address = host.address if host else record.address_at(NOW)
-    together = max(host.rows if host else 0, loads.address_rows.get(address, 0) if address else 0)
-    due = max(NOW, polite.due(host)) if host and active else NOW
+    together = max(loads.rows(host) if host else 0, loads.address_rows.get(address, 0) if address else 0)
+    due = max(NOW, polite.due(host)) if host else NOW
     return cap - together, max(gap, EXCHANGE_S), due + max(gap, EXCHANGE_S) * cap
 
 
@@ -50,29 +49,39 @@ def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: fl
     config = Config()
     config.frontier.hosts_active_max = hosts_max
     config.politeness.gap_host_seconds = gap
-    clock = VirtualClock(NOW)
-    polite = Politeness(clock, config.politeness)
+    config.politeness.gap_site_seconds = 2 * gap
+    polite = Politeness(VirtualClock(NOW), config.politeness)
     hosts: dict[int, Host] = {}
-    loads = Loads(config, clock, polite, hosts)
+    loads = Loads(config, polite)
     records: dict[int, HostRecord] = {}
     for key, (delay, address, until, where, rows) in enumerate(known):
         record = records[key] = HostRecord(crawl_delay=delay)
         if address:
             record.set_address(address, until)
-        if where != "unknown":
-            host = hosts[key] = Host(
-                record=record, key=key, name=f"h{key}.test", scheme="http", port=80, site=key + 1, address=address,
-                address_until=until, crawl_delay=delay,
-            )  # fmt: skip
-            loads.count(host, rows)
-            if where == "active":
-                polite.activate(host)
-    for _ in range(2):  # newcomers of the first time take room from those of the second
-        new = loads._newcomers
-        found = loads.of(np.array(list(records), np.uint64), state_batch(records.items()))
-        for at, (key, record) in enumerate(records.items()):
-            told = found.room[at], found.gap[at], found.free_at[at]
-            assert told == pytest.approx(expected(loads, config, polite, hosts, key, record, new))
-            new += key not in hosts
-    loads.arrived()
-    assert loads._newcomers == 0
+        if where == "unknown":
+            continue
+        host = Host(
+            record=record, key=key, name=f"h{key}.test", scheme="http", port=80, site=key // 2 + 1, address=address,
+            address_until=until, crawl_delay=delay,
+        )  # fmt: skip
+        loads.enter(host)
+        loads.count(host, rows)
+        polite.activate(host)
+        loads.told([host])
+        if where == "gone":
+            loads.count(host, -rows)
+            polite.deactivate(host)
+            loads.leave(host)
+        else:
+            hosts[key] = host
+    at_hand = loads.at_hand(NOW)
+    told, new = [], 0
+    for key, record in [*records.items()] * 2:  # newcomers of the first time take room from those of the second
+        told.append(expected(loads, config, polite, hosts, key, record, new))
+        new += key not in hosts
+    for host in hosts.values():  # what the loop learns from now on is nothing to the turn
+        loads.count(host, 100)
+        polite.clocks.next[polite._gates(host)[0]] += 10.0
+    found = [at_hand.loads(np.array(list(records), np.uint64), state_batch(records.items())) for _ in range(2)]
+    rows = [row for part in found for row in zip(part.room, part.gap, part.free_at, strict=True)]
+    assert [tuple(row) for row in rows] == [pytest.approx(row) for row in told]

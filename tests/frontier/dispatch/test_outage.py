@@ -59,7 +59,7 @@ def test_a_minute_without_a_network_charges_nobody(
     down(crawl, DOWN, DOWN + 60.0, reason, names)
     backed_off: list[int] = []
     crawl.on_request = lambda url: backed_off.append(
-        crawl.loop.politeness.delayed().get("backoff", 0) if crawl.loop else 0
+        crawl.loop.dispatcher.politeness.delayed().get("backoff", 0) if crawl.loop else 0
     )
     assert crawl.run() == ExitCode.DONE
     assert set(entries(crawl)) == {"fetched", "none"}

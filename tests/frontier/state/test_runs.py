@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 from irlcrawl.base.rows import LINK
 from irlcrawl.frontier.state.hosts import STATE
-from irlcrawl.frontier.state.runs import BLOCK_ROWS, Run, Runs
+from irlcrawl.frontier.state.runs import BLOCK_ROWS, Run, RunReader, Runs
 
 
 @dataclass
@@ -27,7 +27,8 @@ class Shelf:
     def __post_init__(self) -> None:
         self.catalog = Catalog.open(self.path, self.files)
         self.pool = SegmentPool(self.files, str(self.path), 16)
-        self.runs = Runs(self.catalog, self.pool, cache_bytes_max=200_000)
+        self.runs = Runs(self.catalog, self.pool)
+        self.reader = RunReader(self.pool, cache_bytes_max=200_000)
 
     def reopen(self) -> None:
         self.pool.close()
@@ -139,11 +140,12 @@ def test_reads_across_blocks(tmp_path_factory: pytest.TempPathFactory, reads: li
     number = shelf.add([rows])
     for start, count in reads:
         end = min(start + count, rows)
-        batch = shelf.runs.read(number, start, end)
+        shelf.reader.committed(shelf.runs.segments())
+        batch = shelf.reader.read(number, start, end)
         assert batch["key"].tolist() == list(range(start, end))
         assert batch["url"].tolist() == [b"http://h/%d" % row for row in range(start, end)]
-    assert shelf.runs._cache_bytes <= 200_000
-    assert shelf.runs._cache_bytes == sum(batch.nbytes for batch in shelf.runs._cache.values())
+    assert shelf.reader.nbytes <= 200_000
+    assert shelf.reader.nbytes == sum(batch.nbytes for batch in shelf.runs._cache.values())
 
 
 @settings(max_examples=30)

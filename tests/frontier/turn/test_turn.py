@@ -25,7 +25,7 @@ from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.frontier.state.runs import Run, ready_hosts
+from irlcrawl.frontier.state.runs import Run, RunReader, ready_hosts
 from irlcrawl.frontier.turn import turn
 from irlcrawl.frontier.turn.release import HostLoads, Policy
 from irlcrawl.frontier.turn.turn import Task, Turn
@@ -113,13 +113,18 @@ class Player:
         if ready:
             self.ready += [host.run for part in result.ready for host in ready_hosts(part.segment, part.index)]
 
+    def rows(self, run: Run, end: int) -> Batch:
+        reader = RunReader(self.state.pool)
+        reader.committed(self.state.runs.segments())
+        return reader.read(run.segment, run.at, end)
+
     def work(self, rows: int) -> None:
         """Fetch some rows of the first run, as a worker would, and hand the harvest over."""
         if not self.ready:
             return
         run = self.ready.pop(0)
         end = min(run.end, run.at + rows)
-        batch = self.state.runs.read(run.segment, run.at, end)
+        batch = self.rows(run, end)
         for row, (key, host, url, depth) in enumerate(
             zip(*(batch[name].tolist() for name in ("key", "host", "url", "depth")), strict=True), run.at
         ):
@@ -283,7 +288,7 @@ def test_best_first_within_a_host(tmp_path: Path) -> None:
     player = Player(tmp_path / "job", web)
 
     def urls(run: Run) -> list[bytes]:
-        return player.state.runs.read(run.segment, run.at, run.end)["url"].tolist()
+        return player.rows(run, run.end)["url"].tolist()
 
     player.inbox.append(write_seeds(player.state, player.config, [Seed(chain[0], {})], 0))
     for number in range(4):  # the hub is as near as chain[1], and is fetched after the end of the chain

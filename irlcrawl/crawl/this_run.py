@@ -1,0 +1,40 @@
+"""One run of a crawl: since when it lasts, and with which code it is to stop, once something says so."""
+
+from __future__ import annotations
+
+import threading
+
+from irlcrawl.base.clock import Clock
+from irlcrawl.base.job import ExitCode
+from irlcrawl.crawl.status import ENDED
+
+
+class ThisRun:
+    """elapsed_before: seconds that earlier runs of the crawl took together."""
+
+    def __init__(self, clock: Clock, elapsed_before: float) -> None:
+        self._clock = clock
+        self._elapsed_before = elapsed_before
+        self.started = clock.now()
+        self.code: ExitCode | None = None
+        """With which the crawl is to stop; None while it is to go on."""
+        self.stopping = threading.Event()
+        """Set with the code. The one thing here that the turn's thread looks at."""
+        self.ended = False
+        """Nothing is out any more; what is left is the last commit."""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that all runs took together."""
+        return self._elapsed_before + self._clock.now() - self.started
+
+    def stop(self, code: ExitCode) -> None:
+        """Stop with this code, whatever was said before."""
+        self.code = code
+        self.stopping.set()
+
+    def state(self, paused: bool) -> str:
+        """The word of the status record."""
+        if self.code is None:
+            return "paused" if paused else "running"
+        return ENDED[self.code] if self.ended else "stopping"
