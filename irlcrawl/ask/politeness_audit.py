@@ -70,11 +70,6 @@ class Promises:
             self._rules, anchors = catalog.get("promises", []), catalog.get("clock-anchors", [])
         except FileNotFoundError:
             self._rules, anchors = [], []
-        if not self._rules:  # a crawl of a version that did not note them
-            config = load(job.config_file)
-            sites = {name: site.gap_host_seconds for name, site in config.site.items()}
-            gaps = {name: gap for name, gap in sites.items() if gap is not None}
-            self._rules = [{"from": 0.0, "promised": {"politeness": asdict(config.politeness), "sites": gaps}}]
         self._networks = [
             [ip_network(net) for net in one["promised"]["politeness"]["shared_addresses"]] for one in self._rules
         ]
@@ -89,12 +84,9 @@ class Promises:
         return sum(ms for stream, ms in self._set if (entry.stream or 0) < stream)
 
     def _of(self, entry: LogEntry) -> int:
-        """Number of the rules: those of its run, or (as earlier versions noted them) of its time."""
-        assert entry.start_ms is not None
-        stream, end = entry.stream or 0, (entry.start_ms + entry.duration_ms) / 1000
+        """Number of the rules: those of its run."""
         for number in range(len(self._rules) - 1, 0, -1):
-            rules = self._rules[number]
-            if stream >= rules["stream"] if "stream" in rules else end >= rules["from"]:
+            if (entry.stream or 0) >= self._rules[number]["stream"]:
                 return number
         return 0
 

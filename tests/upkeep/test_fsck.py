@@ -28,7 +28,7 @@ from irlcrawl.worker.archive import log_parts, redo
 from irlcrawl.worker.harvest.builder import harvest_name
 from irlcrawl.worker.harvest.rules_log import RulesLog, rules_log_name
 from tests.crawl.virtual_crawl import START
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, rolling
 
 
@@ -237,7 +237,7 @@ def test_robots_texts_that_power_went_before_are_no_damage_and_do_not_keep_a_cra
             stream.write(tail)
     assert damage(job) == []
     with pytest.MonkeyPatch.context() as monkeypatch:
-        assert rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch).run() == ExitCode.DONE
+        assert rolling(three_sites.crawl_of(job.path, monkeypatch), monkeypatch).run() == ExitCode.DONE
     assert damage(job) == []
     for path in logs:
         texts = [end for _, end in RulesLog.texts(Files(), str(path))]
@@ -329,7 +329,7 @@ def test_what_the_disk_cannot_read_is_damage_with_a_place(
         assert f"{path}: damaged at offset" in capsys.readouterr().err
     elif what == "state/catalog-":
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Damaged, match=re.escape(str(path))):
-            CrawlState.open(job, versions.crawl_of(job.path, patch).config, VirtualClock())
+            CrawlState.open(job, three_sites.crawl_of(job.path, patch).config, VirtualClock())
     assert main.main(["fsck", str(job.path), "--quiet", "--json"]) == ExitCode.DAMAGED
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (found,) = [one for one in told if one["damage"] and "the disk cannot read" in one["what"]]

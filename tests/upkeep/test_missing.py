@@ -15,7 +15,7 @@ from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings, flip
 from tests.upkeep.test_repair import goes_on
@@ -28,7 +28,7 @@ def state_of(job: JobDir) -> dict[str, bytes]:
 def opened(job: JobDir) -> Damaged:
     """What a start says."""
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Damaged) as told:
-        versions.crawl_of(job.path, monkeypatch).run()
+        three_sites.crawl_of(job.path, monkeypatch).run()
     return told.value
 
 

@@ -224,7 +224,6 @@ class CrawlState:
         if begun:
             write_config()
         edits = Edits()  # only now that everything could be opened
-        formats.migrate(catalog, edits)
         note_start(catalog, edits, config, clock, boot_id(files))
         if files.exists(job.config_file) and (crc := zlib.crc32(files.read(job.config_file))) != catalog.get("config"):
             edits.set("config", crc)

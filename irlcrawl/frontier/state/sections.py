@@ -29,7 +29,7 @@ class CrawlLog:
         self._files, self._path, self._roll_bytes = files, path, roll_bytes
         self.bytes = committed.get("bytes", 0)
         self.part = committed.get("part", 0)
-        self._crc = committed.get("crc", None if self.bytes else 0)  # version 1 counted none
+        self._crc = committed.get("crc", 0)
         self._rolled_crc = committed.get("rolled_crc")  # of the newest part, until it is compressed and has its own
         self._directory = os.path.dirname(path)
         self._rolled = [
@@ -57,8 +57,7 @@ class CrawlLog:
         self._files.write(self._handle, data)
         self._files.fsync(self._handle)
         self.bytes += len(data)
-        if self._crc is not None:
-            self._crc = zlib.crc32(data, self._crc)
+        self._crc = zlib.crc32(data, self._crc)
 
     def _tidy(self) -> None:
         for part in self._rolled:
@@ -71,8 +70,8 @@ class CrawlLog:
     def entry(self) -> dict[str, int]:
         """What a commit says of it: parts rolled away, bytes of the newest file, the CRC-32 of those bytes, and that of
         the newest part as long as it is plain text."""
-        entry = {"part": self.part, "bytes": self.bytes, "crc": self._crc, "rolled_crc": self._rolled_crc}
-        return {name: value for name, value in entry.items() if value is not None}
+        entry = {"part": self.part, "bytes": self.bytes, "crc": self._crc}
+        return entry if self._rolled_crc is None else {**entry, "rolled_crc": self._rolled_crc}
 
     def _roll(self) -> None:
         rolled = self._handle  # open until there is another: what fails here is closed by who closes the log
