@@ -27,7 +27,7 @@ from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.rows import name_key, origin_of
 from irlcrawl.base.url import SiteOf, host_of
-from irlcrawl.config.toml import load
+from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.state import formats
 from irlcrawl.web.retry_after import seconds_asked
 from irlcrawl.worker.archive import crawl_log
@@ -133,7 +133,7 @@ def audit(job: JobDir, shown: int) -> dict[str, Any]:
     """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}, of each
     kind the `shown` clocks that came closest to their rule, which memory holds. OSError, Damaged."""
     promises = Promises(job)
-    site_of = SiteOf(load(job.config_file).scope.private_suffixes)
+    site_of = SiteOf(load_stored(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
         parts = {clock: Spill(directory, clock, ROW, PART_BITS) for clock in CLOCKS}
         requests = 0

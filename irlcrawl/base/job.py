@@ -61,6 +61,12 @@ class JobLocked(JobError):
     code = ExitCode.LOCKED
 
 
+class JobDamaged(JobError):
+    """What JOB has stored is damaged or missing."""
+
+    code = ExitCode.DAMAGED
+
+
 class JobFull(JobError):
     """No room on JOB's file system."""
 
@@ -110,14 +116,18 @@ class JobDir:
         return self
 
     def check_configured(self) -> None:
-        """Raise JobError when the configuration of the crawl that is here is gone: with another one links would be
+        """Raise JobDamaged when the configuration of the crawl that is here is gone: with another one links would be
         judged otherwise, and what it leaves out is left out for good."""
-        if not self.exists() and any(self.state.glob("catalog-*.log")):
-            raise JobError(
-                f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "
-                "put the configuration back, and it goes on (where a snapshot was being opened: delete this directory, "
-                "and open it again)"
+        if self.lost_config():
+            raise JobDamaged(
+                f"{self.config_file}: missing, though its crawl's state is here: put the configuration back, or let "
+                f"{command('fsck', self.path, '--repair')} write down that of the last run (where a snapshot was being "
+                "opened: delete this directory, and open it again)"
             )
+
+    def lost_config(self) -> bool:
+        """Whether a crawl was started here whose configuration is gone."""
+        return not self.exists() and any(self.state.glob("catalog-*.log"))
 
     def check_usable(self, repairing: bool = False) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""
@@ -131,7 +141,8 @@ class JobDir:
         if not repairing:
             self._check_repaired()
         if at.is_dir():
-            if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
+            ours = self.exists() or self.lock_file.exists() or self.lost_config()
+            if not ours and any(at.iterdir()):
                 raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")
         elif at.exists() or at.is_symlink():
             raise JobError(f"{at}: not a directory")

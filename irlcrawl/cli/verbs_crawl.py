@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irlcrawl.base.job import ExitCode, JobDir, JobError, command
+from irlcrawl.base.job import ExitCode, JobDamaged, JobDir, JobError, command
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
-from irlcrawl.config.toml import load, to_toml
+from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ControlError, NotOurs, ask
 from irlcrawl.terminal import words
@@ -103,8 +103,8 @@ def _configuration(
 ) -> tuple[Config, list[str]]:
     """The configuration to crawl with, and what in it is not as the crawl that is here has it."""
     try:
-        old = load(job.config_file) if job.exists() else None
-    except ConfigError:
+        old = load_stored(job.config_file) if job.exists() else None
+    except JobDamaged:
         from irlcrawl.frontier.state.formats import check_before_config
 
         check_before_config(job.state)

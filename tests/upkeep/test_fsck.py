@@ -362,11 +362,15 @@ def test_a_damaged_configuration_is_named_and_not_the_catalogue(copy: Copy, caps
     flip(job.config_file, job.config_file.read_bytes().index(b"="), 1)
     (found,) = damage(job)
     assert found.file == str(job.config_file) and "by hand" in found.what
-    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.CONFIG
-    assert str(job.config_file) in capsys.readouterr().err and not list(job.path.glob("*.repaired"))
+    assert main.main(["resume", str(job.path)]) == ExitCode.DAMAGED, "it was 6 for fsck, and 4 for a start"
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED
+    said = capsys.readouterr().err
+    assert str(job.config_file) in said and "the catalogue does not tell" in said
+    assert not list(job.path.glob("*.repaired"))
     job.config_file.unlink()
-    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.FAILED
-    assert "put the configuration back" in capsys.readouterr().err
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED
+    (found,) = damage(job)
+    assert found.file == str(job.config_file) and "put the configuration back" in found.what
 
 
 def test_one_harvest_that_waits_is_told_as_one(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,7 +192,7 @@ def test_a_configuration_that_is_gone_is_not_made_anew(copy: Copy, capsys: pytes
     job.config_file.unlink()
     before = state_of(job)
     for more in ([], ["http://x.test/", "--user-agent", "A/1 (+http://a.test/)"]):
-        assert main.main(["crawl", str(job.path), *more]) == ExitCode.FAILED
+        assert main.main(["crawl", str(job.path), *more]) == ExitCode.DAMAGED
         assert "put the configuration back" in capsys.readouterr().err
     assert state_of(job) == before and not job.config_file.exists()
 

@@ -65,7 +65,7 @@ def test_what_another_version_wrote_is_refused_with_a_sentence(
 def test_a_key_that_only_a_later_version_knows_is_no_mistake(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("stopped")
     job.config_file.write_text(job.config_file.read_text() + "\n[later]\nkey = 1\n")
-    assert main.main(["resume", str(job.path)]) == ExitCode.CONFIG
+    assert main.main(["resume", str(job.path)]) == ExitCode.DAMAGED
     assert "later" in capsys.readouterr().err
     with contextlib.closing(Catalog.open(job.state)) as catalog:
         edits = Edits()

@@ -6,10 +6,10 @@ it; during a turn it belongs to the turn's thread, except `runs.read` and the ga
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,10 +21,12 @@ from budgets import BudgetParams, Ledger, Sites, Worth
 from drum import Batch, Catalog, Damaged, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
 from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import JobDir
+from irlcrawl.base.job import JobDamaged, JobDir, command
 from irlcrawl.base.rows import CRAWL_LOG_STATUS, Class, Reason, class_of
-from irlcrawl.config.keys import Config
+from irlcrawl.config.checks import changes
+from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.toml import parse_stored
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
@@ -49,6 +51,8 @@ COPY_WROTE = (
     "out of this directory, or let `fsck --repair` take in what is in it"
 )
 STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
+
+_log = logging.getLogger("irlcrawl.crawl")
 
 
 class Pace:
@@ -134,17 +138,6 @@ def check_last_commit(catalog: Catalog) -> None:
         raise Damaged(path, catalog.bytes, f"ends with commit {catalog.number}, and {newest} is of a later one")
 
 
-def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
-    """Damaged when an archive that a worker had not closed is missing, say because its disk is not mounted: what nobody
-    harvested of it would be fetched again, and when it came back nobody would finish it."""
-    there = {(file.stream, file.serial) for file in warc_files(files, str(job.warcs))}
-    for key, value in catalog.items("streams/"):
-        stream, (serial, offset) = int(key.split("/")[1]), value["warc"]
-        if offset and (stream, serial) not in there:
-            what = f"archive {serial} of stream {stream} is missing, and it was not closed yet (is its disk mounted?)"
-            raise Damaged(str(job.warcs), 0, what)
-
-
 def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
     """Archives of another crawl that a start would read on from, cut, or meet where a new worker writes: their units
     name places of that crawl, and would end URLs of this one that nobody asked for. A copy of this one is another, too:
@@ -162,6 +155,28 @@ def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
             yield Damaged(path, 0, "an archive of another crawl: move it out of this directory")
         elif crawl and maker is not None and file.stream >= new:
             yield Damaged(path, 0, COPY_WROTE)
+
+
+def stored_config(job: JobDir, files: Files) -> str | None:
+    """The text of irlcrawl.toml; None without one."""
+    return files.read(job.config_file).decode("utf-8", "replace") if files.exists(job.config_file) else None
+
+
+def check_edited(job: JobDir, catalog: Catalog, text: str | None) -> list[str]:
+    """What is changed by hand in irlcrawl.toml since the last run. JobDamaged when that shaped what is on disk."""
+    written = catalog.get("config")
+    if written is None or text is None or text == written:
+        return []
+    try:
+        old, new = (parse_stored(each, job.config_file) for each in (written, text))
+    except ConfigError:  # what a start cannot read it does not get here with; what another program wrote is no measure
+        return []
+    if fixed := changes(old, new, fixed_only=True):
+        raise JobDamaged(
+            f"{job.config_file}: not as the last run left it: {'; '.join(fixed)}: cannot change, because it shaped "
+            f"what is on disk; mend it, or let {command('fsck', job.path, '--repair')} write down that of the last run"
+        )
+    return changes(old, new)
 
 
 def turn_name(commit: int) -> str:
@@ -205,15 +220,21 @@ class CrawlState:
         any more. UnknownVersion, Damaged, OSError."""
         files = files or Sectors()
         begun = check_state_there(job, files)
+        edited = stored_config(job, files)
         if not begun:
             write_config()  # a catalogue without a configuration is no crawl
         catalog = Catalog.open(job.state, files)
         edits = Edits()
         formats.check(catalog.root, catalog.get("crawl"))
         check_last_commit(catalog)
-        check_open_archives(job, files, catalog)
+        for change in check_edited(job, catalog, edited):
+            _log.warning("%s was edited since the last run: %s", job.config_file.name, change)
         for stranger in strangers(job, files, catalog):
             raise stranger
+        if begun:
+            from irlcrawl.frontier.state.harvested import check_archives  # a crawl that begins reads no archive
+
+            check_archives(job, files, catalog)
         if catalog.get("crawl") is None:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
@@ -225,8 +246,8 @@ class CrawlState:
             write_config()
         edits = Edits()  # only now that everything could be opened
         note_start(catalog, edits, config, clock, boot_id(files))
-        if files.exists(job.config_file) and (crc := zlib.crc32(files.read(job.config_file))) != catalog.get("config"):
-            edits.set("config", crc)
+        if (text := stored_config(job, files)) not in (None, catalog.get("config")):
+            edits.set("config", text)
         if edits:
             catalog.commit(edits)
         return state

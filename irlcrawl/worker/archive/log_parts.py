@@ -26,6 +26,10 @@ COMPRESSED = ".gz"
 MISSING = "this part of the crawl log is missing"
 
 
+def ended_before(committed: int) -> str:
+    return f"the crawl log ends before {committed}, up to where it was committed"
+
+
 def rolled_parts(files: Files, path: str) -> dict[int, str]:
     """number -> path of the parts rolled away from a log, in order; where a part is there twice, the one that is not
     compressed (a crash came between the two steps)."""
@@ -57,7 +61,7 @@ def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> No
     except FileNotFoundError:
         there = 0
     if there < size and not _is_part(files, path, rolled + 1):
-        raise Damaged(path, there, f"the crawl log ends before {size}, where it was committed")
+        raise Damaged(path, there, ended_before(size))
 
 
 def _is_part(files: Files, path: str, number: int) -> bool:
