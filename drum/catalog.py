@@ -298,7 +298,7 @@ class Catalog:
 
     def _replay_record(self, path: str, at: int, record: dict[str, Any]) -> None:
         if at == 0:
-            version, keys = record.get("catalog"), record.get("keys", KEY_FUNCTION_NAME)
+            version, keys = record.get("catalog"), record.get("keys")
             if not isinstance(version, int):
                 raise Damaged(path, 0, "not a catalogue")
             if version != VERSION:

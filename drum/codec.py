@@ -15,16 +15,10 @@ from drum.ragged import BYTES, Array, Column, Ragged
 
 MAGIC = b"drumseg\n"
 MAGIC_END = b"drumend\n"
-VERSION = 3
+VERSION = 1
 KEY_FUNCTION, KEY_FUNCTION_NAME = 1, "xxh3-64"
 """What makes 64-bit keys of byte strings; a store whose keys were made by another would find none of its own."""
 HEADER = MAGIC + VERSION.to_bytes(4, "little") + KEY_FUNCTION.to_bytes(4, "little")
-HEADERS = {
-    MAGIC + (1).to_bytes(4, "little") + bytes(4): 1,
-    MAGIC + (2).to_bytes(4, "little") + KEY_FUNCTION.to_bytes(4, "little"): 2,
-    HEADER: VERSION,
-}
-"""The headers of every version that is read."""
 TRAILER = np.dtype([("start", "<u8"), ("length", "<u8"), ("sections", "<u4"), ("version", "<u4"), ("checksum", "<u8")])
 TRAILER_BYTES = TRAILER.itemsize + len(MAGIC_END)
 

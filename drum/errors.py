@@ -10,12 +10,12 @@ class Incompatible(ValueError):
 
 
 class UnknownVersion(Exception):
-    """A file is whole, and in a format this program does not know: a later one wrote it."""
+    """A file is whole, and in a format that this program does not know: another one wrote it."""
 
     def __init__(self, file: str, version: object, known: str) -> None:
         super().__init__(
-            f"{file}: its format is version {version}, and this program reads {known}: open it with the program that "
-            "wrote it, or a later one"
+            f"{file}: its format is version {version}, which this program does not know (this program reads {known}): "
+            "open it with the program that wrote it"
         )
 
 

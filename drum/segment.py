@@ -25,7 +25,6 @@ from drum.codec import (
     BLOCK,
     CHUNK,
     HEADER,
-    HEADERS,
     KEPT_SHIFT,
     MAGIC,
     MAGIC_END,
@@ -262,8 +261,7 @@ class Segment:
         size = self.bytes = self.file.size()
         if size < len(HEADER) + TRAILER_BYTES:
             raise Damaged(self.path, size, "too short for a segment")
-        written = HEADERS.get(header)
-        if written is None:
+        if header != HEADER:
             raise self._unknown(header, size)
         start = max(0, size - _TAIL_BYTES)
         tail = self.file.pread(size - start, start)
@@ -279,8 +277,8 @@ class Segment:
         directory = tail[first - start : at - start]
         if directory_checksum(directory, trailer) != checksum:
             raise Damaged(self.path, first, "wrong checksum of the directory or trailer")
-        if version != written:
-            raise Damaged(self.path, len(MAGIC), f"segment version {written} at its beginning, {version} at its end")
+        if version != VERSION:
+            raise Damaged(self.path, len(MAGIC), f"segment version {VERSION} at its beginning, {version} at its end")
         position = 0
         for _ in range(count):
             position = self._read_entry(directory, position, first)
@@ -291,12 +289,12 @@ class Segment:
         tail = self.file.pread(TRAILER_BYTES, size - TRAILER_BYTES)
         trailer = np.frombuffer(tail[: TRAILER.itemsize], TRAILER)
         agreed = header.startswith(MAGIC) and tail.endswith(MAGIC_END) and int(trailer["version"][0]) == version
-        if agreed and version > VERSION:
-            return UnknownVersion(self.path, version, f"1 to {VERSION}")
+        if agreed and version != VERSION:
+            return UnknownVersion(self.path, version, str(VERSION))
         wrong = next(i for i, (a, b) in enumerate(zip(header, HEADER, strict=True)) if a != b)
         if wrong < len(MAGIC):
             return Damaged(self.path, wrong, "not a segment (magic)")
-        return Damaged(self.path, wrong, f"segment version {version} is none that this program reads (1 to {VERSION})")
+        return Damaged(self.path, wrong, f"segment version {version} is none that this program reads")
 
     def _read_entry(self, directory: bytes, position: int, start: int) -> int:
         """An entry of the directory, which begins at `start` of the file; where the next one is. Arrays are copies: the

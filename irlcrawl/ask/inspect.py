@@ -9,15 +9,14 @@ from pathlib import Path
 from irlcrawl.base.job import JobDir, command
 from irlcrawl.base.job_files import CONFIG, CRAWL_LOG, LOGS, OPEN, STATE, WARC, WARCS
 from irlcrawl.config.keys import Config, keys, value_of
-from irlcrawl.config.toml import load
+from irlcrawl.config.toml import load_stored
 from irlcrawl.crawl import status
 from irlcrawl.terminal import words
 
 
 def describe(job: JobDir, name: str) -> list[str]:
-    """Lines of text; `name` is JOB as the person wrote it. Raises ConfigError, ControlError, drum's Damaged,
-    OSError."""
-    config = load(job.config_file)
+    """Lines of text; `name` is JOB as the person wrote it. Raises JobDamaged, ControlError, drum's Damaged, OSError."""
+    config = load_stored(job.config_file)
     record = status.read_status(job)
     return [
         f"{job.path}: a crawl by irlcrawl",

@@ -26,7 +26,7 @@ from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.base.url import SiteOf, host_of
-from irlcrawl.config.toml import load
+from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.state import formats
 from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.archive.crawl_log import LogEntry
@@ -68,11 +68,6 @@ class Promises:
             self._rules, anchors = catalog.get("promises", []), catalog.get("clock-anchors", [])
         except FileNotFoundError:
             self._rules, anchors = [], []
-        if not self._rules:  # a crawl of a version that did not note them
-            config = load(job.config_file)
-            sites = {name: site.gap_host_seconds for name, site in config.site.items()}
-            gaps = {name: gap for name, gap in sites.items() if gap is not None}
-            self._rules = [{"from": 0.0, "promised": {"politeness": asdict(config.politeness), "sites": gaps}}]
         self._networks = [
             [ip_network(net) for net in one["promised"]["politeness"]["shared_addresses"]] for one in self._rules
         ]
@@ -87,12 +82,9 @@ class Promises:
         return sum(ms for stream, ms in self._set if (entry.stream or 0) < stream)
 
     def _of(self, entry: LogEntry) -> int:
-        """Number of the rules: those of its run, or (as earlier versions noted them) of its time."""
-        assert entry.start_ms is not None
-        stream, end = entry.stream or 0, (entry.start_ms + entry.duration_ms) / 1000
+        """Number of the rules: those of its run."""
         for number in range(len(self._rules) - 1, 0, -1):
-            rules = self._rules[number]
-            if stream >= rules["stream"] if "stream" in rules else end >= rules["from"]:
+            if (entry.stream or 0) >= self._rules[number]["stream"]:
                 return number
         return 0
 
@@ -139,7 +131,7 @@ def audit(job: JobDir, shown: int) -> dict[str, Any]:
     """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}; `worst`
     are the `shown` clocks of each kind that came closest to their rule, all held in memory. OSError, Damaged."""
     promises = Promises(job)
-    site_of = SiteOf(load(job.config_file).scope.private_suffixes)
+    site_of = SiteOf(load_stored(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
         parts = {clock: Spill(directory, clock, ROW, PART_BITS) for clock in CLOCKS}
         requests = 0

@@ -40,6 +40,12 @@ class JobLocked(JobError):
     code = ExitCode.LOCKED
 
 
+class JobDamaged(JobError):
+    """What JOB has stored is damaged or missing."""
+
+    code = ExitCode.DAMAGED
+
+
 class JobFull(JobError):
     """No room on JOB's file system."""
 
@@ -101,14 +107,18 @@ class JobDir:
         return Catalog.exists(self.state, Files())
 
     def check_configured(self) -> None:
-        """Raise JobError when there is a crawl here but its configuration is gone. With another configuration links
+        """Raise JobDamaged when there is a crawl here but its configuration is gone. With another configuration links
         would be judged differently, and links that it leaves out are left out for good."""
-        if not self.exists() and self.has_catalogue():
-            raise JobError(
-                f"{self.path}: its state is here, and no {self.config_file.name}, which nothing else can tell: "
-                "put the configuration back, and it goes on (where a snapshot was being opened: delete this directory, "
-                "and open it again)"
+        if self.lost_config():
+            raise JobDamaged(
+                f"{self.config_file}: missing, though its crawl's state is here: put the configuration back, or let "
+                f"{command('fsck', self.path, '--repair')} write down that of the last run (where a snapshot was being "
+                "opened: delete this directory, and open it again)"
             )
+
+    def lost_config(self) -> bool:
+        """Whether a crawl was started here whose configuration is gone."""
+        return not self.exists() and any(self.state.glob("catalog-*.log"))
 
     def check_usable(self, repairing: bool = False) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""
@@ -122,7 +132,8 @@ class JobDir:
         if not repairing:
             self._check_repaired()
         if at.is_dir():
-            if not self.exists() and not self.lock_file.exists() and any(at.iterdir()):
+            ours = self.exists() or self.lock_file.exists() or self.lost_config()
+            if not ours and any(at.iterdir()):
                 raise JobError(f"{at}: a directory with other things in it; name an empty or a new one")
         elif at.exists() or at.is_symlink():
             raise JobError(f"{at}: not a directory")

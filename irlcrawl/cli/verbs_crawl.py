@@ -10,14 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.job import JobDir, JobError, command
+from irlcrawl.base.job import ExitCode, JobDamaged, JobDir, JobError, command
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
-from irlcrawl.config.toml import load, to_toml
+from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ask
 from irlcrawl.terminal import words
@@ -86,8 +85,8 @@ def _configuration(
 ) -> tuple[Config, list[str]]:
     """The configuration to crawl with, and its differences from that of the crawl that is here."""
     try:
-        old = load(job.config_file) if job.exists() else None
-    except ConfigError:
+        old = load_stored(job.config_file) if job.exists() else None
+    except JobDamaged:
         from irlcrawl.frontier.state.formats import check_before_config
 
         check_before_config(job.state)

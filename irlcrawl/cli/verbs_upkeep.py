@@ -29,7 +29,9 @@ def fsck(args: argparse.Namespace) -> int:
     mend it."""
     from irlcrawl.upkeep.fsck import Fsck
 
-    job = JobDir(args.job).require()
+    job = JobDir(args.job)
+    if not job.lost_config():  # else it is told like all that is damaged
+        job.require()
     is_snapshot = (job.path / SNAPSHOT).exists()
     if is_snapshot and args.repair:
         raise JobError(f"{job.path}: a snapshot stays as it is; make a crawl of it, and repair that")
@@ -68,6 +70,14 @@ def _repair(job: JobDir, check: Fsck, bar: Bar, as_json: bool) -> int:
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.repair import repair
 
+    if os.fspath(job.config_file) in check.damaged:
+        from irlcrawl.upkeep.repair import config_of_last_run
+
+        job.write_config(config_of_last_run(job))
+        _say_repair(f"{job.config_file.name}: written down again as the last run had it", as_json)
+        check = Fsck(job, bar)  # without it much could not be looked at
+        if _told(check.run(), bar, as_json) == ExitCode.DONE:
+            return ExitCode.DONE
     damaged, leases = set(check.damaged), job.leases
     if os.fspath(leases) in damaged:  # a start that finds none does what it would do with this one
         leases.unlink()

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from irlcrawl.base.job import JobDamaged
 from irlcrawl.config.checks import changes, check_resume, check_start, checked, site_name, validate
 from irlcrawl.config.keys import (
     ROBOTS_FRESH_S_MAX,
@@ -39,11 +40,14 @@ from irlcrawl.config.keys import (
     value_of,
 )
 
+LISTED_MAX = 5
+_END = re.compile(r"^# The end: (\d+) keys", re.MULTILINE)
+
 __all__ = [
     "ROBOTS_FRESH_S_MAX", "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier",
     "Key", "Limits", "Network", "Page", "Politeness", "Robots", "Scope", "Site", "apply", "changes", "check_resume",
-    "check_start", "from_dict", "keys", "load", "override", "parse_value", "reference", "section_keys", "to_dict",
-    "to_toml", "validate", "value_of",
+    "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored", "parse_value", "reference",
+    "section_keys", "to_dict", "to_toml", "validate", "value_of",
 ]  # fmt: skip
 
 
@@ -65,6 +69,51 @@ def load(
         apply(config, override(text), where=f"-s {text}: ")
     validate(config)
     return config
+
+
+def load_stored(file: str | os.PathLike[str]) -> Config:
+    """The configuration that a crawl wrote down in JOB: `to_toml`, perhaps edited by hand since. Raises JobDamaged,
+    which says how to mend it, also for a file that is not all there."""
+    try:
+        text = _text(file)
+        return parse_stored(text, file)
+    except ConfigError as error:
+        raise JobDamaged(
+            f"{error}; mend the file by hand (python -m irlcrawl.config prints every key), or let `irlcrawl fsck JOB "
+            "--repair` write down again what the last run had"
+        ) from error
+
+
+def parse_stored(text: str, file: str | os.PathLike[str]) -> Config:
+    """The configuration in the text of such a file. ConfigError."""
+    where = f"{os.fspath(file)}: "
+    values = _parsed(text, file)
+    config = Config()
+    apply(config, values, where)
+    try:
+        validate(config)
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}") from error
+    _check_whole(text, values, where)
+    return config
+
+
+def _check_whole(text: str, values: Mapping[str, Any], where: str) -> None:
+    """ConfigError when some of what `to_toml` wrote is missing: what was cut short is mostly still a configuration, and
+    keys that are gone would have their defaults. Keys that a later program has besides are not missed."""
+    known = [key for key in keys() if key.section != "site"]
+    lacking = [key.path for key in known if key.name not in values.get(key.section, {})]
+    end = _END.search(text)
+    if end is None:
+        told = f"; it lacks {_listed(lacking)}" if lacking else ""
+        raise ConfigError(f"{where}cut short: {_end_line(len(known))!r}, its last line, is missing{told}")
+    if len(known) - len(lacking) < int(end[1]):
+        raise ConfigError(f"{where}lacks {_listed(lacking)}")
+
+
+def _listed(paths: list[str]) -> str:
+    more = f" and {len(paths) - LISTED_MAX} more" if len(paths) > LISTED_MAX else ""
+    return ", ".join(paths[:LISTED_MAX]) + more
 
 
 def from_dict(values: Mapping[str, Any]) -> Config:
@@ -117,12 +166,23 @@ def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def _read(file: str | os.PathLike[str]) -> dict[str, Any]:
+    return _parsed(_text(file), file)
+
+
+def _text(file: str | os.PathLike[str]) -> str:
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:  # some editors begin a file with a byte order mark
-            return tomllib.loads(stream.read())
+            return stream.read()
     except OSError as error:
         raise ConfigError(f"{os.fspath(file)}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{os.fspath(file)}: not TOML: {error}") from error
+
+
+def _parsed(text: str, file: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{os.fspath(file)}: not TOML: {error}") from error
 
 
@@ -168,17 +228,23 @@ def parse_value(key: Key | None, text: str) -> Any:
 
 
 def to_toml(config: Config) -> str:
-    """Every key with its value; `load` reads it back to an equal Config."""
-    lines = []
+    """Every key with its value, and a last line that says so; `load` reads it back to an equal Config, and
+    `load_stored` finds out when some of it is missing."""
+    lines, count = [], 0
     for section in SECTIONS:
         if section != "site":
             lines += [f"[{section}]"]
             lines += [f"{key.name} = {_toml(value_of(config, key))}" for key in section_keys(section).values()] + [""]
+            count += len(section_keys(section))
     for name, site in config.site.items():
         lines += [f"[site.{_toml(name)}]"]
         values = ((key, getattr(site, key)) for key in section_keys("site"))
         lines += [f"{key} = {_toml(value)}" for key, value in values if value is not None] + [""]
-    return "\n".join(lines)
+    return "\n".join([*lines, _end_line(count), ""])
+
+
+def _end_line(count: int) -> str:
+    return f"# The end: {count} keys, those of [site] not counted."
 
 
 def _toml(value: Any) -> str:

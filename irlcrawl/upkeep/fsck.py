@@ -20,22 +20,20 @@ from drum import Catalog, Damaged, Files, UnknownVersion
 from drum.catalog import MISSING, logs
 from drum.sectors import Sectors
 from drum.segment import Segment
-from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import (
-    COMPRESSED,
-    OPEN,
-    SEGMENT,
-    SNAPSHOT,
-    harvests_from,
-    parse_rules_log,
-    part_name,
-    rules_log_name,
-)
-from irlcrawl.config.keys import ConfigError
-from irlcrawl.config.toml import load
+from irlcrawl.base.job import SNAPSHOT, JobDamaged, JobDir
+from irlcrawl.base.job_files import COMPRESSED, OPEN, SEGMENT, harvests_from, parse_rules_log, part_name, rules_log_name
+from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.harvested import Reach, missing, not_closed, reach_of, shortened
 from irlcrawl.frontier.state.lease_log import LeaseLog
-from irlcrawl.frontier.state.start_checks import COPY_WROTE, check_last_commit, check_state_there, strangers
+from irlcrawl.frontier.state.start_checks import (
+    COPY_WROTE,
+    check_edited,
+    check_last_commit,
+    check_state_there,
+    stored_config,
+    strangers,
+)
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal.progress import Bar, urls
 from irlcrawl.upkeep.census import Census, archive_path, examples
@@ -96,21 +94,29 @@ class Fsck:
                 yield note(str(self.job.path), "damaged, so what waits was not compared with what is done")
 
     def _config(self) -> Steps:
-        """Nothing else says what is in it, so nothing can make it anew."""
         try:
-            load(self.job.config_file)
-        except ConfigError as error:
-            said = str(error).removeprefix(f"{self.job.config_file}: ")
-            mend = "mend it by hand (python -m irlcrawl.config prints every key)"
-            yield Finding(True, str(self.job.config_file), None, f"{said}; {mend}")
+            if self.job.lost_config():
+                self.job.check_configured()
+            load_stored(self.job.config_file)
+        except JobDamaged as error:
+            yield self._bad_config(error)
             return False
         return True
 
+    def _bad_config(self, error: JobDamaged) -> Finding:
+        return Finding(True, file := str(self.job.config_file), None, str(error).removeprefix(f"{file}: "))
+
     def _config_of_last_run(self, catalog: Catalog) -> Findings:
-        """It may be edited, so what still is a configuration is no damage; but a number that changed is told."""
-        written = catalog.get("config")
-        if written is not None and written != zlib.crc32(self.files.read(self.job.config_file)):
-            yield note(str(self.job.config_file), "not as the last run left it: edited since, or damaged")
+        """It may be edited, so what still is a configuration is no damage; but a value that changed is told."""
+        text = stored_config(self.job, self.files)
+        try:
+            changed = check_edited(self.job, catalog, text)
+        except JobDamaged as error:
+            yield self._bad_config(error)
+            return
+        if catalog.get("config") not in (None, text):
+            told = f": {'; '.join(changed)}" if changed else ""
+            yield note(str(self.job.config_file), f"not as the last run left it (edited since, or damaged){told}")
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -299,20 +305,23 @@ class Fsck:
                 whole = False
                 yield Finding(True, part_name(path, number, True), None, log_parts.MISSING)
             else:
-                plain = not parts[number].endswith(COMPRESSED)  # then it is the newest one
-                crc = committed.get("rolled_crc") if plain else None
-                whole = (yield from self._log_part(census, parts[number], None, crc)) and whole
+                known = number == rolled and not parts[number].endswith(COMPRESSED) and "rolled_crc" in committed
+                until, crc = (committed["rolled_bytes"], committed["rolled_crc"]) if known else (None, None)
+                whole = (yield from self._log_file(census, parts[number], until, crc)) and whole
         live = parts.get(rolled + 1, path)  # a roll that no commit names is taken back when the crawl opens
-        size = self.files.size(live) if self.files.exists(live) else 0
-        if size < committed.get("bytes", 0):
-            yield Finding(True, live, size, f"the crawl log ends before {committed['bytes']}, where it was committed")
+        until = committed.get("bytes", 0) if catalog is not None else None
+        return (yield from self._log_file(census, live, until, committed.get("crc"))) and whole
+
+    def _log_file(self, census: Census, path: str, until: int | None, crc: int | None) -> Steps:
+        """One file, of which `until` bytes (None: all) were committed."""
+        size, whole = self.files.size(path) if self.files.exists(path) else 0, True
+        if until is not None and size < until:
+            yield Finding(True, path, size, log_parts.ended_before(until))
             whole = False
-        elif size > committed.get("bytes", 0) and catalog is not None:
-            extra = size - committed.get("bytes", 0)
-            yield note(live, f"its last {extra} bytes were not committed, and are cut when the crawl opens")
+        elif until is not None and size > until:
+            yield note(path, f"its last {size - until} bytes were not committed, and are cut when the crawl goes on")
         if size:
-            until = committed.get("bytes", 0) if catalog is not None else size
-            whole = (yield from self._log_part(census, live, until, committed.get("crc"))) and whole
+            whole = (yield from self._log_part(census, path, until, crc)) and whole
         return whole
 
     def _log_part(self, census: Census, path: str, until: int | None, crc: int | None) -> Steps:
@@ -346,6 +355,8 @@ class Fsck:
             if stranger.what == COPY_WROTE:
                 self.closed_to_starts.add(stranger.file)
             yield Finding.of(stranger)
+        reach = self._reach(catalog)
+        short = {error.file: error for error in shortened(self.job, self.files, reach)}
         self.bar.stage("archives", sum(self._size(warcs, file.on_disk) for file in there))
         streams = {int(key.split("/")[1]): value for key, value in catalog.items("streams/")} if catalog else {}
         by_name = {file.name: file for file in there}
@@ -354,30 +365,41 @@ class Fsck:
             path, units = os.path.join(warcs, file.on_disk), list[Found]()
             size = self.files.size(path)
             covered = _covered(file, streams, size, catalog)
-            for found in check_file(self.files, path, self.bar, units.append, covered):
+            harvested = reach[file.stream].needed(file.serial) if file.stream in reach else 0
+            for found in check_file(self.files, path, self.bar, units.append, max(covered, harvested)):
                 behind_commit = covered < size and found.offset is not None and found.offset >= covered
                 if found.damage and file.stream in streams and behind_commit:
                     self.closed_to_starts.add(path)
                 yield found
-            if covered > size:
+            if path in short:
                 self.closed_to_starts.add(path)
+                yield Finding.of(short[path])
             if census is not None and seeded:
                 yield from census.archive(name, path, units, covered, size)
                 if behind := sum(unit.end > covered for unit in units):
                     yield note(path, f"{behind} units behind the last commit are read again at the next start")
-        if census is None:
-            return
-        away = [name for name in sorted(census.archives) if archive_path(warcs, name, OPEN) is None]
-        for name in list(away):
-            parsed = WarcName.parse(name)
-            position = streams.get(parsed.stream, {"warc": [0, 0]})["warc"] if parsed is not None else [0, 0]
-            if parsed is not None and parsed.stream in streams and parsed.serial >= position[0] and position[1]:
-                away.remove(name)
-                self.closed_to_starts.add(path := os.path.join(warcs, name + OPEN))
-                yield Finding(True, path, None, "missing, and it was not closed yet")
-        if away:
+        logged = sorted(census.archives) if census is not None else []
+        names = {(known.stream, known.serial): name for name in logged if (known := WarcName.parse(name)) is not None}
+        lost = set(missing(self.job, self.files, reach))
+        for stream, serial in sorted(lost):
+            called = names.get((stream, serial))  # None where no committed line points into it
+            path = os.path.join(warcs, called + OPEN) if called is not None else warcs
+            self.closed_to_starts.add(path)
+            yield Finding(True, path, None, not_closed(serial, stream))
+        lost_names = {names.get(place) for place in lost}
+        away = [name for name in logged if name not in lost_names and archive_path(warcs, name, OPEN) is None]
+        if away and census is not None:
             gone = sum(census.archives[name] for name in away)
             yield note(warcs, f"{len(away)} archives with {gone} units are away: {examples(iter(away))}")
+
+    def _reach(self, catalog: Catalog | None) -> dict[int, Reach]:
+        """How far harvests cover the archives; nothing where they cannot be read, which was told."""
+        if catalog is None:
+            return {}
+        try:
+            return reach_of(self.files, str(self.job.state), catalog)
+        except Damaged:
+            return {}
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
 from drum.sectors import Sectors
 from drum.spill import Spill
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import REPAIRED, JobDir
+from irlcrawl.base.job import REPAIRED, JobDamaged, JobDir
 from irlcrawl.base.job_files import (
     COMPRESSED,
     CRAWL_LOG,
@@ -48,7 +48,8 @@ from irlcrawl.base.job_files import (
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.checks import check_start
-from irlcrawl.config.toml import load
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.toml import load_stored, parse_stored
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -70,7 +71,7 @@ KEY = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 """Where a line of the old crawl log points: name_key of the archive, offset of the record."""
 KEY_BITS, POINTER_BITS = 8, 6
-CARRIED = ("promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests")
+CARRIED = ("config", "promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests")
 
 
 def finish_interrupted(job: JobDir) -> None:
@@ -84,6 +85,23 @@ def finish_interrupted(job: JobDir) -> None:
             shutil.rmtree(made)
 
 
+def config_of_last_run(job: JobDir) -> str:
+    """The text of irlcrawl.toml as the catalogue has it. JobDamaged when that cannot be read either; UnknownVersion;
+    OSError."""
+    entries, _ = salvage.catalogue(str(job.state), Sectors())
+    text = entries.get("config")
+    try:
+        if text is not None:
+            parse_stored(text, job.state)
+            return str(text)
+    except ConfigError:
+        pass
+    raise JobDamaged(
+        f"{job.config_file}: damaged or missing, and the catalogue does not tell what was in it: write it by hand "
+        "(python -m irlcrawl.config prints every key)"
+    )
+
+
 def repair(job: JobDir, damaged: set[str], clock: Clock, bar: Bar) -> Iterator[str]:
     """Do it; sentences about what was and what was not recoverable. JOB's lock is held. UnknownVersion; OSError."""
     yield from _Repair(job, damaged, clock, bar).run()
@@ -93,7 +111,7 @@ class _Repair:
     def __init__(self, job: JobDir, damaged: set[str], clock: Clock, bar: Bar) -> None:
         self.job, self.damaged, self.bar, self.clock = job, damaged, bar, clock
         self.files = Sectors()
-        self.config = load(job.config_file)
+        self.config = load_stored(job.config_file)
         check_start(self.config)  # archived pages are read as a crawl reads them
         self.entries, self.catalogue_whole = salvage.catalogue(str(job.state), self.files)
         self.old = salvage.Segments(str(job.state), self.files, self.entries, self.catalogue_whole)

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.ask import politeness_audit
+from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.url import host_of
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.archive.crawl_log import LogEntry, format_entry
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 
 NOW_MS = 1_700_000_000_000
 IN_NINE = "Tue Nov 14 22:13:29 2023"
@@ -38,8 +40,10 @@ def in_tokyo() -> Iterator[None]:
 
 
 def job_with(path: Path, entries: list[LogEntry], config: Config | None = None) -> JobDir:
+    config = config or Config()
     with JobDir(path) as job:
-        job.write_config(to_toml(config or Config()))
+        job.write_config(to_toml(config))
+        CrawlState.open(job, config, VirtualClock()).close()  # notes the promises
         job.crawl_log.write_bytes(b"".join(format_entry(entry) + b"\n" for entry in entries))
     return job
 
@@ -54,7 +58,7 @@ def request(url: str, start_ms: int, took_ms: int = 0, address: str = "", status
 def test_a_crawl_kept_its_promises_and_the_audit_saw_every_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
     crawl.run()
     JobDir(crawl.path).write_config(to_toml(crawl.config))
     assert main.main(["report", str(crawl.path), "--politeness", "--json"]) == 0
@@ -133,7 +137,7 @@ def test_top_says_how_many_are_listed_the_closest_to_their_rule_first(
 
 def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gap that was right when it was kept stays right after the configuration asks for more."""
-    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
     crawl.config.limits.pages = 40
     crawl.run()
     crawl.config.limits.pages = 0
@@ -152,7 +156,7 @@ def test_a_clock_that_was_set_between_two_runs_breaks_no_promise(
 ) -> None:
     """Set back, requests of the second run stood among those of the first, and gaps were called too short; rules were
     those of another run."""
-    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
     crawl.config.limits.pages = 90
     crawl.run()
     crawl.clock.advance(1.0)

@@ -17,7 +17,7 @@ from irlcrawl.cli import main
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.view import PLACES, Reading
 from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 
 Ask = Callable[..., Any]
 
@@ -36,7 +36,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
 def half_way(path: Path, monkeypatch: pytest.MonkeyPatch, pages: int = 75) -> Crawl:
     """Stopped by its limit of pages."""
-    crawl = versions.crawl_of(path, monkeypatch)
+    crawl = three_sites.crawl_of(path, monkeypatch)
     crawl.config.limits.pages = pages
     crawl.run()
     JobDir(path).write_config(to_toml(crawl.config))
@@ -66,7 +66,7 @@ def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, 
 def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    crawl = versions.crawl_of(tmp_path / "job", monkeypatch)
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
     crawl.run()
     JobDir(crawl.path).write_config(to_toml(crawl.config))
     monkeypatch.setattr("time.time", lambda: crawl.clock.now() + 0.1)

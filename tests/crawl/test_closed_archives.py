@@ -15,12 +15,12 @@ from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import START, Crawl, Killed
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 from tests.upkeep.conftest import rolling, save_config
 
 
 def started(path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> Crawl:
-    crawl = rolling(versions.crawl_of(path, monkeypatch), monkeypatch)
+    crawl = rolling(three_sites.crawl_of(path, monkeypatch), monkeypatch)
     crawl.config.archive.on_warc_closed = command
     return crawl
 

@@ -16,10 +16,10 @@ from drum import BYTES, Batch, Ragged
 
 def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:
     """section -> blocks -> column -> values."""
-    assert data[:16] == b"drumseg\n" + struct.pack("<II", 3, 1)
+    assert data[:16] == b"drumseg\n" + struct.pack("<II", 1, 1)
     assert data[-8:] == b"drumend\n"
     start, length, sections, version, checksum = struct.unpack("<QQIIQ", data[-40:-8])
-    assert version == 3
+    assert version == 1
     assert start + length == len(data) - 40
     directory = data[start : start + length]
     assert xxhash.xxh3_64_intdigest(directory + data[-40:-16]) == checksum

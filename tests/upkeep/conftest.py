@@ -13,7 +13,7 @@ from irlcrawl.config.toml import to_toml
 from irlcrawl.worker.archive.warc import WarcWriter
 from irlcrawl.worker.fetch import service
 from tests.crawl.virtual_crawl import Crawl, Killed
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 
 Copy = Callable[[str], JobDir]
 
@@ -38,13 +38,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     base, jobs = tmp_path_factory.mktemp("crawls"), {}
     for name in ("killed", "stopped", "done"):
         with pytest.MonkeyPatch.context() as monkeypatch:
-            crawl = versions.crawl_of(base / name, monkeypatch)
+            crawl = three_sites.crawl_of(base / name, monkeypatch)
             rolling(crawl, monkeypatch)
             crawl.config.limits.pages = 90 if name == "stopped" else 0
             requests = iter(range(1, 10_000))
             if name == "killed":
                 crawl.on_request = lambda _, crawl=crawl, requests=requests: (  # type: ignore[misc]
-                    crawl.kill() if next(requests) == versions.KILLED_AT else None
+                    crawl.kill() if next(requests) == three_sites.KILLED_AT else None
                 )
                 with pytest.raises(Killed):
                     crawl.run()

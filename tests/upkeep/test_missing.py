@@ -15,7 +15,7 @@ from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage, findings, flip
 from tests.upkeep.test_repair import goes_on
@@ -28,7 +28,7 @@ def state_of(job: JobDir) -> dict[str, bytes]:
 def opened(job: JobDir) -> Damaged:
     """What a start says."""
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Damaged) as told:
-        versions.crawl_of(job.path, monkeypatch).run()
+        three_sites.crawl_of(job.path, monkeypatch).run()
     return told.value
 
 
@@ -192,7 +192,7 @@ def test_a_configuration_that_is_gone_is_not_made_anew(copy: Copy, capsys: pytes
     job.config_file.unlink()
     before = state_of(job)
     for more in ([], ["http://x.test/", "--user-agent", "A/1 (+http://a.test/)"]):
-        assert main.main(["crawl", str(job.path), *more]) == ExitCode.FAILED
+        assert main.main(["crawl", str(job.path), *more]) == ExitCode.DAMAGED
         assert "put the configuration back" in capsys.readouterr().err
     assert state_of(job) == before and not job.config_file.exists()
 

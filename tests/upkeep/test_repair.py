@@ -19,7 +19,7 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.worker.archive.reader import records
 from tests.crawl.virtual_crawl import Killed
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, rolling, save_config
 from tests.upkeep.test_fsck import flip
 from tests.upkeep.test_snapshot import everything
@@ -40,7 +40,7 @@ def goes_on(job: JobDir) -> None:
     """The repaired crawl ends as it would have, and asks for nothing that is in the archives."""
     known = archived(job)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        crawl = rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch)
+        crawl = rolling(three_sites.crawl_of(job.path, monkeypatch), monkeypatch)
         crawl.clock.advance(86_400.0)
         assert crawl.run() == ExitCode.DONE
         assert set(crawl.outcomes()) == everything(crawl)
@@ -226,11 +226,11 @@ def test_an_archive_that_no_start_can_go_on_from_keeps_no_crawl_closed(
         path = path.rename(path.with_suffix(""))
         flip(path, position[1] + 150)
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Damaged):
-        versions.crawl_of(job.path, monkeypatch).run()
+        three_sites.crawl_of(job.path, monkeypatch).run()
     assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DAMAGED  # what is gone stays gone
     assert "URLs are done" in capsys.readouterr().out
     with pytest.MonkeyPatch.context() as monkeypatch:
-        crawl = rolling(versions.crawl_of(job.path, monkeypatch), monkeypatch)
+        crawl = rolling(three_sites.crawl_of(job.path, monkeypatch), monkeypatch)
         crawl.clock.advance(86_400.0)
         assert crawl.run() == ExitCode.DONE
         assert set(crawl.outcomes()) == everything(crawl)
@@ -356,7 +356,7 @@ def test_what_seeds_opened_is_known_from_what_they_brought(tmp_path: Path) -> No
     job = JobDir(tmp_path / "job")
     for killed_at in (20, 0):
         with pytest.MonkeyPatch.context() as monkeypatch:
-            crawl = versions.crawl_of(job.path, monkeypatch)
+            crawl = three_sites.crawl_of(job.path, monkeypatch)
             crawl.config.scope.kind = "host"
             crawl.on_request = lambda _, crawl=crawl, at=killed_at: (  # type: ignore[misc]
                 crawl.kill() if len(crawl.web.log) == at else None
@@ -364,7 +364,7 @@ def test_what_seeds_opened_is_known_from_what_they_brought(tmp_path: Path) -> No
             if not killed_at:
                 crawl.clock.advance(86_400.0)
                 assert crawl.run() == ExitCode.DONE
-                assert set(crawl.outcomes()) == {url for url in crawl.web.answers if url.startswith(versions.SEED)}
+                assert set(crawl.outcomes()) == {url for url in crawl.web.answers if url.startswith(three_sites.SEED)}
                 return
             with pytest.raises(Killed):
                 crawl.run()

@@ -19,7 +19,7 @@ from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import START, Crawl, Killed
-from tests.upkeep import versions
+from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, rolling, save_config
 
 TAKEN_AT = (5, 40, 90, 200)
@@ -33,7 +33,7 @@ def tree(path: Path) -> dict[str, str]:
 def taking(path: Path, monkeypatch: pytest.MonkeyPatch, shared: dict[int, list[str]], killed_at: int) -> Crawl:
     """A crawl that rolls logs and archives; snapshots are taken at some of its requests, from outside. shared: what of
     each `written_to_and_shared` says."""
-    crawl = rolling(versions.crawl_of(path, monkeypatch), monkeypatch)
+    crawl = rolling(three_sites.crawl_of(path, monkeypatch), monkeypatch)
     count = 0
 
     def on_request(_: str) -> None:
@@ -86,7 +86,7 @@ def test_snapshots_of_a_running_crawl_are_whole_and_crawls_of_their_own(tmp_path
     for name, number in (("at-40", 0), ("at-40", 1), ("at-200", 2)):
         shots.open_as(job, name, tmp_path / f"again{number}")
         with pytest.MonkeyPatch.context() as monkeypatch:
-            again = rolling(versions.crawl_of(tmp_path / f"again{number}", monkeypatch), monkeypatch)
+            again = rolling(three_sites.crawl_of(tmp_path / f"again{number}", monkeypatch), monkeypatch)
             again.clock.advance(1000.0)
             assert again.run() == ExitCode.DONE
             assert set(again.outcomes()) == everything(again)

@@ -42,9 +42,6 @@ class Promise(NamedTuple):
 REBOOT = len(KIND_NAMES)
 """The kind of a Promise that says: after a reboot the crawl was opened at unix seconds `gap`, see Clocks.opened."""
 
-ANCHOR = REBOOT + 1
-"""The kind of a row that earlier versions wrote into leases.log: the crawl's clock less the seconds since boot."""
-
 GONE = 255
 """`kind` of a number that stands for no clock (any more)."""
 

@@ -6,10 +6,10 @@ loop; during a turn to the turn's thread, but for the catalogue (crawl/turns.py:
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,7 +29,7 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
-from irlcrawl.frontier.state.start_checks import check_opened, check_state_there
+from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
 from irlcrawl.frontier.state.stores import open_stores
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.crawl_log import Decision, decided_lines
@@ -39,6 +39,8 @@ MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
 OPEN_FILES_MAX = 128
 NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
+
+_log = logging.getLogger("irlcrawl.crawl")
 
 
 class Pace:
@@ -111,11 +113,14 @@ class CrawlState:
         any more. UnknownVersion, Damaged, OSError."""
         files = files or Sectors()
         begun = check_state_there(job, files)
+        edited = stored_config(job, files)
         if not begun:
             write_config()  # a catalogue without a configuration is no crawl
         catalog = Catalog.open(job.state, files)
         edits = Edits()
-        check_opened(job, files, catalog)
+        changed = check_opened(job, files, catalog, edited, begun)
+        for change in changed:
+            _log.warning("%s was edited since the last run: %s", job.config_file.name, change)
         if catalog.get("crawl") is None:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
@@ -126,10 +131,9 @@ class CrawlState:
         if begun:
             write_config()
         edits = Edits()  # only now that everything could be opened
-        formats.migrate(catalog, edits)
         note_start(catalog, edits, config, clock, boot_id(files))
-        if files.exists(job.config_file) and (crc := zlib.crc32(files.read(job.config_file))) != catalog.get("config"):
-            edits.set("config", crc)
+        if (text := stored_config(job, files)) not in (None, catalog.get("config")):
+            edits.set("config", text)
         if edits:
             catalog.commit(edits)
         return state

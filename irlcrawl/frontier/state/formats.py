@@ -1,13 +1,8 @@
-"""Which formats of JOB this program opens, and what becomes of older ones.
+"""Which format of JOB this program opens: a JOB of any other format is refused before anything in it is touched.
 
 Every file says what it is: segments and the catalogue carry magic, version and key function (drum/FORMAT.md), the logs
 beside them theirs (worker/harvest/rules_log.py, lease_log.py); the catalogue entry `crawl` has the version of JOB as a
-whole and how its keys are made. Older versions open and become the present one by being opened; later ones are refused.
-
-  1   the first
-  2   packed keys in segments; a header on robots logs; the crawl log in parts with a checksum
-  3   the key function in robots logs and leases.log, too
-  4   numbers in segments in as few bytes as they need; dates at rest where the clock was set (clock_set.py)
+whole and how its keys are made.
 """
 
 from __future__ import annotations
@@ -16,9 +11,9 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from drum import Catalog, Damaged, Edits, Files, UnknownVersion
+from drum import Catalog, Damaged, Files, UnknownVersion
 
-FORMAT = 4
+FORMAT = 1
 KEYS = "xxh3-64, seeded per crawl for URLs"
 
 
@@ -36,12 +31,13 @@ def look(state: str | Path, files: Files | None = None) -> Catalog:
 
 
 def check(state: str, crawl: dict[str, Any] | None) -> None:
-    """UnknownVersion when a later program made the crawl, or one that makes other keys. crawl: that entry."""
+    """UnknownVersion when a program of another format made the crawl, or one that makes other keys. crawl: that
+    entry."""
     if crawl is None:
         return
-    if crawl["format"] > FORMAT:
-        raise UnknownVersion(state, crawl["format"], f"1 to {FORMAT}")
-    if crawl.get("keys", KEYS) != KEYS:
+    if crawl["format"] != FORMAT:
+        raise UnknownVersion(state, crawl["format"], str(FORMAT))
+    if crawl["keys"] != KEYS:
         raise UnknownVersion(state, f"{crawl['format']} with keys by {crawl['keys']}", f"keys by {KEYS}")
 
 
@@ -50,10 +46,3 @@ def check_before_config(state: str | Path) -> None:
     of who wrote it."""
     with contextlib.suppress(FileNotFoundError, Damaged):
         look(state)
-
-
-def migrate(catalog: Catalog, edits: Edits) -> None:
-    """An older crawl is of this version from the next commit on: whatever it has is read as it is."""
-    crawl = catalog.get("crawl")
-    if crawl is not None and crawl["format"] < FORMAT:
-        edits.set("crawl", {**crawl, "format": FORMAT, "keys": KEYS})

@@ -12,9 +12,9 @@ hold everything back for one gap. Each commit starts a new log.
     log.append(clocks.news(now))                              # once per tick: what ended visits taught
     rows = clocks.delta(now); …commit…; log.roll(clocks.unsaved(now) + polite.promises_out())
 
-Bytes: header `irlLEAS2`, boot id (36 ASCII bytes), u4 key function (as in segments), u4 check; then per clock u4
+Bytes: header `irlLEAS1`, boot id (36 ASCII bytes), u4 key function (as in segments), u4 check; then per clock u4
 check, u1 kind, 3 zero bytes, u8 key, f8 gap seconds; little endian; check = xxh32 of the bytes it stands before (for
-the header: of those before it). `irlLEAS1`, which did not name its key function, is read as well.
+the header: of those before it).
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
 from irlcrawl.base.job_files import temporary
-from irlcrawl.frontier.politeness.gates import ANCHOR, Promise
+from irlcrawl.frontier.politeness.gates import REBOOT, Promise
 
-MAGIC = b"irlLEAS2"
+MAGIC = b"irlLEAS1"
 _HEADER = struct.Struct("<8s36sII")
-_MAGIC_1, _HEADER_1 = b"irlLEAS1", struct.Struct("<8s36sI")
 _ROW = struct.Struct("<B3xQd")
 _CHECK = struct.Struct("<I")
 _ROW_BYTES = _CHECK.size + _ROW.size
@@ -106,7 +105,7 @@ class LeaseLog:
         data = files.read(path)
         begin, _ = _header(data, path)
         if not begin:
-            return 0, len(data) < _HEADER_1.size or _never_written(data, 0, _HEADER.size)
+            return 0, len(data) < _HEADER.size or _never_written(data, 0, _HEADER.size)
         torn: int | None = None
         for at in range(begin, len(data) - _ROW_BYTES + 1, _ROW_BYTES):
             if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(data[at + _CHECK.size : at + _ROW_BYTES]):
@@ -129,10 +128,9 @@ class LeaseLog:
         for at in range(begin, whole, _ROW_BYTES):  # a row per clock leased since the last commit: thousands
             row = data[at + _CHECK.size : at + _ROW_BYTES]
             kind, key, gap = _ROW.unpack(row)
-            if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(row) or kind > ANCHOR:
+            if _CHECK.unpack_from(data, at)[0] != xxhash.xxh32_intdigest(row) or kind > REBOOT:
                 return Found(promises, rebooted=True)
-            if kind != ANCHOR:
-                promises.append(Promise(kind, key, gap))
+            promises.append(Promise(kind, key, gap))
         here = boot_id(files)
         rebooted = not here or boot != here
         return Found(promises, rebooted)
@@ -140,15 +138,14 @@ class LeaseLog:
 
 def _header(data: bytes, path: str | os.PathLike[str]) -> tuple[int, str]:
     """(where the rows begin, boot id); (0, "") of what is not a header as it was written. UnknownVersion."""
-    header = _HEADER_1 if data.startswith(_MAGIC_1) else _HEADER
-    if len(data) < header.size:
+    if len(data) < _HEADER.size:
         return 0, ""
-    magic, boot, *known, check = header.unpack_from(data)
-    if magic not in (MAGIC, _MAGIC_1) or check != xxhash.xxh32_intdigest(data[: header.size - _CHECK.size]):
+    magic, boot, function, check = _HEADER.unpack_from(data)
+    if magic != MAGIC or check != xxhash.xxh32_intdigest(data[: _HEADER.size - _CHECK.size]):
         return 0, ""
-    if known not in ([], [KEY_FUNCTION]):
-        raise UnknownVersion(os.fspath(path), f"2 with keys by function {known[0]}", f"keys by {KEY_FUNCTION_NAME}")
-    return header.size, boot.decode("ascii", "replace").strip()
+    if function != KEY_FUNCTION:
+        raise UnknownVersion(os.fspath(path), f"1 with keys by function {function}", f"keys by {KEY_FUNCTION_NAME}")
+    return _HEADER.size, boot.decode("ascii", "replace").strip()
 
 
 def _never_written(data: bytes, begin: int, end: int) -> bool:

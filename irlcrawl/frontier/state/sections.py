@@ -14,7 +14,7 @@ from irlcrawl.base.job_files import COMPRESSED, part_name, temporary
 from irlcrawl.base.rows import SCOPE_ENTRY
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.archive.log_parts import Plain, rolled_parts
+from irlcrawl.worker.archive.log_parts import Plain, ended_before, rolled_parts
 
 CLOCK_SECTIONS_MAX = 8
 
@@ -30,18 +30,22 @@ class CrawlLog:
         self._files, self._path, self._roll_bytes = files, path, roll_bytes
         self.bytes = committed.get("bytes", 0)
         self.part = committed.get("part", 0)
-        self._crc = committed.get("crc", None if self.bytes else 0)  # version 1 counted none
-        self._rolled_crc = committed.get("rolled_crc")  # of the newest part, until it is compressed and has its own
+        self._crc = committed.get("crc", 0)
+        # Of the newest part, until it is compressed and has a checksum of its own:
+        self._rolled_bytes, self._rolled_crc = committed.get("rolled_bytes", 0), committed.get("rolled_crc")
         self._directory = os.path.dirname(path)
         self._rolled = [
             part for number, part in rolled_parts(files, path).items()
             if number <= self.part and not part.endswith(COMPRESSED)
         ]  # fmt: skip
+        newest = self._part(self.part)
+        if newest in self._rolled and files.size(newest) < self._rolled_bytes:
+            raise Damaged(newest, files.size(newest), ended_before(self._rolled_bytes))
         if files.exists(self._part(self.part + 1)):
             files.rename(self._part(self.part + 1), path)
         size = files.size(path) if files.exists(path) else 0
         if size < self.bytes:
-            raise Damaged(path, size, f"the crawl log ends before {self.bytes}, up to where it was committed")
+            raise Damaged(path, size, ended_before(self.bytes))
         self._handle = files.append(path)
         files.fsync_dir(self._directory)
         if size > self.bytes:
@@ -58,8 +62,7 @@ class CrawlLog:
         self._files.write(self._handle, data)
         self._files.fsync(self._handle)
         self.bytes += len(data)
-        if self._crc is not None:
-            self._crc = zlib.crc32(data, self._crc)
+        self._crc = zlib.crc32(data, self._crc)
 
     def _tidy(self) -> None:
         for part in self._rolled:
@@ -70,10 +73,12 @@ class CrawlLog:
             self._roll()
 
     def entry(self) -> dict[str, int]:
-        """What a commit says of it: parts rolled away, bytes of the newest file, the CRC-32 of those bytes, and that of
-        the newest part as long as it is plain text."""
-        entry = {"part": self.part, "bytes": self.bytes, "crc": self._crc, "rolled_crc": self._rolled_crc}
-        return {name: value for name, value in entry.items() if value is not None}
+        """What a commit says of it: parts rolled away, bytes of the newest file and the CRC-32 of those bytes, and both
+        of the newest part as long as it is plain text."""
+        entry = {"part": self.part, "bytes": self.bytes, "crc": self._crc}
+        if self._rolled_crc is None:
+            return entry
+        return {**entry, "rolled_bytes": self._rolled_bytes, "rolled_crc": self._rolled_crc}
 
     def _roll(self) -> None:
         rolled = self._handle  # open until there is another: what fails here is closed by who closes the log
@@ -83,22 +88,26 @@ class CrawlLog:
         self._files.close(rolled)
         self._files.fsync_dir(self._directory)
         self._rolled.append(self._part(self.part))
-        self._rolled_crc = self._crc
+        self._rolled_bytes, self._rolled_crc = self.bytes, self._crc
         self.bytes = self._crc = 0
 
     def _compress(self, path: str) -> None:
-        """`path`.gz in the place of `path`."""
+        """`path`.gz in the place of `path`, without what lies behind its committed bytes. (The file itself is not cut:
+        a snapshot may share it.)"""
         files, packer = self._files, isal_zlib.compressobj(1, wbits=31)
         target, source = path + COMPRESSED, Plain(files, path)
+        known = path == self._part(self.part) and self._rolled_crc is not None
+        left = self._rolled_bytes if known else files.size(path)
         new = temporary(target)
         files.unlink(new, missing_ok=True)
         handle = files.create(new)
         crc = 0
         try:
-            while data := source.read():
+            while data := source.read()[:left]:
+                left -= len(data)
                 crc = zlib.crc32(data, crc)
                 files.write(handle, packer.compress(data))
-            if path == self._part(self.part) and self._rolled_crc not in (None, crc):
+            if known and self._rolled_crc != crc:
                 raise Damaged(path, 0, "a part of the crawl log without the checksum it had")
             files.write(handle, packer.flush())
             files.fsync(handle)

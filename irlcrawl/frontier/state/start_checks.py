@@ -10,8 +10,11 @@ import os
 from collections.abc import Iterator
 
 from drum import Catalog, Damaged, Files
-from irlcrawl.base.job import JobDir
+from irlcrawl.base.job import JobDamaged, JobDir, command
 from irlcrawl.base.job_files import SEEDS_STREAM, parse_turn, turn_name
+from irlcrawl.config.checks import changes
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.toml import parse_stored
 from irlcrawl.frontier.state import formats
 from irlcrawl.worker.archive.log_parts import log_files
 from irlcrawl.worker.archive.warc import warc_files
@@ -23,14 +26,20 @@ COPY_WROTE = (
 STATE_GONE = "no catalogue, though there are outcomes: the state is gone"
 
 
-def check_opened(job: JobDir, files: Files, catalog: Catalog) -> None:
-    """All that is checked of a catalogue that was opened (`check_state_there` comes before that). UnknownVersion,
-    Damaged; OSError."""
+def check_opened(job: JobDir, files: Files, catalog: Catalog, config: str | None, begun: bool) -> list[str]:
+    """All that is checked of a catalogue that was opened (`check_state_there` comes before that). config: the text of
+    irlcrawl.toml as it was found; begun: the crawl was here before. Returns what was changed in irlcrawl.toml by hand.
+    UnknownVersion, Damaged, JobDamaged; OSError."""
     formats.check(catalog.root, catalog.get("crawl"))
     check_last_commit(catalog)
-    check_open_archives(job, files, catalog)
+    changed = check_edited(job, catalog, config)
     for stranger in strangers(job, files, catalog):
         raise stranger
+    if begun:
+        from irlcrawl.frontier.state.harvested import check_archives  # a crawl that begins reads no archive
+
+        check_archives(job, files, catalog)
+    return changed
 
 
 def has_outcomes(job: JobDir, files: Files) -> bool:
@@ -58,17 +67,6 @@ def check_last_commit(catalog: Catalog) -> None:
         raise Damaged(catalog.log, catalog.bytes, later)
 
 
-def check_open_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
-    """Damaged when an archive that a worker had not closed is missing, say because its disk is not mounted: what nobody
-    harvested of it would be fetched again, and when it came back nobody would finish it."""
-    there = {(file.stream, file.serial) for file in warc_files(files, str(job.warcs))}
-    for key, value in catalog.items("streams/"):
-        stream, (serial, offset) = int(key.split("/")[1]), value["warc"]
-        if offset and (stream, serial) not in there:
-            what = f"archive {serial} of stream {stream} is missing, and it was not closed yet (is its disk mounted?)"
-            raise Damaged(str(job.warcs), 0, what)
-
-
 def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
     """Archives of another crawl that a start would read on from, cut, or meet where a new worker writes: their units
     name places of that crawl, and would end URLs of this one that nobody asked for. A copy of this one is another, too:
@@ -86,3 +84,25 @@ def strangers(job: JobDir, files: Files, catalog: Catalog) -> Iterator[Damaged]:
             yield Damaged(path, 0, "an archive of another crawl: move it out of this directory")
         elif crawl and maker is not None and file.stream >= new:
             yield Damaged(path, 0, COPY_WROTE)
+
+
+def stored_config(job: JobDir, files: Files) -> str | None:
+    """The text of irlcrawl.toml; None without one."""
+    return files.read(job.config_file).decode("utf-8", "replace") if files.exists(job.config_file) else None
+
+
+def check_edited(job: JobDir, catalog: Catalog, text: str | None) -> list[str]:
+    """What is changed by hand in irlcrawl.toml since the last run. JobDamaged when that shaped what is on disk."""
+    written = catalog.get("config")
+    if written is None or text is None or text == written:
+        return []
+    try:
+        old, new = (parse_stored(each, job.config_file) for each in (written, text))
+    except ConfigError:  # what a start cannot read it does not get here with; what another program wrote is no measure
+        return []
+    if fixed := changes(old, new, fixed_only=True):
+        raise JobDamaged(
+            f"{job.config_file}: not as the last run left it: {'; '.join(fixed)}: cannot change, because it shaped "
+            f"what is on disk; mend it, or let {command('fsck', job.path, '--repair')} write down that of the last run"
+        )
+    return changes(old, new)

@@ -19,7 +19,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import origin_of
 from irlcrawl.base.rows import LINK
 from irlcrawl.config.keys import Config
-from irlcrawl.config.toml import load
+from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import clock_set
@@ -57,13 +57,13 @@ class Reading:
 
     @classmethod
     def open(cls, job: JobDir, files: Files | None = None) -> Reading | None:
-        """A reading; None before the first commit. ConfigError, UnknownVersion, Damaged, OSError."""
+        """A reading; None before the first commit. JobDamaged, UnknownVersion, Damaged, OSError."""
         try:
             catalog, pool = _open(job, files or Sectors())
         except FileNotFoundError:
             check_state_there(job, files or Files())
             return None  # no catalogue yet
-        return cls(job, load(job.config_file), catalog, pool)
+        return cls(job, load_stored(job.config_file), catalog, pool)
 
     def waiting(self) -> Iterator[tuple[str, Batch]]:
         """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar have `due` too (unix

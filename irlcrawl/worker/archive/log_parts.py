@@ -26,6 +26,10 @@ LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
 MISSING = "this part of the crawl log is missing"
 
 
+def ended_before(committed: int) -> str:
+    return f"the crawl log ends before {committed}, up to where it was committed"
+
+
 def rolled_parts(files: Files, path: str) -> dict[int, str]:
     """number -> path of the parts rolled away from a log, in order. If a part is there twice (a crash came between
     compressing and deleting), the one that is not compressed."""
@@ -57,7 +61,7 @@ def check_committed(files: Files, path: str, committed: Mapping[str, int]) -> No
     except FileNotFoundError:
         there = 0
     if there < size and not _is_part(files, path, rolled + 1):
-        raise Damaged(path, there, f"the crawl log ends before {size}, where it was committed")
+        raise Damaged(path, there, ended_before(size))
 
 
 def _is_part(files: Files, path: str, number: int) -> bool:

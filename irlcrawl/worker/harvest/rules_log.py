@@ -1,8 +1,8 @@
 """The texts of robots.txt that a worker met: one append-only log per stream, which leases and host records point into.
 
-`robots-SSSS.log` in JOB/state: a header (`irlROBO`, newline, u32 version 3, u32 key function; version 2 had zero there,
-version 1 no header), then u32 length, u64 xxh3 of the text, the text. Facts, leases and host records point to a text by
-[log, offset, length]. It is on the disk before a harvest names it; any process may read it.
+`robots-SSSS.log` in JOB/state: a header (`irlROBO`, newline, u32 version 1, u32 key function), then u32 length, u64
+xxh3 of the text, the text. Facts, leases and host records point to a text by [log, offset, length]. It is on the disk
+before a harvest names it; any process may read it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ Pointer = tuple[int, int, int]
 """(log, offset, length) of a text in a robots log."""
 
 _RECORD = struct.Struct("<IQ")
-RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 3
-RULES_ALIKE = 12  # so many bytes like those of the header are a header
+RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 1
 RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
 TEXT_MAX = 64 << 20  # far above any robots.bytes_max: how far a text is looked for whose length does not fit
 BLOCK = 512  # what a disk writes whole, at least
-RULES_HEADERS = (RULES_HEADER, RULES_MAGIC + struct.pack("<II", 2, 0))
 
 
 class TornText(Damaged):
@@ -148,14 +146,13 @@ class RulesLog:
 
 
 def _rules_begin(head: bytes, path: str) -> int:
-    """Where the first text of a robots log begins. Version 1 had no header: what it has there is nothing like one."""
-    alike = sum(byte == ours for byte, ours in zip(head, RULES_HEADER))
-    if alike < min(len(head), RULES_ALIKE):
-        return 0
-    if all(head != header[: len(head)] for header in RULES_HEADERS):
+    """Where the first text of a robots log begins, whose first bytes are `head`. UnknownVersion; Damaged, TornText."""
+    if head != RULES_HEADER[: len(head)]:
         version = int.from_bytes(head[8:12], "little")
         if head.startswith(RULES_MAGIC) and RULES_VERSION < version < 1 << 16 and head.endswith(RULES_HEADER[-4:]):
-            raise UnknownVersion(path, version, f"1 to {RULES_VERSION}")
+            raise UnknownVersion(path, version, str(RULES_VERSION))
+        if not head.strip(b"\0"):
+            raise TornText(path, 0, "a robots log with zeros for its header")
         wrong = next(at for at, (byte, ours) in enumerate(zip(head, RULES_HEADER)) if byte != ours)
         raise Damaged(path, wrong, "not the header of a robots log")
     return len(RULES_HEADER)

@@ -1,17 +1,7 @@
-"""State directories as released versions left them: how they are made, and what opening them must give.
-
-`versions/N.tar.gz` is JOB of a crawl of `web()` by the code that wrote version N, killed at its 90th request, with
-pages that no harvest covers yet. It is made once per version, at the commit that releases it, and never again:
-
-    .venv/bin/python -m tests.upkeep.versions N
-"""
+"""A small web of three sites and the crawl of it that tests check, damage and repair."""
 
 from __future__ import annotations
 
-import io
-import sys
-import tarfile
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,10 +9,8 @@ import pytest
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import schedule
 from irlcrawl.frontier.state import crawl_state
-from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web, star
+from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
 
-HERE = Path(__file__).parent / "versions"
-RELEASED = sorted(path.name.removesuffix(".tar.gz") for path in HERE.glob("*.tar.gz"))
 SEED = "http://a.one.test/"
 KILLED_AT = 90
 
@@ -60,35 +48,3 @@ def crawl_of(job: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
     monkeypatch.setattr(crawl_state.secrets, "randbits", lambda bits: 4711)  # the same crawl each time
     monkeypatch.setattr(schedule, "ROWS_WANTED_MIN", 4)  # so that some URLs stay in every kind of queue
     return crawl
-
-
-def make(job: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """A version's archive: JOB of the killed crawl."""
-    from irlcrawl.base.job import JobDir
-    from irlcrawl.config.toml import to_toml
-
-    crawl = crawl_of(job, monkeypatch)
-    requests = 0
-
-    def on_request(_: str) -> None:
-        nonlocal requests
-        requests += 1
-        if requests == KILLED_AT:
-            crawl.kill()
-
-    crawl.on_request = on_request
-    with pytest.raises(Killed):
-        crawl.run()
-    JobDir(job).write_config(to_toml(crawl.config))
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        archive.add(job, "job", filter=lambda member: None if member.name.endswith("/ballast") else member)
-    return packed.getvalue()
-
-
-if __name__ == "__main__":
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as directory:
-        target = HERE / f"{sys.argv[1]}.tar.gz"
-        target.parent.mkdir(exist_ok=True)
-        with target.open("xb") as made_now:
-            made_now.write(make(Path(directory) / "job", patch))
