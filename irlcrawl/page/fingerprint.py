@@ -9,8 +9,13 @@ from __future__ import annotations
 import xxhash
 
 DIGITS = b"0123456789"
+PIECE = 64 << 10
+"""Of a page at a time: a copy of all of a large one would be new pages of memory each time (irlcrawl/memory.py)."""
 
 
 def fingerprint(body: bytes) -> int:
     """u8, never 0, of a decoded body."""
-    return xxhash.xxh3_64_intdigest(body.translate(None, DIGITS)) or 1
+    hasher = xxhash.xxh3_64()
+    for start in range(0, len(body), PIECE):
+        hasher.update(body[start : start + PIECE].translate(None, DIGITS))
+    return hasher.intdigest() or 1
