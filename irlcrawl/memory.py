@@ -8,7 +8,8 @@ Who works on large batches keeps some of it until then: given back and asked for
 page fault for each 4 KiB (measured: a tenth of a turn). Who works page by page gives a large piece pages of its own
 instead, which go with it: taken from the heap it leaves a hole that small pieces settle in, and glibc takes ever larger
 ones from there once one was freed (measured after half an hour of a crawl: workers of 79 and 84 MiB, and of 69 and 70;
-it costs 14 page faults a page, a twenty-fifth of its CPU time in the kernel).
+it costs 3 page faults a page, where what a page needs anew is kept below that size or made once: decode.py, record.py,
+fingerprint.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ KEEP_BYTES = 128 << 20
 """At the end of the heap."""
 _PIECE_BYTES_MAX = 32 << 20  # the most glibc allows: larger pieces have pages of their own
 _PIECE_BYTES = 128 << 10  # what glibc begins with; being set, it stays (72 MiB with 512 KiB where this had 66)
+_END_BYTES = 512 << 10  # glibc begins with 128 KiB, which it gives back and asks for again within most large pages
 NO_THREAD = "can't start new thread"
 """Python's words where there is no room for the stack of one, as for the one that ends a loop's others."""
 _PYMEM_DOMAIN_RAW = 0
@@ -68,8 +70,10 @@ def _keep() -> None:
 
 
 def _set_apart() -> None:
-    """Let pieces of _PIECE_BYTES or more never lie in the heap."""
+    """Let pieces of _PIECE_BYTES or more never lie in the heap, and its end, where the smaller ones of each page come
+    and go, rest until the next trim."""
     _set(_M_MMAP_THRESHOLD, _PIECE_BYTES)
+    _set(_M_TRIM_THRESHOLD, _END_BYTES)
 
 
 class _Allocator(ctypes.Structure):

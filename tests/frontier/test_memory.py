@@ -210,6 +210,34 @@ def test_i4_a_large_piece_leaves_no_hole_among_small_ones() -> None:
     assert apart < 500 < alone
 
 
+PAGES = """
+import gzip, random, resource
+from irlcrawl.archive.record import member
+from irlcrawl.clock import VirtualClock
+from irlcrawl.fetch.decode import decode
+from irlcrawl.memory import Trim
+
+trim = Trim(VirtualClock())
+page = random.Random(1).randbytes(5000).hex().encode() * 25
+packed = gzip.compress(page)
+lives = [bytes(size) for size in (100_000, 10_000) for _ in range(400)]  # no holes that loading left are between it
+for number in range(210):
+    if number == 10:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    member(b"request", 1)
+    member(b"response" + packed, 1, len(packed))
+    decode(packed, "gzip", 1 << 20)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 200 / (len(page) / resource.getpagesize()))
+"""
+
+
+def test_a_large_page_is_new_memory_once() -> None:
+    """Half of what workers took in the kernel was page faults, for the memory of isal at each record and for two copies
+    of a large page that was decoded, among others."""
+    run = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, check=True, text=True)
+    assert float(run.stdout) < 1.1
+
+
 SEEDED = """
 import sys
 from irlcrawl import crawl
