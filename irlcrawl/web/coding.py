@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from io import BytesIO
 from typing import Any
 
 import brotlicffi
@@ -47,16 +48,17 @@ def _undo(coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
     magic = _MAGIC.get(coding)
     if magic is not None and not magic.match(body):
         return body, False
-    out = bytearray()
+    out = BytesIO()  # gives away its memory as the body: a copy of a large page would be new pages of memory each time
     try:
         for piece in _DECODERS[coding](body):
-            out += piece
-            if len(out) > limit:
-                return bytes(out[:limit]), True
+            out.write(piece)
+            if out.tell() > limit:
+                out.truncate(limit)
+                return out.getvalue(), True
     except _ERRORS:  # type: ignore[misc]  # some of these libraries have no types
         # br and bare deflate have no magic: plain text fed to them brings an error after a few bytes of nonsense
-        return (body, False) if magic is None and len(out) <= len(body) else (bytes(out), True)
-    return bytes(out), False
+        return (body, False) if magic is None and out.tell() <= len(body) else (out.getvalue(), True)
+    return out.getvalue(), False
 
 
 def _gzip(body: bytes) -> Iterator[bytes]:

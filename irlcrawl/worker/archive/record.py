@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 
-from isal import isal_zlib
+from isal import igzip_lib, isal_zlib
 
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Unit
@@ -30,7 +30,10 @@ PREFIX = b"X-Crawler-"
 END = b"\r\n\r\n"
 """The bytes behind the block of a record."""
 
-_GZIP, _DEFLATE = 31, -15  # zlib's wbits: with a gzip wrapper, checksum and length included; without any
+_DEFLATE = -15  # zlib's wbits: without a wrapper
+# Isal's working memory for a record, 88 KiB. By default it is 280, which malloc maps anew for each record (memory.py):
+# five page faults. What comes out is no longer for it.
+_MEMORY, _MEMORY_OF_ZLIB = igzip_lib.MEM_LEVEL_SMALL, 2
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
 _GZIP_END = struct.Struct("<II")
 _STORED = struct.Struct("<BHH")
@@ -45,9 +48,9 @@ def member(record: bytes, level: int, packed: int = 0) -> bytes:
     """One record as one gzip member, without time or name in it. Its last `packed` bytes are stored without
     compression: data that is compressed already gains nothing, and costs most of the time."""
     if not packed:
-        return isal_zlib.compress(record, level, _GZIP)
+        return igzip_lib.compress(record, level, igzip_lib.COMP_GZIP, _MEMORY)
     start = len(record) - packed
-    deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, _DEFLATE)
+    deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, _DEFLATE, _MEMORY_OF_ZLIB)
     pieces = [_GZIP_HEADER, deflate.compress(record[:start]), deflate.flush(isal_zlib.Z_SYNC_FLUSH)]
     for at in range(start, len(record), _STORED_MAX):  # deflate blocks of type 0 (RFC 1951 3.2.4), byte by byte
         block = record[at : at + _STORED_MAX]
