@@ -81,7 +81,7 @@ def test_a_new_job_has_its_places_and_its_lock(tmp_path: Path) -> None:
         job.write_config("# second\n")
         assert job.exists() and job.config_file.read_text() == "# second\n"
     assert not job.lock_fds and not job.is_locked()
-    assert "irlcrawl.tmp" not in os.listdir(job.path)
+    assert "irlcrawl.toml.tmp" not in os.listdir(job.path)
     with job:
         assert job.is_locked(), "it can be taken again"
 
