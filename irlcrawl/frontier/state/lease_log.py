@@ -30,7 +30,7 @@ from drum.catalog import SECTOR
 from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
-from irlcrawl.frontier.politeness.gates import ANCHOR, Promise
+from irlcrawl.frontier.politeness.clocks import ANCHOR, Promise
 
 MAGIC = b"irlLEAS2"
 _HEADER = struct.Struct("<8s36sII")
