@@ -114,6 +114,15 @@ def test_a_detour_elsewhere_waits_for_its_address_and_goes_before_all_others() -
     assert polite.pop() is not None
 
 
+def test_the_name_of_a_detour_is_asked_for_before_those_of_hosts() -> None:
+    clock, polite = politeness()
+    parent = leased(clock, polite)
+    waiting, target = host("h.test"), host("b.test")
+    polite.activate(waiting)
+    detour_of(polite, parent, target)
+    assert [polite.unresolved(), polite.unresolved()] == [target, waiting]
+
+
 def test_a_detour_shares_the_clocks_of_its_visit_and_keeps_their_gap() -> None:
     """http://a.test/robots.txt redirects to https://www.a.test/robots.txt on the same machine."""
     clock, polite = politeness()
