@@ -1,9 +1,10 @@
 """`python -m bench politeness`: what choosing the next visit costs among 100,000 active hosts, and their memory.
 
-Simulated workers under virtual time: `--slots` visits at once, each as long as its draw, each host asked again when its
-clocks allow. Prints per shape of web (`--hosts-per-address`, and whether the workers or the clocks are what is waited
-for): `pick_us_mean` and `pick_us_p99` of Politeness.pop, `end_us_mean` of release, `bytes_per_host` of everything
-Politeness holds beside the host entries, `entry_bytes_per_host` of the entries given to it (names, numbers, addresses).
+Simulated workers under virtual time: `--places` visits at once, each as long as its draw, each host asked again when
+its clocks allow. Prints per shape of web (`--hosts-per-address`, and whether the workers or the clocks are what is
+waited for): `pick_us_mean` and `pick_us_p99` of Politeness.pop, `end_us_mean` of visit_over, `bytes_per_host` of
+everything Politeness holds beside the host entries, `entry_bytes_per_host` of the entries given to it (names, numbers,
+addresses).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ POLITE_GAP_S, BUSY_GAP_S = 100.0, 1.0
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench politeness", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--hosts", type=whole(1), default=100_000)
-    parser.add_argument("--slots", type=whole(1), default=512, help="visits that workers carry at once")
+    parser.add_argument("--places", type=whole(1), default=512, help="visits that workers carry at once")
     parser.add_argument("--visits", type=whole(10), default=200_000, help="visits to time")
     parser.add_argument("--json", action="store_true", help="a JSON line per shape")
     options = parser.parse_args(argv)
@@ -49,7 +50,7 @@ def measure(options: argparse.Namespace, hosts_per_address: int, gap: float) -> 
     tracemalloc.start()
     entries = make_entries(options.hosts, hosts_per_address)
     entry_bytes = tracemalloc.get_traced_memory()[0]
-    world = Workers(entries, options.slots, gap)
+    world = Workers(entries, options.places, gap)
     world.run(options.hosts + options.hosts // 4)  # every clock moved once
     world.polite.clocks.delta(world.clock.now())  # as at a commit
     gc.collect()
@@ -90,14 +91,14 @@ def make_entries(hosts: int, hosts_per_address: int) -> list[HostEntry]:
 
 
 class Workers:
-    """`slots` visits at once under a virtual clock; only calls to Politeness are timed, in CPU seconds."""
+    """`places` visits at once under a virtual clock; only calls to Politeness are timed, in CPU seconds."""
 
-    def __init__(self, entries: list[HostEntry], slots: int, gap: float) -> None:
+    def __init__(self, entries: list[HostEntry], places: int, gap: float) -> None:
         self.clock = VirtualClock()
         params = config.Politeness(gap_host_seconds=gap, gap_host_factor=0.0)
         self.polite = Politeness(self.clock, params, Clocks(len(entries)))
-        self.polite.activate_all(entries)
-        self._slots = slots
+        self.polite.activate_many(entries)
+        self._places = places
         self._random = random.Random(1)
         self._out: list[tuple[float, int, HostEntry]] = []
         self._number = 0
@@ -107,7 +108,7 @@ class Workers:
         picks: list[float] = []
         ends_s = 0.0
         while len(picks) < visits:
-            while len(self._out) < self._slots:
+            while len(self._out) < self._places:
                 began = time.thread_time()
                 entry = self.polite.pop()
                 took = time.thread_time() - began
@@ -117,13 +118,13 @@ class Workers:
                 self._number += 1
                 end = self.clock.now() + self._random.uniform(*FETCH_S)
                 heapq.heappush(self._out, (end, self._number, entry))
-            due = self.polite.next_due() if len(self._out) < self._slots else None
+            due = self.polite.next_due() if len(self._out) < self._places else None
             times = [self._out[0][0]] if self._out else []
             self.clock.set(min(times if due is None else [*times, due]))
             while self._out and self._out[0][0] <= self.clock.now():
                 entry = heapq.heappop(self._out)[2]
                 began = time.thread_time()
-                self.polite.release(entry, ended=self.clock.now(), fetch_s=0.1, again=True)
+                self.polite.visit_over(entry, ended=self.clock.now(), fetch_s=0.1, again=True)
                 ends_s += time.thread_time() - began
             self.polite.clocks.news(self.clock.now())  # as the frontier does, once per tick
         return picks, ends_s

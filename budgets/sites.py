@@ -36,7 +36,7 @@ from budgets.beast import (
 from budgets.deferred import Deferred
 from budgets.ledger import LedgerError
 from budgets.outlet import LABELS_MAX, Outlet, Sink, by_key, by_site, without
-from budgets.star import BudgetParams, Histogram, Ints
+from budgets.star import BudgetParams, Histogram, Ints, Star
 from budgets.worth import IN_DEGREE_ALONE, Worth
 from drum import (
     Batch,
@@ -208,6 +208,11 @@ class Sites:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     @property
+    def star(self) -> Star:
+        """What budget each in-degree makes, as of the last merge."""
+        return self._histogram.star(self._params)
+
+    @property
     def position(self) -> Position:
         """How far rotation is."""
         return Position(self.current, self.slot)
@@ -332,7 +337,7 @@ class Sites:
         """Merge what the sites drum has pending, under budgets frozen now; a reread of QF without interruption."""
         if not self._sites.pending_rows:
             return
-        star = self._histogram.star(self._params)
+        star = self.star
         ops = self._sites.pending_by_op()
         urls = self._ordered and (ops.get(PLACE) or ops.get(REREAD))
         columns = [*(ORDER if urls else ()), *(("novel",) if ops.get(YIELD) else ())]
@@ -361,7 +366,7 @@ class Sites:
 
     def _records(self, batch: Batch) -> list[SiteRecord]:
         known = {name: batch[name].astype(np.int64) for name in RECORD}
-        star = self._histogram.star(self._params)
+        star = self.star
         budgets = [worth.budgets(star, batch["key"], known) for worth in (self.worth, replace(self.worth, weight=0.0))]
         columns: list[Any] = [batch["key"], *budgets, *(batch[name] for name in RECORD)]
         return [SiteRecord(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -1,20 +1,22 @@
-"""The hosts in memory of a simulated crawl: dispatch.py's part, with hosts and visits as columns.
+"""The hosts in memory of a simulated crawl, as Dispatcher has them, with hosts and visits as columns.
 
-The clocks are the crawler's own (bulk.py), asked as the crawler asks them. Names resolve at once, and what is
-wrong with a host is known from the web's arithmetic; what the frontier learns from it, and when, is as in a real crawl.
-A host is its number on the crawler's workbench from the turn that brings it until it leaves: nothing here is an object
-per host or run, but those few that leave with URLs in runs.
+The clocks are the crawler's own (polite.py). Names resolve at once, and what is wrong with a host is known from the
+web's arithmetic; what the frontier learns from it, and when, is as in a real crawl. A host is its number among the
+crawler's waiting hosts from the turn that brings it until it leaves: nothing here is an object per host or run, but
+those few that leave with URLs in runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.fetch import RETRIES_MAX, Leased
 from bench._sim.leases import Leases, RunQueues
+from bench._sim.polite import PoliteColumns
 from bench._sim.records import Records
 from bench._sim.table import Table
 from drum import Batch
@@ -24,11 +26,9 @@ from irlcrawl.base.rows import Robots
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import InMemory, loads_of
-from irlcrawl.frontier.politeness.bulk import Bulk
-from irlcrawl.frontier.politeness.clocks import Clocks
-from irlcrawl.frontier.politeness.columns import view
+from irlcrawl.frontier.politeness.clocks import Clocks, Flag, Kind
+from irlcrawl.frontier.politeness.columns import NONE, view
 from irlcrawl.frontier.politeness.gaps import FAILED, OK, THROTTLED
-from irlcrawl.frontier.politeness.gates import NONE, Flag, Kind
 from irlcrawl.frontier.politeness.queues import VISIT_SECONDS_LEAST
 from irlcrawl.frontier.state.hosts import STATE
 from irlcrawl.frontier.state.runs import ReadyRuns, Run, Runs, Withdrawal
@@ -66,14 +66,14 @@ class Hosts:
     def __init__(self, web: Web, config: Config, clock: VirtualClock, runs: Runs) -> None:
         self.web, self.config, self.clock = web, config, clock
         self.clocks = Clocks(config.frontier.hosts_active_max)
-        self.polite = Bulk(clock, config.politeness, self.clocks)
+        self.polite = PoliteColumns(clock, config.politeness, self.clocks)
         self.handover = Handover()
         self.records = Records()
         self.leases = Leases(runs)
         self._queues = RunQueues()
         self._facts = Table(FACTS)
-        self._of_gate = Table({"host": "i8"})  # by the clock of a host, while it is in memory
-        self._at_gate = Table({"rows": "i8"})  # URLs in runs, by the clock of an address
+        self._of_clock = Table({"host": "i8"})  # by the clock of its name, while it is in memory
+        self._at_address = Table({"rows": "i8"})  # URLs in runs, by the clock of an address
         self._count = self._newcomers = 0
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class Hosts:
         """So many more URLs wait in runs."""
         if len(hosts):
             self._facts["rows"][hosts] += rows
-            np.add.at(self._at_gate["rows"], view(self.polite._bench.address_gate)[hosts], rows)
+            np.add.at(self._at_address["rows"], self.polite.address_clocks(hosts), rows)
 
     # -- for the turn ----------------------------------------------------------------------------------------------
 
@@ -122,12 +122,12 @@ class Hosts:
 
     def _find(self, keys: NDArray[np.uint64]) -> I8s:
         """The numbers of hosts in memory, NONE for others: whose clock somebody uses is here."""
-        gates = self.clocks.find_all(Kind.HOST, keys)
-        hosts = np.full(len(gates), NONE)
-        here = np.flatnonzero(gates != NONE)
+        clocks = self.clocks.table.find_many(Kind.HOST, keys)
+        hosts = np.full(len(clocks), NONE)
+        here = np.flatnonzero(clocks != NONE)
         if len(here):
-            here = here[view(self.clocks.users)[gates[here]] > 0]
-        hosts[here] = self._of_gate["host"][gates[here]]
+            here = here[view(self.clocks.table.users)[clocks[here]] > 0]
+        hosts[here] = self._of_clock["host"][clocks[here]]
         return hosts
 
     def _enter(self, known: Batch, sites: NDArray[np.uint64], faults: NDArray[np.uint8],
@@ -138,14 +138,14 @@ class Hosts:
             return np.zeros(0, np.int64), np.zeros(0)
         addresses, which = np.unique(self.web.address(numbers), return_inverse=True)
         floors = np.full(len(keys), self.config.politeness.gap_host_seconds)
-        hosts, dues = self.polite.come(keys, sites, floors, delays, [str(one) for one in addresses.tolist()], which)
+        hosts, dues = self.polite.come(keys, sites, floors, [str(one) for one in addresses.tolist()], which)
         self._facts.reach(int(hosts.max()) + 1)
         facts = (keys, sites, faults, np.isin(faults, SILENT), delays, 0)
         for name, column in zip(FACTS, facts, strict=True):
             self._facts[name][hosts] = column
-        for table in (self._of_gate, self._at_gate):
-            table.reach(len(self.clocks.kind))
-        self._of_gate["host"][view(self.polite._bench.host_gate)[hosts]] = hosts
+        for table in (self._of_clock, self._at_address):
+            table.reach(len(self.clocks.table.kind))
+        self._of_clock["host"][view(self.polite.waiting.host_clock)[hosts]] = hosts
         self.records.put(hosts, known)
         self._queues.come(hosts)
         self._count += len(hosts)
@@ -162,15 +162,16 @@ class Hosts:
 
     def loads(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
         """As Loads.of."""
-        now, bench = self.clock.now(), self.polite._bench
+        now, polite = self.clock.now(), self.polite
         known = InMemory.nobody(self.config, now, states)
         hosts = self._find(keys)
         here = np.flatnonzero(hosts != NONE)
         if len(here):
             hosts = hosts[here]
-            at_address = self._at_gate["rows"][view(bench.address_gate)[hosts]]
+            at_address = self._at_address["rows"][polite.address_clocks(hosts)]
             known.unknown[here], known.rows[here] = False, np.maximum(self._facts["rows"][hosts], at_address)
-            known.gap[here], known.due[here] = self.polite.gaps_of(hosts, self._own_gaps(hosts)), bench.due(hosts)
+            known.gap[here] = polite.gaps_of(hosts, self._own_gaps(hosts))
+            known.due[here] = polite.waiting.due_many(hosts)
         loads = loads_of(self.config, now, known, self._count + self._newcomers)
         self._newcomers += len(keys) - len(here)
         return loads
@@ -180,7 +181,7 @@ class Hosts:
     def visit(self, allowance: int) -> tuple[Leased | None, int]:
         """Let workers visit what may be visited now, at most about `allowance` URLs, and take in what came of it.
         Returns the URLs that are done and the requests that were made (robots.txt among them)."""
-        hosts, urls = self.polite.begin_all(allowance, self._own_gaps, self._urls_of)
+        hosts, urls = self.polite.begin_many(allowance, self._own_gaps, self._urls_of)
         return self._fetch(hosts, urls) if len(hosts) else (None, 0)
 
     def _fetch(self, entries: I8s, count: I8s) -> tuple[Leased, int]:
@@ -226,7 +227,7 @@ class Hosts:
         self._count_rows(hosts, -done)
         delay = self._facts["crawl_delay"]
         delay[hosts] = np.where(ends.asks, ends.delay, delay[hosts])
-        dues = self.polite.end_all(
+        dues = self.polite.end_many(
             hosts, ended=ended, fetch_s=ends.last, requests=ends.requests + ends.asks, outcomes=ends.outcomes,
             floors=np.full(len(hosts), self.config.politeness.gap_host_seconds), crawl_delays=delay[hosts], again=left,
         )  # fmt: skip
@@ -267,7 +268,7 @@ class Hosts:
             self.handover.withdraw(Withdrawal(self._queues.take(host), Reason(reason), due, gap))
         self._count_rows(hosts, -self._facts["rows"][hosts])
         self.records.learn(hosts)
-        self.polite.leave_all(hosts)
+        self.polite.leave_many(hosts)
         self._forget(hosts)
 
     def _forget(self, hosts: I8s) -> None:
@@ -279,19 +280,22 @@ class Hosts:
 
     def startable(self, within_s: float) -> int:
         """As Politeness.ready_pairs without a limit, over columns: what is asked for once a turn is of all hosts."""
-        bench, horizon = self.polite._bench, self.clock.now() + within_s
+        waiting, horizon = self.polite.waiting, self.clock.now() + within_s
         next_, held, gap, backoff, first, flags = (
-            np.array(getattr(self.clocks, name)) for name in ("next", "held", "gap", "backoff", "first", "flags")
+            np.array(getattr(self.clocks.table, name)) for name in ("next", "held", "gap", "backoff", "first", "flags")
         )
         free = (held == 0) & (next_ <= horizon)
-        gates = np.flatnonzero(free & (first != NONE) & (flags & Flag.ARMED > 0))
+        clocks = np.flatnonzero(free & (first != NONE) & (flags & Flag.ARMED > 0))
         pause = np.maximum(gap, backoff)
         left = horizon - np.maximum(horizon - within_s, next_)
         starts = 1 + (left / np.where(pause > 0, pause, VISIT_SECONDS_LEAST)).astype(np.int64)
-        several = [gate for gate in gates[starts[gates] > 1].tolist() if gate in bench._behind]
-        others = [list(bench._some(gate, int(starts[gate])))[1:] for gate in several]
-        hosts = np.concatenate([first[gates], *others]).astype(np.int64)
-        address = np.array(bench.address_gate, np.int64)[hosts]
+        queues = np.array(waiting.queue_clock, np.int64)
+        long = np.bincount(queues[queues != NONE], minlength=len(starts))[clocks] > 1
+        several = clocks[long & (starts[clocks] > 1)]
+        fronts = (waiting.front(clock, count) for clock, count in zip(several.tolist(), starts[several].tolist()))
+        others = [host for front in fronts for host in islice(front, 1, None)]
+        hosts = np.concatenate([first[clocks], others]).astype(np.int64)
+        address = self.polite.address_clocks(hosts)
         hosts, address = hosts[free[address]], address[free[address]]
         several_here = (np.bincount(address, minlength=len(starts)) > 1)[address]
         alone = int(len(address) - several_here.sum())

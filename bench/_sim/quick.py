@@ -69,6 +69,7 @@ class Quick:
         self._catalog = Catalog.open(path, self._files)
         self._pool = SegmentPool(self._files, path)
         self.sites = open_sites(self._catalog, self._pool, config, RAM_BYTES)
+        self._pair_drum, self._site_drum = self.sites.drums
         policy.attach(self, web)
         self._seen = KeySet()
         self._contents = RecentKeys(CACHE_BITS)
@@ -157,7 +158,7 @@ class Quick:
         lists = link_lists(pages, source, targets, self._link_list_sites)
         listed, bare = (rows & (depth > 0) for rows in lists)
         yields: dict[str, Column] = {"key": web.site_keys(site_of(pages)), "novel": (novel & ~bare).astype(np.uint8)}
-        self.sites._sites.pend_batch(Batch(yields), YIELD)
+        self._site_drum.pend_batch(Batch(yields), YIELD)
         supports = novel[source] if self._wary else np.ones(len(source), np.bool_)
         votes = supports & ~listed[source]
         self._pairs(site_of(pages)[source[votes]], site_of(targets[votes]))
@@ -177,7 +178,7 @@ class Quick:
         keys = self.web.site_keys
         pair = mix(self.web.salt("pair"), origin, target)
         columns: dict[str, Column] = {"key": pair, "site": keys(target), "from": keys(origin)}
-        self.sites._pairs.pend_batch(Batch(columns))
+        self._pair_drum.pend_batch(Batch(columns))
 
     def _rows(self, pages: U8s, depth: NDArray[np.int64], source: Source) -> Batch:
         far = np.where(self.web.homes(pages), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
@@ -191,10 +192,10 @@ class Quick:
     def _held(self) -> float:
         """Of the supported good sites that were asked for a page, the share whose yield holds them below HELD_SHARE of
         what their in-degree gives: false positives."""
-        star, worth = self.sites._histogram.star(self.sites._params), self.sites.worth
+        star, worth = self.sites.star, self.sites.worth
         held = of = 0
-        for bucket in self.sites._sites.buckets:
-            for batch in self.sites._sites.scan(bucket):
+        for bucket in self._site_drum.buckets:
+            for batch in self._site_drum.scan(bucket):
                 number = self.web.keyed_sites(batch["key"])
                 good = (self.web.kind(number) == Kind.GOOD) & self.web.behaves_good(number, self.when)
                 batch = batch.filter(good & (batch["in_degree"] > 0) & (batch["asked"] > 0))

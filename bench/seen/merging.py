@@ -25,7 +25,7 @@ from irlcrawl.crawl import supervisor
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
-from irlcrawl.frontier.politeness.entries import HostEntry
+from irlcrawl.frontier.politeness.hosts import HostEntry
 from irlcrawl.frontier.turn.turn import Result
 
 LAG_SECONDS = 0.005
@@ -60,16 +60,16 @@ class Watched(CrawlLoop):
         self._finish, self.turns.finish = self.turns.finish, self._turn_ended  # type: ignore[method-assign]
         polite: Any = self.dispatcher.politeness
         self._resolved, polite.resolved = polite.resolved, self._timed_resolved
-        self._activate_all, polite.activate_all = polite.activate_all, self._timed_activate_all
+        self._activate_many, polite.activate_many = polite.activate_many, self._timed_activate_many
         self._late = asyncio.get_running_loop().create_task(self._look())
 
     def _timed_resolved(self, entry: HostEntry, address: str, expires: float) -> None:
         self._ready_since[entry.key] = self.clock.now()
         self._resolved(entry, address, expires)
 
-    def _timed_activate_all(self, entries: Sequence[HostEntry]) -> list[float]:
+    def _timed_activate_many(self, entries: Sequence[HostEntry]) -> list[float]:
         self._ready_since.update((entry.key, self.clock.now()) for entry in entries)
-        due: list[float] = self._activate_all(entries)
+        due: list[float] = self._activate_many(entries)
         return due
 
     def _timed(self, host: Host, worker: RemoteWorker, rows: int) -> None:

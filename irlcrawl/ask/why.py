@@ -26,8 +26,8 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
+from irlcrawl.frontier.politeness.clocks import KIND_NAMES, Kind
 from irlcrawl.frontier.politeness.columns import NONE
-from irlcrawl.frontier.politeness.gates import KIND_NAMES, Kind
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
@@ -228,17 +228,17 @@ class _Question:
     def _host(self, record: HostRecord | None, name: str) -> Answer:
         """The host's failures, address and clocks: when it may be asked next."""
         address = None if record is None else record.address_at(self._now)
-        clocks = self._reading.clocks(self._now)
+        table = self._reading.clocks(self._now).table
         told: Answer = {"address": address, "clocks": {}}
         keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
         due = self._now
         for kind, text in keys:
-            gate = clocks.find(kind, name_key(text.encode())) if text else NONE
-            if gate != NONE:
-                seconds = {"gap_s": round(clocks.gap[gate], 3), "backoff_s": round(clocks.backoff[gate], 3)}
+            clock = table.find(kind, name_key(text.encode())) if text else NONE
+            if clock != NONE:
+                seconds = {"gap_s": round(table.gap[clock], 3), "backoff_s": round(table.backoff[clock], 3)}
                 known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
-                told["clocks"][KIND_NAMES[kind]] = {"next": clocks.next[gate], **known}
-                due = max(due, clocks.next[gate])
+                told["clocks"][KIND_NAMES[kind]] = {"next": table.next[clock], **known}
+                due = max(due, table.next[clock])
         if record is not None:
             told["failures"] = record.failures
             if record.dead and record.dead_until > self._now:

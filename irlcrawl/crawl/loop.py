@@ -31,8 +31,7 @@ from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.dns import Resolver
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
-from irlcrawl.frontier.politeness.clocks import Clocks
-from irlcrawl.frontier.politeness.gates import Kind
+from irlcrawl.frontier.politeness.clocks import Clocks, Kind
 from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.clock_set import set_since
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -61,7 +60,7 @@ class CrawlLoop:
         self.fleet.scope_grew(state.scope.entries())
         clocks = Clocks(config.frontier.hosts_active_max)
         self.outage = Outage(
-            clock, lambda: self.dispatcher.resolver.alive(), lambda: clocks.count(Kind.ADDRESS), self._wakeup.set
+            clock, lambda: self.dispatcher.resolver.alive(), lambda: clocks.table.count(Kind.ADDRESS), self._wakeup.set
         )
         self._leases_path = str(state.job.leases)
         self.dispatcher = Dispatcher(
@@ -235,10 +234,10 @@ class CrawlLoop:
                     self.turns.arrived(message["file"])
             case "doubt":
                 self.dispatcher.doubted(worker, message)
-            case "slot":
-                self.dispatcher.slots.wanted(worker, worker.visits.get(message["visit"]), message)
-            case "slot_end":
-                self.dispatcher.slots.ended(worker, message)
+            case "detour":
+                self.dispatcher.detours.wanted(worker, worker.visits.get(message["visit"]), message)
+            case "detour_end":
+                self.dispatcher.detours.ended(worker, message)
             case "ready":
                 if not self.fleet.working.is_set():
                     log_step("first worker ready")

@@ -24,7 +24,7 @@ ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless noth
 INBOX_AGE_MAX_S = 10.0
 ROWS_WANTED_MIN = 1000
 RATE_S = 30.0
-STARTS_PER_SLOT_MAX = 16  # visits of one slot that low water counts on
+STARTS_PER_PLACE_MAX = 16  # visits in one place that low water counts on
 LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some microseconds per visit counted
 
 
@@ -87,12 +87,12 @@ class Schedule:
 
     @property
     def low(self) -> bool:
-        """A slot carries one visit at a time but may start many: where visits last 20 ms, a hundred in two seconds."""
+        """A place carries one visit at a time but may start many: where visits last 20 ms, a hundred in two seconds."""
         now = self._clock.now()
         if now >= self._low_until:
             within = max(NEAR_S, 2 * self.turn_seconds)
-            starts = min(max(1.0, within / max(self._hosts.visit_seconds, 0.001)), STARTS_PER_SLOT_MAX)
-            wanted = int(max(self._fleet.slots, 1) * starts)
+            starts = min(max(1.0, within / max(self._hosts.visit_seconds, 0.001)), STARTS_PER_PLACE_MAX)
+            wanted = int(max(self._fleet.places, 1) * starts)
             self._low = self._hosts.visits_out + self._hosts.politeness.ready_pairs(within, wanted) < wanted
             self._low_until = now + LOW_AGE_S
         return self._low

@@ -15,7 +15,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.frontier.dispatch.visits import Ending
-from irlcrawl.frontier.politeness.gates import Promise
+from irlcrawl.frontier.politeness.clocks import Promise
 from irlcrawl.frontier.politeness.politeness import Outcome
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.worker.archive.unit import Unit

@@ -24,7 +24,7 @@ from irlcrawl.crawl.schedule import (
     REST_FACTOR,
     REST_S,
     ROWS_WANTED_MIN,
-    STARTS_PER_SLOT_MAX,
+    STARTS_PER_PLACE_MAX,
     TURN_S_MAX,
     Schedule,
 )
@@ -39,7 +39,7 @@ class World:
 
     ready: int = 0
     out: int = 0
-    slots: int = 8
+    places: int = 8
     runs: int = 0  # URLs in runs
     queued: int = 0  # ... and before them
     calendar: list[float] = field(default_factory=list)  # dues
@@ -71,7 +71,7 @@ class World:
 
         self.dispatcher = Hosts()
         self.dispatcher.politeness = politeness  # type: ignore[attr-defined]
-        fleet = SimpleNamespace(slots=self.slots, workers=self.workers)
+        fleet = SimpleNamespace(places=self.places, workers=self.workers)
         self.schedule = Schedule(self.config, self.clock, State(), self.dispatcher, fleet)  # type: ignore[arg-type]
 
     def turned(self, seconds: float, moved: bool = True, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -121,11 +121,11 @@ def test_low_water_is_fewer_visits_than_the_workers_can_carry(ready: int, out: i
 
 
 @pytest.mark.parametrize(
-    ("visit_seconds", "wanted"), [(60.0, 8), (1.0, 16), (0.5, 32), (0.001, 8 * STARTS_PER_SLOT_MAX)]
+    ("visit_seconds", "wanted"), [(60.0, 8), (1.0, 16), (0.5, 32), (0.001, 8 * STARTS_PER_PLACE_MAX)]
 )
-def test_short_visits_need_more_hosts_than_slots(visit_seconds: float, wanted: int) -> None:
+def test_short_visits_need_more_hosts_than_places(visit_seconds: float, wanted: int) -> None:
     """Hosts that answer in milliseconds and may be asked every five seconds: with only as many in memory as the workers
-    have slots, the workers were idle for most of the time (a third of what the gaps of 2,000 hosts allowed)."""
+    have places, the workers were idle for most of the time (a third of what the gaps of 2,000 hosts allowed)."""
     world = World(ready=wanted - 1, queued=10)
     world.dispatcher.visit_seconds = visit_seconds
     world.clock.advance(100)

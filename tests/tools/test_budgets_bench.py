@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,9 +49,11 @@ def test_startable_visits_are_those_that_politeness_counts(tmp_path: Path) -> No
     found: list[tuple[int, int]] = []
 
     def watch(running: Crawl) -> None:
-        hosts, bench, now = running.hosts, running.hosts.polite._bench, running.clock.now()
-        bench.entry = lambda host: SimpleNamespace(site=hosts._facts["site"][host])  # of hosts that have no entries
-        found.extend((hosts.startable(s), bench.startable(now, s, 1 << 20)[0]) for s in (0.0, 3.0, 30.0))
+        hosts, waiting, now = running.hosts, running.hosts.polite.waiting, running.clock.now()
+        sites = hosts._facts["site"]
+        found.extend(
+            (hosts.startable(s), waiting.startable(now, s, 1 << 20, sites.__getitem__)[0]) for s in (0.0, 3.0, 30.0)
+        )
 
     Crawl(tmp_path / "job", Web(SMALL), policies()["ours"], 2_000, rate=200.0).run(watch)
     assert all(mine == theirs for mine, theirs in found) and max(found)[0] > 100

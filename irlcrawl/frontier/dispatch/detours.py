@@ -1,7 +1,7 @@
-"""Slots: a robots.txt that redirects to another host needs one request there, and that host's clocks count as well.
+"""Detours: a robots.txt that redirects to another host needs one request there, and that host's clocks count as well.
 
 The worker asks, the redirect's host waits for its clocks like any other (ahead of others: a visit is held up), and the
-answer is its address or a refusal. A slot ends when the worker says so, when its visit ends, or when its worker dies.
+answer is its address or a refusal. A detour ends when the worker says so, when its visit ends, or when its worker dies.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.worker.fetch.wire import Message
 
 Token = tuple[int, int]
-"""(stream, the worker's number) of a slot."""
+"""(stream, the worker's number) of a detour."""
 
 
-class Slots:
+class DetourRequests:
+    """What workers ask for, until it is over. Owned by the event loop."""
+
     def __init__(
         self,
         politeness: Politeness,
@@ -48,12 +50,12 @@ class Slots:
             return
         token = (worker.stream, message["id"])
         self._open[token] = (worker, host)
-        due = self._politeness.request_slot(host, visit.host, token)
+        due = self._politeness.request_detour(host, visit.host, token)
         if due > self._clock.now() + LATEST_START_S:
             self.refuse(host, Reason.TIMEOUT)
 
     def grant(self, host: Host) -> None:
-        """The host of a slot came out of `Politeness.pop`."""
+        """The host of a detour came out of `Politeness.pop_detour`."""
         token = _token(host)
         worker, _ = self._open[token]
         self._leases.append(self._politeness.promises(host))
@@ -71,30 +73,30 @@ class Slots:
         """The worker made its request (or did not: `ended` null)."""
         found = self._open.pop((worker.stream, message["id"]), None)
         if found is not None and found[1].state == HostState.LEASED:
-            self._politeness.release(found[1], ended=message["ended"], fetch_s=message["fetch_s"], again=False)
+            self._politeness.visit_over(found[1], ended=message["ended"], fetch_s=message["fetch_s"], again=False)
 
     def visit_ended(self, worker: RemoteWorker) -> None:
-        """Forget slots of the worker that went with their visit before they were granted."""
+        """Forget detours of the worker that went with their visit before they were granted."""
         for token, (owner, host) in list(self._open.items()):
             if owner is worker and host.state == HostState.IDLE:
                 del self._open[token]
 
     def worker_died(self, worker: RemoteWorker) -> None:
-        """A request may have been under way at any slot it held."""
+        """A request may have been under way at any detour it was granted."""
         for token, (owner, host) in list(self._open.items()):
             if owner is worker:
                 del self._open[token]
                 if host.state == HostState.LEASED:
-                    self._politeness.release(host, ended=self._clock.now(), again=False)
+                    self._politeness.visit_over(host, ended=self._clock.now(), again=False)
                 else:
                     self._politeness.deactivate(host)
 
 
 def _token(host: Host) -> Token:
-    assert host.errand is not None and isinstance(host.errand.token, tuple)
-    return host.errand.token
+    assert host.detour is not None and isinstance(host.detour.token, tuple)
+    return host.detour.token
 
 
 def _answer(worker: RemoteWorker, number: int, address: str | None, reason: Reason | None) -> None:
-    message = {"t": "slot", "id": number, "address": address, "reason": None if reason is None else int(reason)}
+    message = {"t": "detour", "id": number, "address": address, "reason": None if reason is None else int(reason)}
     worker.send(message)

@@ -17,7 +17,7 @@ from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
-from irlcrawl.frontier.dispatch.detours import Slots
+from irlcrawl.frontier.dispatch.detours import DetourRequests
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import Loads
@@ -74,7 +74,7 @@ class Dispatcher:
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.slots = Slots(
+        self.detours = DetourRequests(
             politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()),
             overrides.blocked,
         )  # fmt: skip
@@ -96,7 +96,7 @@ class Dispatcher:
         if len(self.hosts) > 1:
             self.fleet.wanted.set()
         horizon = self._clock.now() + self._config.politeness.horizon_seconds
-        dues = self.politeness.activate_all(idle)
+        dues = self.politeness.activate_many(idle)
         self.loads.told(idle)
         for host, due in zip(idle, dues, strict=True):
             if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
@@ -168,8 +168,8 @@ class Dispatcher:
 
     def _unresolved(self, host: Host, error: ResolveError) -> None:
         host.dns_failures += 1
-        if host.errand is not None:
-            self.slots.refuse(host, error.reason)
+        if host.detour is not None:
+            self.detours.refuse(host, error.reason)
         elif error.permanent:
             host.record.dead, host.record.dead_until = error.reason, self._clock.now() + NAME_GONE_S
             self._retire(host, error.reason)
@@ -182,11 +182,11 @@ class Dispatcher:
 
     def dispatch(self, allowance: int) -> int:
         """Lease whatever may be leased now, at most `allowance` URLs. Returns how many were."""
-        while errand := self.politeness.pop_errand():  # also when the workers are full: their visits wait for it
-            assert isinstance(errand, Host)
-            self.slots.grant(errand)
+        while detour := self.politeness.pop_detour():  # also when the workers are full: their visits wait for it
+            assert isinstance(detour, Host)
+            self.detours.grant(detour)
         leased = 0
-        for entry, rows in self.politeness.pop_all(allowance, _urls_of, self.fleet.capacity):
+        for entry, rows in self.politeness.pop_many(allowance, _urls_of, self.fleet.capacity):
             assert isinstance(entry, Host)
             worker = self.fleet.choose(entry.worker)
             assert worker is not None  # there was capacity
@@ -227,7 +227,7 @@ class Dispatcher:
         self.visit_seconds += VISIT_WEIGHT * (now - visit.leased - self.visit_seconds)
         silent = self._learn_from(host, message, now)
         crawl_delay = message["robots"]["crawl_delay"] if message["robots"] else None
-        due = self.politeness.release(
+        due = self.politeness.visit_over(
             host,
             ended=message["ended"],
             fetch_s=message["fetch_s"],
@@ -239,7 +239,7 @@ class Dispatcher:
         )
         if crawl_delay is not None:
             self.loads.told([host])
-        self.slots.visit_ended(worker)
+        self.detours.visit_ended(worker)
         # Of a visit that ended otherwise the last exchange had no response, whatever came before it.
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
@@ -325,7 +325,7 @@ class Dispatcher:
         self.hosts.pop(host.key, None)
 
     def _learn(self, host: Host) -> None:
-        if host.errand is None:
+        if host.detour is None:
             self.handover.learn(host)
 
     def doubted(self, worker: RemoteWorker, message: Message) -> None:
@@ -343,7 +343,7 @@ class Dispatcher:
         and as if a request had been under way since. `left`: a run without the rows now done. Returns how many
         URLs its visits had reached."""
         now = self._clock.now()
-        self.slots.worker_died(worker)
+        self.detours.worker_died(worker)
         visits, worker.visits = list(worker.visits.values()), {}
         reached = 0
         for visit in visits:
@@ -356,7 +356,7 @@ class Dispatcher:
             ending = worker.endings.get(host.key, Ending())
             if ending.ended < visit.leased:  # another visit's, which was told
                 ending = Ending()
-            due = self.politeness.release(
+            due = self.politeness.visit_over(
                 host, ended=now, fetch_s=ending.fetch_s, outcome=ending.outcome, again=bool(host.runs),
                 retry_after=None if ending.due is None else max(0.0, ending.due - now), crawl_delay=ending.crawl_delay,
             )  # fmt: skip

@@ -38,7 +38,7 @@ class Loads:
         self._key = array("Q")
         self._rows = array("q")  # URLs in runs that are not out or done
         self._number = array("i")  # in politeness; NONE while nobody has this place, or has no clocks yet
-        self._own_gap = array("d")  # Politeness.own_gaps
+        self._own_gap = array("d")  # Politeness.own_gap_many
         self._address: list[str | None] = []
         self._free: list[int] = []
 
@@ -58,7 +58,7 @@ class Loads:
     def told(self, hosts: Iterable[Host]) -> None:
         """What politeness knows of hosts may have changed: they are active now, or their Crawl-delay is another."""
         hosts = [host for host in hosts if host.place != NONE]
-        for host, own in zip(hosts, self._politeness.own_gaps(hosts).tolist(), strict=True):
+        for host, own in zip(hosts, self._politeness.own_gap_many(hosts).tolist(), strict=True):
             self._number[host.place], self._own_gap[host.place] = host.number, own
 
     def leave(self, host: Host) -> None:
@@ -111,7 +111,7 @@ class Loads:
             return HostsAtHand(self._config, now, none.astype(np.uint64), none.astype(np.int64), none, none, [], {})
         numbers = view(self._number)
         here = np.flatnonzero(numbers != NONE)
-        gap, due = self._politeness.terms_of(numbers[here], view(self._own_gap)[here])
+        gap, due = self._politeness.terms_many(numbers[here], view(self._own_gap)[here])
         addresses = self._address if len(here) == len(numbers) else [self._address[place] for place in here.tolist()]
         return HostsAtHand(
             self._config, now, view(self._key)[here], view(self._rows)[here], gap, due, list(addresses),

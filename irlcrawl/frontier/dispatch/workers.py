@@ -141,7 +141,8 @@ class Fleet:
         return sum(max(0, self._visits_max - len(worker.visits)) for worker in self.workers)
 
     @property
-    def slots(self) -> int:
+    def places(self) -> int:
+        """Visits that workers may carry at once."""
         return self._visits_max * len(self.workers)
 
     def choose(self, sticky: int) -> RemoteWorker | None:

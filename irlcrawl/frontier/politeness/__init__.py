@@ -1,15 +1,11 @@
-"""When which host may be asked. Every host waits for up to three clocks: its own, its address's, its site's. No I/O.
+"""Which host may be asked now: hosts, addresses and sites have clocks, and no request comes before its clocks are due.
 
-politeness.py   the front: hosts come, visits begin and end, hosts leave
-bulk.py         the same for many hosts at once, as columns
-terms.py        what a host may have: when, how many URLs, how far apart
-gaps.py         how long a clock waits after an exchange
-entries.py      a host as this room knows it
+No I/O, and no knowledge of URLs.
+
+politeness.py   the front, which the dispatcher talks to: hosts come, visits begin and end, hosts leave
+hosts.py        a host as this room knows it, hosts that lack an address, detours (requests of a visit at another host)
 queues.py       which waiting host is next
-crowd.py        the same for many hosts at once
-clocks.py       which clocks are remembered, and which survive a restart
-gates.py        clocks as columns
+gaps.py         how long each clock runs after an exchange
+clocks.py       the clocks as columns; which are remembered, and which survive a restart
 columns.py      a hash table and a heap over columns
-errands.py      hosts that a detour (redirected robots.txt) asks
-nameless.py     hosts that need an address
 """

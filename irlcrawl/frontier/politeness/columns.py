@@ -1,7 +1,8 @@
-"""Two structures over columns of numbers, in a few bytes an entry: where a key stands, and which number is due next.
+"""Two structures over columns of numbers: `KeyIndex` finds the row that has a key, `DueLine` gives the number due next.
 
-A dict entry with its key costs some 130 bytes, a tuple in a heap some 100; with 100,000 hosts in memory that is most of
-what the frontier would hold. `array` rather than numpy: these are asked for one entry at a time.
+They take a few bytes an entry. A dict entry with its key costs some 130 bytes and a tuple in a heap some 100; with
+100,000 hosts in memory that would be most of what the frontier holds. Columns are of `array`, because entries are
+mostly asked for one at a time, which numpy is slow at; `view` shows a column to numpy where many are handled at once.
 """
 
 from __future__ import annotations
@@ -11,26 +12,33 @@ from array import array
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+I8s: TypeAlias = NDArray[np.int64]
+U8s: TypeAlias = NDArray[np.uint64]
+F8s: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
 NONE = -1
+"""No row, no clock, no host."""
 _PLACES_BITS_LEAST = 6
 REBUILD_SHARE = 16
-"""remove_all: from one row in so many on, finding a place for all others costs less than moving them up one by one."""
+"""remove_many: from one row in so many on, finding a place for all others costs less than moving them up one by one."""
 _WORD = (1 << 64) - 1
 
 
 def view(column: array[Any]) -> NDArray[Any]:
-    """A column as numpy sees it, without a copy. It can not grow as long as the view is kept; and there is no view of
-    an empty one: ValueError."""
+    """The column as a numpy array that shares its memory. The column can not grow while the view is kept. ValueError if
+    the column is empty."""
     return np.frombuffer(column, column.typecode)
 
 
-def take_numbers(free: array[int], used: int, count: int) -> NDArray[np.int64]:
-    """`count` numbers that stand for nothing: those last freed, taken out of `free`, then new ones from `used` on."""
+def take_numbers(free: array[int], used: int, count: int) -> I8s:
+    """`count` numbers that are not in use: first those freed last, which are taken out of `free`, then new ones from
+    `used` on."""
     again = min(count, len(free))
     freed = np.array(free[len(free) - again :][::-1], np.int64)
     del free[len(free) - again :]
@@ -38,10 +46,10 @@ def take_numbers(free: array[int], used: int, count: int) -> NDArray[np.int64]:
 
 
 class KeyIndex:
-    """Finds rows by their 64-bit key: open addressing with linear probing over a column that the owner keeps.
+    """Finds rows by their 64-bit key: a hash table (open addressing, linear probing) over a column of the owner's.
 
-    Rows are numbered as in `keys`; a key stands at most once. The first place looked at comes from a secret multiplier,
-    so that nobody can choose names that all fall together. 5 to 10 bytes a row.
+    A row is an index into `keys`; each key is in the index at most once. The first place looked at comes from a secret
+    multiplier, so that nobody can choose names that all fall together. 5 to 10 bytes a row.
     """
 
     def __init__(self, keys: array[int]) -> None:
@@ -58,7 +66,7 @@ class KeyIndex:
         return self._rows
 
     def find(self, key: int) -> int:
-        """The row with the key, or NONE."""
+        """The row that has the key, or NONE."""
         places, keys, mask = self._places, self._keys, self._mask
         at = (key * self._odd & _WORD) >> self._shift
         while (row := places[at]) != NONE:
@@ -67,8 +75,8 @@ class KeyIndex:
             at = (at + 1) & mask
         return NONE
 
-    def find_all(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """As `find`, for a column of keys."""
+    def find_many(self, keys: U8s) -> I8s:
+        """As `find`, for many keys: i8[keys]."""
         if not self._rows:
             return np.full(len(keys), NONE)
         places, stored = view(self._places), view(self._keys)
@@ -81,13 +89,13 @@ class KeyIndex:
             astray = astray[(rows[astray] != NONE) & (stored[rows[astray]] != keys[astray])]
         return rows
 
-    def _homes(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _homes(self, keys: U8s) -> I8s:
         return ((keys * np.uint64(self._odd)) >> np.uint64(self._shift)).astype(np.int64)
 
     def add(self, row: int) -> None:
-        """A row whose key is not there yet."""
+        """Put in a row. Its key must not be in the index yet."""
         if 5 * (self._rows + 1) > 4 * len(self._places):
-            self.add_all(np.array([row]))
+            self.add_many(np.array([row]))
             return
         self._rows += 1
         places, mask = self._places, self._mask
@@ -96,9 +104,9 @@ class KeyIndex:
             at = (at + 1) & mask
         places[at] = row
 
-    def add_all(self, rows: NDArray[np.int64]) -> None:
-        """Rows whose keys differ and are not there yet. If there are too few places for them, every row finds a new one
-        among more: by numpy, for no pause to show."""
+    def add_many(self, rows: I8s) -> None:
+        """As `add`, for many rows, whose keys must differ from one another too. If there are too few places, the table
+        grows and every row finds a new place, by numpy, so that no pause shows."""
         self._rows += len(rows)
         if 5 * self._rows > 4 * len(self._places):
             old = view(self._places)
@@ -113,7 +121,7 @@ class KeyIndex:
             rows, at = rows[left], (at[left] + 1) & self._mask
 
     def remove(self, row: int) -> None:
-        """A row that is there; those behind it that its place kept from theirs move up."""
+        """Take out a row that is in the index; rows behind it that it kept from their own place move up."""
         places, keys, mask, shift = self._places, self._keys, self._mask, self._shift
         at = (keys[row] * self._odd & _WORD) >> shift
         while places[at] != row:
@@ -127,8 +135,9 @@ class KeyIndex:
         places[hole] = NONE
         self._rows -= 1
 
-    def remove_all(self, rows: NDArray[np.int64]) -> None:
-        """Rows that are there and differ. Where they are many, all others find their places again: by numpy."""
+    def remove_many(self, rows: I8s) -> None:
+        """As `remove`, for many rows, which must differ. Where they are a large share, all other rows find their places
+        again, by numpy."""
         if len(rows) * REBUILD_SHARE < self._rows:
             for row in rows.tolist():
                 self.remove(row)
@@ -140,19 +149,20 @@ class KeyIndex:
         left = there[~gone[there]]
         del places
         self._places, self._rows = array("i", [NONE]) * len(self._places), 0
-        self.add_all(left)
+        self.add_many(left)
 
 
 class DueLine:
-    """Numbers in the order in which they come due, some 5 bytes each: those that are, a heap of those that will be
-    within a tick, and later ones in a bucket per tick."""
+    """Numbers in the order in which they come due, some 5 bytes each. There are three parts: a list of those that are
+    due, a heap of those that come due within the current tick, and a bucket per tick for later ones."""
 
     TICKS_PER_S = 8
     DUE_MAX = 1e15
     """Unix seconds; whatever is due later than this is never."""
 
     def __init__(self, dues: array[float]) -> None:
-        """`dues[number]`: when it is due, unix seconds; it may grow while the number stands here."""
+        """`dues[number]` is when the number is due, in unix seconds; it may move to a later time while the number is in
+        the line."""
         self._dues = dues
         self._ready = array("i")  # from _head on
         self._head = 0
@@ -162,15 +172,15 @@ class DueLine:
         self._ticks: list[int] = []  # heap of the keys of _later
 
     def push(self, number: int, now: float) -> None:
-        """A number that does not stand here. One that is due already goes behind all that were before."""
+        """Put in a number that is not in the line. One that is due already goes behind all that came due before."""
         if self._dues[number] <= now:
             self._come_due(now)  # those before it, unnoticed yet
             self._ready.append(number)
         else:
             self._file(number)
 
-    def push_all(self, numbers: NDArray[np.int64], now: float) -> None:
-        """As `push`, one after the other."""
+    def push_many(self, numbers: I8s, now: float) -> None:
+        """As `push`, for many numbers, one after the other."""
         due = view(self._dues)[numbers] <= now
         if due.any():
             self._come_due(now)
@@ -178,13 +188,13 @@ class DueLine:
         for number in numbers[~due].tolist():
             self._file(number)
 
-    def ready(self, now: float, count: int) -> NDArray[np.int64]:
+    def ready(self, now: float, count: int) -> I8s:
         """The first `count` numbers that are due, in their order."""
         self._come_due(now)
         return np.array(self._ready[self._head : self._head + count], np.int64)
 
     def skip(self, count: int) -> None:
-        """Take out the first `count` of those that `ready` gave."""
+        """Take out the first `count` numbers that `ready` gave."""
         self._head += count
         if self._head > 1024 and self._head > len(self._ready) >> 1:
             del self._ready[: self._head]
@@ -202,7 +212,7 @@ class DueLine:
             heappush(self._ticks, tick)
 
     def _load(self) -> None:
-        """The next bucket comes near."""
+        """The next bucket goes into the heap."""
         self._tick = heappop(self._ticks)
         for number in self._later.pop(self._tick):
             self._file(number)
@@ -215,7 +225,7 @@ class DueLine:
             self._ready.append(heappop(near)[1])
 
     def pop(self, now: float) -> int:
-        """The first number that is due, taken out, or NONE."""
+        """Take out the first number that is due and return it; NONE if none is."""
         self._come_due(now)
         ready, head = self._ready, self._head
         if head == len(ready):
@@ -225,8 +235,8 @@ class DueLine:
         return number
 
     def first(self, now: float) -> tuple[float, int] | None:
-        """When the first number is due (`now` if it is), and which it is; None when there is none. `pop` then gives it
-        or one due at the same moment."""
+        """(when the first number is due, the number); the time is `now` if it is due already. None if the line is
+        empty. `pop` then gives this number, or another that is due at the same time."""
         self._come_due(now)
         if self._head < len(self._ready):
             return now, self._ready[self._head]
@@ -235,7 +245,7 @@ class DueLine:
         return self._near[0] if self._near else None
 
     def prune(self, gone: Callable[[int], bool]) -> list[int]:
-        """Take out all numbers that are `gone`, and return them; the others keep their order. Costs O(numbers)."""
+        """Take out all numbers for which gone(number) is true, and return them; the others keep their order. O(n)."""
         every = chain(self._ready[self._head :], (number for _, number in self._near), *self._later.values())
         numbers = [number for number in every if gone(number)]
         self._ready = array("i", (number for number in self._ready[self._head :] if not gone(number)))
@@ -248,7 +258,7 @@ class DueLine:
         return numbers
 
     def due(self, by: float) -> Iterator[int]:
-        """Those due by then, in no order."""
+        """The numbers that are due by then, in no order."""
         yield from self._ready[self._head :]
         yield from (number for due, number in self._near if due <= by)
         for tick in self._ticks:

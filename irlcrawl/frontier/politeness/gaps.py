@@ -1,7 +1,13 @@
-"""How long each clock waits after an exchange, and why: floors, the last fetch, Crawl-delay, Retry-After, back-off.
+"""How long the gaps are: what the configuration says of a clock when it comes into use, inside a visit, and after it.
 
-Pure policy on one clock at a time. Only a host's clock knows Crawl-delay and Retry-After; an
-address backs off more gently than a host, and not at all inside politeness.shared_addresses.
+A gap is the least time from the end of one request to the start of the next. Each clock has one: floors from the
+configuration, and for a host ten times the last fetch. A host may add its own (Crawl-delay, Retry-After), and any clock
+may back off for a while after failures. An address backs off more gently than a host, and not at all inside
+politeness.shared_addresses, for its hosts fail for reasons of their own.
+
+`Gaps` knows clocks, not hosts. Of a host it is told its clocks (the host's first, then the site's where sites have a
+gap, then the address's where it is known; as a table i8[hosts, 3] of many hosts, NONE where there is none) and its *own
+gap*: its floor or its Crawl-delay, whichever is longer. Gaps are seconds, times are unix seconds.
 """
 
 from __future__ import annotations
@@ -11,13 +17,11 @@ from ipaddress import ip_address, ip_network
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import Clocks
-from irlcrawl.frontier.politeness.columns import NONE, view
-from irlcrawl.frontier.politeness.entries import HostEntry
-from irlcrawl.frontier.politeness.gates import Delay, Flag, Kind
+from irlcrawl.frontier.politeness.clocks import Clocks, Delay, Flag, Kind, Promise
+from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, U8s, view
 
 Outcome = Literal["ok", "throttled", "failed", "unreached"]
 """How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
@@ -33,32 +37,57 @@ that many share."""
 class Gaps:
     """ConfigError if a network of politeness.shared_addresses is malformed."""
 
-    def __init__(self, params: config.Politeness) -> None:
-        self._params = params
+    def __init__(self, params: config.Politeness, clocks: Clocks) -> None:
+        self._params, self._clocks, self._table = params, clocks, clocks.table
         try:
             self._shared = [ip_network(network) for network in params.shared_addresses]
         except ValueError as error:
             raise config.ConfigError(f"politeness.shared_addresses: {error}") from None
 
-    def floor(self, entry: HostEntry) -> float:
-        """Least seconds between two requests to a host, whatever else is known of it."""
-        return self._params.gap_host_seconds if entry.gap_floor is None else entry.gap_floor
+    # ---- when a clock comes into use
 
-    def floors(self, entries: Sequence[HostEntry]) -> NDArray[np.float64]:
-        """As `floor`, for each of many."""
+    def floor(self, override: float | None) -> float:
+        """Least seconds between two requests to a host, whatever else is known of it. `override`: what the
+        configuration says of its site alone, or None."""
+        return self._params.gap_host_seconds if override is None else override
+
+    def floor_many(self, overrides: Sequence[float | None]) -> F8s:
+        """As `floor`, for many hosts: f8[hosts]."""
         general = self._params.gap_host_seconds
-        return np.array([general if entry.gap_floor is None else entry.gap_floor for entry in entries], np.float64)
+        return np.array([general if override is None else override for override in overrides], np.float64)
 
-    def stretch(self, fetch_s: float) -> float:
-        """The part of a host's gap that grows with the last fetch."""
-        return min(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
+    def use_site(self, site: int) -> int:
+        """The clock of the site of a host, which uses it from now on; NONE if the site is 0, or sites have no gap."""
+        gap = self._params.gap_site_seconds
+        return self._clocks.use(Kind.SITE, site, gap) if gap > 0 and site else NONE
 
-    @property
-    def site(self) -> float:
-        """0: sites have no clock."""
-        return self._params.gap_site_seconds
+    def use_site_many(self, sites: U8s) -> I8s:
+        """As `use_site`, for many hosts: i8[hosts]."""
+        clocks, some = np.full(len(sites), NONE), np.flatnonzero(sites)
+        if self._params.gap_site_seconds > 0 and len(some):
+            gaps = np.full(len(some), self._params.gap_site_seconds)
+            clocks[some] = self._clocks.use_many(Kind.SITE, sites[some], gaps)
+        return clocks
 
-    def address(self, address: str) -> tuple[float, bool]:
+    def use_address(self, address: str) -> int:
+        """As `use_site`, for the address of a host."""
+        gap, lenient = self._of_address(address)
+        clock = self._clocks.use(Kind.ADDRESS, name_key(address.encode()), gap)
+        if lenient:
+            self._table.flags[clock] |= Flag.LENIENT
+        return clock
+
+    def use_address_many(self, addresses: Sequence[str], which: I8s) -> I8s:
+        """As `use_address`, for hosts at addresses[which]: i8[hosts]."""
+        if not len(which):
+            return np.zeros(0, np.int64)
+        keys = np.array([name_key(address.encode()) for address in addresses], np.uint64)
+        gaps, lenient = (np.array(part) for part in zip(*map(self._of_address, addresses), strict=True))
+        clocks = self._clocks.use_many(Kind.ADDRESS, keys[which], gaps[which])
+        view(self._table.flags)[clocks[lenient[which]]] |= Flag.LENIENT
+        return clocks
+
+    def _of_address(self, address: str) -> tuple[float, bool]:
         """The gap of an address, and whether it lies in a shared range."""
         if self._shared:
             parsed = ip_address(address)
@@ -66,77 +95,95 @@ class Gaps:
                 return self._params.gap_shared_address_seconds, True
         return self._params.gap_address_seconds, False
 
+    # ---- inside a visit
+
+    def longest(self, own: float, clocks: Sequence[int]) -> float:
+        """Least seconds between two requests to a host: its own gap or the longest of its clocks', with back-off."""
+        gaps, backoffs = self._table.gap, self._table.backoff
+        for clock in clocks:
+            if gaps[clock] > own:
+                own = gaps[clock]
+            if backoffs[clock] > own:
+                own = backoffs[clock]
+        return own
+
+    def longest_many(self, own: F8s, clocks: I8s) -> F8s:
+        """As `longest`, for many hosts: f8[hosts] and i8[hosts, 3] give f8[hosts]."""
+        gaps = np.maximum(view(self._table.gap)[clocks], view(self._table.backoff)[clocks])
+        return np.maximum(own, np.where(clocks != NONE, gaps, 0.0).max(axis=1))
+
+    def visit_size(self, own: float, clocks: Sequence[int]) -> int:
+        """URLs for one visit: as many as fit in visit_seconds of gaps; one URL if others wait for a clock that has a
+        gap, or would wait for a gap that is not theirs."""
+        wanted = self._wanted(clocks)
+        if any(wanted):
+            return 1
+        gap = self.longest(own, clocks)
+        if gap <= 0:
+            return self._params.visit_urls_max
+        return min(1 + int(min([self._params.visit_seconds, *wanted]) / gap), self._params.visit_urls_max)
+
+    def visit_size_many(self, own: F8s, clocks: I8s) -> I8s:
+        """As `visit_size`, for many hosts: f8[hosts] and i8[hosts, 3] give i8[hosts]."""
+        most, gap = self._params.visit_urls_max, self.longest_many(own, clocks)
+        others = clocks[:, 1:]
+        shared = ((others != NONE) & (view(self._table.users)[others] > 1)).any(axis=1)
+        fit = np.minimum(1 + np.floor(self._params.visit_seconds / np.where(gap > 0, gap, np.inf)), most)
+        return np.where(gap <= 0, most, np.where(shared, 1, fit)).astype(np.int64)
+
+    def patience(self, clocks: Sequence[int]) -> float:
+        """The longest wait inside a visit: visit_seconds, or the gap of a clock that others wait for. A host's own gap
+        or Crawl-delay must not keep an address from its other hosts."""
+        return min([self._params.visit_seconds, *self._wanted(clocks)])
+
+    def _wanted(self, clocks: Sequence[int]) -> list[float]:
+        """The gaps of a host's clocks that other active hosts use: its address's, and its site's if sites have one."""
+        users = self._table.users
+        return [self._table.longest_gap(clock) for clock in clocks[1:] if users[clock] > 1]
+
+    def promises(self, own: float, clocks: Sequence[int]) -> list[Promise]:
+        """What a lease of the host promises, which goes into the clocks' log before its first request goes out."""
+        table, host_gap = self._table, self.longest(own, clocks)
+        return [
+            Promise(kind, table.key[clock], host_gap if kind == Kind.HOST else table.longest_gap(clock))
+            for clock in clocks
+            for kind in (table.kind[clock],)
+        ]
+
+    # ---- after an exchange
+
+    def stretch(self, fetch_s: float) -> float:
+        """The part of a host's gap that grows with the duration of the last fetch."""
+        return min(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
+
     def move(
-        self,
-        clocks: Clocks,
-        gate: int,
-        floor: float,
-        crawl_delay: float,
-        ended: float,
-        fetch_s: float,
-        outcome: Outcome,
+        self, clocks: Sequence[int], floor: float, crawl_delay: float, ended: float, fetch_s: float, outcome: Outcome,
         retry_after: float | None,
-    ) -> None:
-        """An exchange with a host of such a floor and Crawl-delay ended: sets the clock's gap, back-off, next time
-        (never earlier than before) and why."""
-        kind, wait, backoff, why = clocks.kind[gate], clocks.gap[gate], clocks.backoff[gate], Delay.HOST_GAP
-        if kind == Kind.HOST:
-            wait = clocks.gap[gate] = max(floor, self.stretch(fetch_s))
-        if backoff or outcome != "ok":
-            backoff = clocks.backoff[gate] = self._backoff(kind, clocks.flags[gate], wait, backoff, outcome)
-            if backoff > wait:
-                wait, why = backoff, Delay.BACKOFF
-        if kind == Kind.HOST:
-            if crawl_delay > wait:
-                wait, why = crawl_delay, Delay.CRAWL_DELAY
-            if retry_after is not None and min(retry_after, self._params.retry_after_max_seconds) > wait:
-                wait, why = min(retry_after, self._params.retry_after_max_seconds), Delay.RETRY_AFTER
-        if ended + wait > clocks.next[gate]:
-            clocks.next[gate], clocks.wait[gate] = ended + wait, wait
-            clocks.why[gate] = why
-        clocks.moved(gate)
-
-    def move_all(
-        self,
-        clocks: Clocks,
-        gates: NDArray[np.int64],
-        floors: NDArray[np.float64],
-        crawl_delays: NDArray[np.float64],
-        ended: NDArray[np.float64],
-        fetch_s: NDArray[np.float64],
-        outcomes: NDArray[np.int64],
-    ) -> None:
-        """As `move`, for visits of as many hosts: gates is i8[n, 3], a row as Crowd.rows_of gives it, and no gate
-        stands in it twice; outcomes are of OUTCOMES. None had a Retry-After."""
-        stretched = np.minimum(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
-        view(clocks.gap)[gates[:, 0]] = np.maximum(floors, stretched)
-        for column in range(gates.shape[1]):
-            some = np.flatnonzero(gates[:, column] != NONE)
-            delays = crawl_delays[some] if column == 0 else None
-            self._move_column(clocks, gates[some, column], ended[some], outcomes[some], delays)
-        clocks.moved_all(gates[gates != NONE])
-
-    def _move_column(
-        self, clocks: Clocks, gates: NDArray[np.int64], ended: NDArray[np.float64], outcomes: NDArray[np.int64],
-        crawl_delays: NDArray[np.float64] | None,
     ) -> None:  # fmt: skip
-        """Gates of one kind; crawl_delays: those of hosts."""
-        gap, backoff = view(clocks.gap)[gates], view(clocks.backoff)[gates]
-        for at in np.flatnonzero((backoff > 0) | (outcomes != OK)).tolist():  # few, each with a past of its own
-            gate, how = int(gates[at]), OUTCOMES[outcomes[at]]
-            clocks.backoff[gate] = backoff[at] = self._backoff(
-                clocks.kind[gate], clocks.flags[gate], float(gap[at]), float(backoff[at]), how
-            )
-        wait, why = np.maximum(gap, backoff), np.where(backoff > gap, Delay.BACKOFF, Delay.HOST_GAP)
-        if crawl_delays is not None:
-            why[crawl_delays > wait] = Delay.CRAWL_DELAY
-            wait = np.maximum(wait, crawl_delays)
-        later = ended + wait > view(clocks.next)[gates]
-        gates, wait = gates[later], wait[later]
-        view(clocks.next)[gates], view(clocks.wait)[gates] = ended[later] + wait, wait
-        view(clocks.why)[gates] = why[later]
+        """An exchange of `fetch_s` seconds with a host of such a floor and Crawl-delay ended: sets the gap, back-off
+        and next time of its clocks (never earlier than before), and why. Only a host's clock knows Crawl-delay and
+        Retry-After."""
+        table = self._table
+        for clock in clocks:
+            kind, wait, backoff, why = table.kind[clock], table.gap[clock], table.backoff[clock], Delay.HOST_GAP
+            if kind == Kind.HOST:
+                wait = table.gap[clock] = max(floor, self.stretch(fetch_s))
+            if backoff or outcome != "ok":
+                backoff = table.backoff[clock] = self.backoff(kind, table.flags[clock], wait, backoff, outcome)
+                if backoff > wait:
+                    wait, why = backoff, Delay.BACKOFF
+            if kind == Kind.HOST:
+                if crawl_delay > wait:
+                    wait, why = crawl_delay, Delay.CRAWL_DELAY
+                if retry_after is not None and min(retry_after, self._params.retry_after_max_seconds) > wait:
+                    wait, why = min(retry_after, self._params.retry_after_max_seconds), Delay.RETRY_AFTER
+            if ended + wait > table.next[clock]:
+                table.next[clock], table.wait[clock] = ended + wait, wait
+                table.why[clock] = why
+        self._clocks.moved(clocks)
 
-    def _backoff(self, kind: int, flags: int, gap: float, backoff: float, outcome: Outcome) -> float:
+    def backoff(self, kind: int, flags: int, gap: float, backoff: float, outcome: Outcome) -> float:
+        """The back-off of a clock of such a kind, flags and gap after a visit, from the one before it."""
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
         if kind == Kind.HOST:
             return _host_backoff(gap, backoff, outcome, first, top)
@@ -157,7 +204,7 @@ def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, to
 
 
 def _address_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:
-    """Gentler than a host's, for its hosts fail for their own reasons: from twice the gap; a good visit halves it."""
+    """Gentler than a host's: it starts at twice the gap, and a good visit halves it."""
     if outcome in ("throttled", "failed"):
         top = min(top, first * 2**ADDRESS_BACKOFF_STEPS)
         return min(max(2 * gap, first / 8, 2 * backoff), top)

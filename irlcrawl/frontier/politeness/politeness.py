@@ -1,22 +1,25 @@
-"""Which host may be visited now: three clocks per host, none of them ever early, no address idle for want of looking.
+"""Which host may be visited now: three clocks per host, none of them ever early, and no address idle by oversight.
 
-How the frontier uses it:
+How the dispatcher uses it:
 
     polite = Politeness(clock, config.politeness, Clocks(config.frontier.hosts_active_max))
     polite.activate(entry)                            # the host has URLs in runs
-    while entry := polite.pop_errand(): …             # slots that running visits asked for: they need no room
-    while room and (entry := polite.pop()):           # a visit may start now; its clocks are held from here on
+    while entry := polite.pop_detour(): …             # requests that running visits wait for: they need no free place
+    while room and (entry := polite.pop()):           # a visit may start now; it holds its clocks from here on
         leases.append(polite.promises(entry))         # before the lease goes to a worker
         send(entry.address, urls=polite.visit_size(entry), gap=polite.gap_for(entry))
-    due = polite.release(entry, ended=…, outcome="ok", again=more_urls)     # the worker said the visit is over
+    due = polite.visit_over(entry, ended=…, outcome="ok", again=more_urls)  # the worker said that the visit is over
     leases.append(polite.clocks.news(now))            # once per tick: what ended visits taught survives a kill too
     if due > now + horizon: polite.deactivate(entry)  # … and into the calendar
     while resolver.room and (entry := polite.unresolved()):                 # names, just ahead of need
         … polite.resolved(entry, address, expires) or polite.unresolvable(entry)
-    sleep until polite.next_due()                     # later than now after pop_errand() and pop() returned None
+    sleep until polite.next_due()                     # later than now after pop_detour() and pop() returned None
 
-An entry is in one state: it waits for a clock (queues.py), for its address, for its answer, or it is leased.
-All times are unix seconds of the clock given. No I/O, one thread. Sources: Mercator's factor of ten,
+`activate_many` and `pop_many` do for hundreds of hosts what `activate` and `pop` do for one, with the same results.
+
+An entry is in one state (HostState): it is idle, waits for a clock (queues.py), waits to be asked for its address or
+for the answer (hosts.py), or is leased. How long a clock runs after a visit is said in gaps.py; clocks.py keeps the
+clocks. All times are unix seconds of the clock given. No I/O, one thread. Sources: Mercator's factor of ten,
 BUbiNG's workbench of hosts inside addresses.
 """
 
@@ -26,93 +29,116 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.bulk import Bulk
-from irlcrawl.frontier.politeness.clocks import Clocks
-from irlcrawl.frontier.politeness.entries import Errand, HostEntry, HostState
-from irlcrawl.frontier.politeness.errands import Errands
-from irlcrawl.frontier.politeness.gaps import Outcome
-from irlcrawl.frontier.politeness.gates import DELAY_NAMES, NONE, Delay, Promise
-from irlcrawl.frontier.politeness.nameless import Nameless
+from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks, Delay, Kind, Promise
+from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, view
+from irlcrawl.frontier.politeness.gaps import Gaps, Outcome
+from irlcrawl.frontier.politeness.hosts import Detour, Detours, HostEntry, HostState, Unresolved
+from irlcrawl.frontier.politeness.queues import WaitingHosts
 
-__all__ = ["Delay", "Errand", "HostEntry", "Outcome", "Politeness", "HostState"]
+__all__ = ["Delay", "Detour", "HostEntry", "HostState", "Outcome", "Politeness"]
 
 
 Visits: TypeAlias = list[tuple[HostEntry, int]]
 """Hosts, and how many URLs each is visited for."""
 
 
-class Politeness(Bulk):
+class Politeness:
     many = 16
-    """Fewer hosts are dealt with one by one: columns of so few cost more."""
+    """Fewer hosts than this are dealt with one by one, because numpy costs more for so few."""
 
     def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
-        super().__init__(clock, params, clocks)
-        self._nameless = Nameless()
-        self._out: set[HostEntry] = set()
-        self._errands = Errands(self._gaps, self.clocks, self._bench)
+        """ConfigError if a network of politeness.shared_addresses is malformed."""
+        self.clocks = Clocks() if clocks is None else clocks
+        self._time = clock
+        self._table = self.clocks.table
+        self._gaps = Gaps(params, self.clocks)
+        self._waiting = WaitingHosts(self._table)
+        self._entries: list[HostEntry | None] = []  # by their numbers in _waiting
+        self._unresolved = Unresolved()
+        self._detours = Detours(self._gaps, self._table, self._waiting)
+        self._leased: set[HostEntry] = set()
 
     # ---- in and out
 
     def activate(self, entry: HostEntry) -> float:
         """The host has something to fetch. Returns when its clocks, as far as known, are due. ValueError if active."""
-        return self.activate_all([entry])[0]
+        return self.activate_many([entry])[0]
 
-    def activate_all(self, entries: Sequence[HostEntry]) -> list[float]:
-        """As `activate`, for many at once, for a turn brings thousands: their clocks are columns until they wait."""
+    def activate_many(self, entries: Sequence[HostEntry]) -> list[float]:
+        """As `activate`, for many hosts at once, as a turn brings them."""
         if not entries:
             return []
         for entry in entries:
             if entry.state != HostState.IDLE:
                 raise ValueError(f"activate: {entry!r} is active")
-        now, bench = self._clock.now(), self._bench
-        keys = np.array([entry.clock_host for entry in entries], np.uint64)
-        sites = np.array([entry.site for entry in entries], np.uint64)
-        numbers = self._enter(keys, sites, self._gaps.floors(entries), self.own_gaps(entries))
-        for entry, number in zip(entries, numbers.tolist(), strict=True):
-            bench.entries[number] = entry
-            entry.number = number
+        now, waiting = self._time.now(), self._waiting
+        numbers = self._enter(entries)
         known_until = np.array([entry.address_until if entry.address else 0.0 for entry in entries])
-        usable = np.flatnonzero(known_until > np.maximum(bench.due(numbers), now))
+        usable = np.flatnonzero(known_until > np.maximum(waiting.due_many(numbers), now))
         addresses = [entries[at].address or "" for at in usable.tolist()]
         place = {address: at for at, address in enumerate(dict.fromkeys(addresses))}
-        self._join(numbers[usable], list(place), np.array([place[address] for address in addresses], np.int64))
-        self._place_all(entries, numbers, now)
-        return bench.due(numbers).tolist()
+        which = np.array([place[address] for address in addresses], np.int64)
+        view(waiting.address_clock)[numbers[usable]] = self._gaps.use_address_many(list(place), which)
+        self._place_many(entries, numbers, now)
+        return waiting.due_many(numbers).tolist()
+
+    def _enter(self, entries: Sequence[HostEntry]) -> I8s:
+        """The hosts have numbers, and use the clocks of their names and sites."""
+        keys = np.array([entry.clock_host for entry in entries], np.uint64)
+        sites = np.array([entry.site for entry in entries], np.uint64)
+        floors = self._gaps.floor_many([entry.gap_floor for entry in entries])
+        host_clocks = self.clocks.use_many(Kind.HOST, keys, floors)
+        numbers = self._waiting.enter(host_clocks, self._gaps.use_site_many(sites))
+        self._entries += [None] * (int(numbers.max()) + 1 - len(self._entries))
+        for entry, number in zip(entries, numbers.tolist(), strict=True):
+            self._entries[number] = entry
+            entry.number = number
+        if self.clocks.opened > 0:  # after a reboot
+            gaps = self._gaps.longest_many(self.own_gap_many(entries), self._waiting.clocks_of_many(numbers))
+            np.maximum.at(view(self._table.next), host_clocks, self.clocks.opened + gaps)
+        return numbers
 
     def deactivate(self, entry: HostEntry) -> None:
         """Take an entry out (its URLs went elsewhere). Nothing if it is out; ValueError while it is leased."""
         if entry.state == HostState.IDLE:
             return
         if entry.state == HostState.LEASED:
-            raise ValueError(f"deactivate: {entry!r} is leased; release it with again=False")
+            raise ValueError(f"deactivate: {entry!r} is leased; end its visit with again=False")
         self._withdraw(entry)
-        self._drop(entry, self._gates(entry), self._clock.now())
+        self._drop(entry, self._clocks_of(entry), self._time.now())
+
+    # ---- visits
 
     def pop(self) -> HostEntry | None:
-        """A host that may be visited now, its clocks held until `release`; None if there is none. Errands go first."""
-        if self._errands and (errand := self.pop_errand()) is not None:
-            return errand
-        now = self._clock.now()
-        while (entry := self._bench.take(now)) is not None:
-            if self._begin(entry, now):
+        """A host that may be visited now; it holds its clocks until `visit_over`. None if there is none. Detours go
+        first."""
+        if self._detours and (detour := self.pop_detour()) is not None:
+            return detour
+        now, waiting = self._time.now(), self._waiting
+        while (host := waiting.take(now)) != NONE:
+            entry = self._entries[host]
+            assert entry is not None
+            if waiting.address_clock[host] != NONE:
+                entry.state = HostState.LEASED
+                self._leased.add(entry)
                 return entry
+            self._unresolved.add(entry)
         return None
 
-    def pop_all(
+    def pop_many(
         self, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]], visits_max: int = 1 << 30
     ) -> Visits:
-        """`pop` and `visit_size` until so many visits have begun, of `urls_max` URLs together, or nobody may be visited
-        now. `urls_of`: how many URLs hosts have for one visit, each at least 1."""
+        """`pop` and `visit_size` until `visits_max` visits have begun, or visits of `urls_max` URLs together, or no
+        host may be visited now. urls_of(hosts): how many URLs each has for one visit, at least 1."""
         visits: Visits = []
         left = urls_max
         while left > 0 and len(visits) < visits_max:
-            now = self._clock.now()
-            due = self._bench.due_now(now, min(left, visits_max - len(visits)))
-            if len(due) < self.many or self._errands or self._bench.reserves:
+            now = self._time.now()
+            due = self._waiting.due_now(now, min(left, visits_max - len(visits)))
+            if len(due) < self.many or self._detours or self._waiting.reserves:
                 entry = self.pop()
                 if entry is None:
                     break
@@ -124,42 +150,38 @@ class Politeness(Bulk):
         return visits
 
     def _pop_due(
-        self, due: NDArray[np.int64], now: float, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]]
+        self, due: I8s, now: float, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]]
     ) -> Visits:
-        entries_of = self._bench.entries_of
-        hosts, urls, nameless = self._begin_due(
-            due, now, urls_max, lambda hosts: self.own_gaps(entries_of(hosts)),
-            lambda hosts: np.array(urls_of(entries_of(hosts)), np.int64),
-        )  # fmt: skip
-        for entry in entries_of(nameless):
-            self._nameless.add(entry)
-        entries = entries_of(hosts)
+        def visit_urls(hosts: I8s) -> I8s:
+            entries = self._entries_of(hosts)
+            if len(entries) < self.many:
+                sizes = [self.visit_size(entry) for entry in entries]
+                return np.array(list(map(min, sizes, urls_of(entries))), np.int64)
+            own, clocks = self.own_gap_many(entries), self._waiting.clocks_of_many(hosts)
+            return np.minimum(self._gaps.visit_size_many(own, clocks), np.array(urls_of(entries), np.int64))
+
+        hosts, urls, unresolved = self._waiting.take_many(due, now, urls_max, visit_urls)
+        for entry in self._entries_of(unresolved):
+            self._unresolved.add(entry)
+        entries = self._entries_of(hosts)
         for entry in entries:
             entry.state = HostState.LEASED
-        self._out.update(entries)
+        self._leased.update(entries)
         return list(zip(entries, urls.tolist(), strict=True))
 
-    def _begin(self, entry: HostEntry, now: float) -> bool:
-        """Its clocks are held, if its address is known; else it waits for that."""
-        if self._bench.address_gate[entry.number] != NONE:
-            self._hold(entry)
-            return True
-        self._nameless.add(entry)
-        for gate in self._gates(entry):
-            self._bench.arm(gate, now)
-        return False
-
-    def pop_errand(self) -> HostEntry | None:
-        """A slot of `request_slot` that may be used now, its clocks held until `release`. Ask for it also when no
-        worker has room for a visit: the visit that waits for the slot has it."""
-        now = self._clock.now()
-        for due, entry in self._errands.dues():
+    def pop_detour(self) -> HostEntry | None:
+        """A detour of `request_detour` that may begin now; it holds its clocks until `visit_over`. None if there is
+        none. Ask for it even if no worker has room for a visit, because a visit that is out waits for it."""
+        now = self._time.now()
+        for due, entry in self._detours.dues():
             if due <= now:
-                self._hold(entry)
+                entry.state = HostState.LEASED
+                self._leased.add(entry)
+                self._waiting.hold(entry.number)
                 return entry
         return None
 
-    def release(
+    def visit_over(
         self,
         entry: HostEntry,
         *,
@@ -171,220 +193,292 @@ class Politeness(Bulk):
         crawl_delay: float | None = None,
         again: bool,
     ) -> float:
-        """The visit is over: its clocks run from `ended` (None: nothing was asked of the host, and nothing moves).
+        """The visit (or detour) is over: the host's clocks are free, and run from `ended` (None: nothing was asked of
+        the host, and no clock moves).
 
         When a worker died, pass ended=now: a request may have been under way. fetch_s: duration of the last exchange;
-        retry_after: seconds, as the server said; crawl_delay: as learnt in this visit, None if nothing was. `again`: it
-        waits for its next visit at once; else it is idle, and may be activated later. Returns when its clocks are
-        due (then deactivate it if that is beyond the horizon). ValueError if it is not leased; only an errand may be
+        retry_after: seconds, as the server said; crawl_delay: as learnt in this visit, None if nothing was. `again`:
+        the host waits for its next visit at once; else it is idle, and may be activated later. Returns when its clocks
+        are due (then deactivate it if that is beyond the horizon). ValueError if it is not leased; only a detour may be
         over already, with its visit.
         """
         if entry.state != HostState.LEASED:
-            if entry.errand is not None:
+            if entry.detour is not None:
                 return self.due(entry)
-            raise ValueError(f"release: {entry!r} is not leased")
-        now = self._clock.now()
+            raise ValueError(f"visit_over: {entry!r} is not leased")
+        now = self._time.now()
         if crawl_delay is not None:
             entry.crawl_delay = crawl_delay
         if outcome in ("failed", "throttled"):
             ended = now if ended is None else ended
         elif not requests:
             ended = None
-        clocks, bench, gates = self.clocks, self._bench, self._gates(entry)
+        waiting, clocks, held = self._waiting, self._clocks_of(entry), self._table.held
         if ended is not None:
-            floor, delay = self._gaps.floor(entry), entry.crawl_delay
-            for gate in gates:
-                self._gaps.move(clocks, gate, floor, delay, ended, fetch_s, outcome, retry_after)
-        self._out.discard(entry)
-        if self._errands:
-            self._end_errand_of(entry, now)
-        for gate in gates:
-            clocks.held[gate] -= 1
-        due = self._latest(gates)
+            floor = self._gaps.floor(entry.gap_floor)
+            self._gaps.move(clocks, floor, entry.crawl_delay, ended, fetch_s, outcome, retry_after)
+        self._leased.discard(entry)
+        if self._detours:
+            self._end_detour_of(entry, now)
+        for clock in clocks:
+            held[clock] -= 1
+        due = self._table.last_due(clocks)
         entry.state = HostState.IDLE
-        if again and entry.errand is None:
-            bench.ticket(entry.number)
+        if again and entry.detour is None:
+            waiting.ticket(entry.number)
             if not (entry.address and entry.address_until > max(now, due)):
                 self._leave_address(entry, now)
             self._place(entry, now)
         else:
-            self._drop(entry, gates, now)
-        for gate in gates:
-            bench.arm(gate, now)
+            self._drop(entry, clocks, now)
+        for clock in clocks:
+            waiting.arm(clock, now)
         return due
 
-    def _end_errand_of(self, parent: HostEntry, now: float) -> None:
-        errand = self._errands.take_from(parent)
-        if errand is not None and errand.state == HostState.LEASED:
-            self.release(errand, ended=now, again=False)
-        elif errand is not None:
-            self.deactivate(errand)
+    def _end_detour_of(self, parent: HostEntry, now: float) -> None:
+        detour = self._detours.take_from(parent)
+        if detour is not None and detour.state == HostState.LEASED:
+            self.visit_over(detour, ended=now, again=False)
+        elif detour is not None:
+            self.deactivate(detour)
+
+    def observe(
+        self,
+        *,
+        clock_host: int,
+        address: str | None,
+        site: int,
+        ended: float,
+        fetch_s: float = 0.0,
+        outcome: Outcome = "ok",
+        retry_after: float | None = None,
+        crawl_delay: float = 0.0,
+    ) -> None:
+        """Move the clocks for an exchange that a replayed harvest tells of, as its live report would have. `clock_host`
+        is the key of the host's clock."""
+        floor = self._gaps.floor(None)
+        clocks = [self.clocks.use(Kind.HOST, clock_host, floor)]
+        if address:
+            clocks.append(self._gaps.use_address(address))
+        if (site_clock := self._gaps.use_site(site)) != NONE:
+            clocks.append(site_clock)
+        self._gaps.move(clocks, floor, crawl_delay, ended, fetch_s, outcome, retry_after)
+        for clock in clocks:
+            self._table.users[clock] -= 1
+        self.clocks.let_go(clocks, self._time.now())
 
     # ---- names
 
     def unresolved(self) -> HostEntry | None:
         """The next host whose only obstacle is its missing (or outdated) address; None if there is none. Answer with
-        `resolved`, `unresolvable`, or (a name that does not exist) `deactivate`."""
-        return self._nameless.ask()
+        `resolved`, `unresolvable`, `postponed`, or (a name that does not exist) `deactivate`."""
+        return self._unresolved.ask()
 
     def resolved(self, entry: HostEntry, address: str, expires: float) -> None:
         """The address of a host that `unresolved` gave. Nothing if the host was deactivated meanwhile."""
         if entry.state != HostState.RESOLVING:
             return
-        now = self._clock.now()
+        now = self._time.now()
         self._withdraw(entry)
         entry.address, entry.address_until = address, expires
-        gate = self._bench.address_gate[entry.number] = self._use_address(address)  # however short its time to live
-        self._errands.pause(entry, (gate,), now)
+        clock = self._waiting.address_clock[entry.number] = self._gaps.use_address(address)  # however short it lives
+        self._detours.pause(entry, (clock,), now)
         self._place(entry, now)
 
     def unresolvable(self, entry: HostEntry) -> float:
         """No answer this time: the host backs off as after a failed connection. Returns when it is due."""
         if entry.state != HostState.RESOLVING:
             return self.due(entry)
-        now = self._clock.now()
+        now = self._time.now()
         self._withdraw(entry)
-        host = self._bench.host_gate[entry.number]
-        self._gaps.move(self.clocks, host, self._gaps.floor(entry), entry.crawl_delay, now, 0.0, "failed", None)
-        self.clocks.why[host] = Delay.DNS
+        clock = self._waiting.host_clock[entry.number]
+        floor = self._gaps.floor(entry.gap_floor)
+        self._gaps.move((clock,), floor, entry.crawl_delay, now, 0.0, "failed", None)
+        self._table.why[clock] = Delay.DNS
         self._place(entry, now)
         return self.due(entry)
 
     def postponed(self, entry: HostEntry) -> None:
-        """No answer, and not for a reason of the host's: it is asked for again."""
+        """No answer, for a reason that is not the host's: `unresolved` will give it again."""
         if entry.state == HostState.RESOLVING:
-            self._nameless.remove(entry)
-            self._nameless.add(entry)
+            self._unresolved.remove(entry)
+            self._unresolved.add(entry)
 
-    # ---- errands
+    # ---- detours
 
-    def request_slot(self, entry: HostEntry, parent: HostEntry, token: object, fetch_s: float = 0.0) -> float:
-        """A running visit (`parent`) needs one request elsewhere: robots.txt redirected to another authority.
+    def request_detour(self, entry: HostEntry, parent: HostEntry, token: object, fetch_s: float = 0.0) -> float:
+        """A running visit (of `parent`) needs one request on another host: robots.txt redirected to it.
 
-        `entry` is a fresh HostEntry of that authority, whether or not the host is active too. It comes out of
-        `unresolved` like any other, then of `pop_errand` with `entry.errand.token` set. A clock the parent holds is no
-        obstacle, but its gap is kept from now on (fetch_s: duration of the parent's last exchange). Release it when
-        the worker reports the end, or deactivate it while it waits; when its parent is released it is over too.
+        `entry` is a fresh HostEntry of that host, whether or not the host is active too. It comes out of `unresolved`
+        like any other, then of `pop_detour` with `entry.detour.token` set. A clock that the parent holds is no
+        obstacle, but its gap runs from now (fetch_s: duration of the parent's last exchange). Call `visit_over` when
+        the worker reports its end, or `deactivate` while it waits; at the end of its parent's visit it is over too.
 
-        Returns when its clocks are due: refuse the slot (deactivate) if the worker cannot wait so long. Two visits may
-        wait for each other's address, so the worker's wait must have a deadline. ValueError for a second slot of one
-        visit at a time.
+        Returns when its clocks are due: refuse the detour (deactivate) if the worker cannot wait so long. Two visits
+        may wait for each other's address, so the worker's wait must have a deadline. ValueError for a second detour of
+        one visit at a time.
         """
-        if parent.state != HostState.LEASED or parent in self._errands:
-            raise ValueError(f"request_slot: {parent!r} is not leased, or has an errand already")
-        entry.errand = Errand(parent, token, self._clock.now())
+        if parent.state != HostState.LEASED or parent in self._detours:
+            raise ValueError(f"request_detour: {parent!r} is not leased, or has a detour already")
+        entry.detour = Detour(parent, token, self._time.now())
         self.activate(entry)
-        self._errands.add(entry, parent)
-        self._errands.pause(entry, self._gates(entry), self._clock.now(), fetch_s)
-        return max(self.due(entry), entry.errand.not_before)
+        self._detours.add(entry, parent)
+        self._detours.pause(entry, self._clocks_of(entry), self._time.now(), fetch_s)
+        return max(self.due(entry), entry.detour.not_before)
 
-    # ---- questions
+    # ---- questions about an active host
+
+    def due(self, entry: HostEntry) -> float:
+        """When all its clocks, held ones as if free now, are due (unix seconds, may lie in the past)."""
+        return self._table.last_due(self._clocks_of(entry))
+
+    def gap_for(self, entry: HostEntry) -> float:
+        """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
+        return self._gaps.longest(self._own_gap(entry), self._clocks_of(entry))
+
+    def own_gap_many(self, entries: Sequence[HostEntry]) -> F8s:
+        """Least seconds between two requests to each host by its floor and its Crawl-delay alone: f8[hosts]."""
+        floors = self._gaps.floor_many([entry.gap_floor for entry in entries])
+        return np.maximum(floors, [entry.crawl_delay for entry in entries])
+
+    def terms_many(self, numbers: I8s, own: F8s) -> tuple[F8s, F8s]:
+        """(`gap_for`, `due`) of active hosts, f8[hosts] each, by their numbers and `own_gap_many`. Each turn asks for
+        all hosts in memory."""
+        return self._gaps.longest_many(own, self._waiting.clocks_of_many(numbers)), self._waiting.due_many(numbers)
+
+    def visit_size(self, entry: HostEntry) -> int:
+        """URLs for one visit: as many as fit in visit_seconds of gaps; one URL if others wait for a clock of it that
+        has a gap, or would wait for a gap that is not theirs."""
+        return self._gaps.visit_size(self._own_gap(entry), self._clocks_of(entry))
+
+    def patience(self, entry: HostEntry) -> float:
+        """The longest wait inside a visit, in seconds: visit_seconds, or the gap of a clock that others wait for."""
+        return self._gaps.patience(self._clocks_of(entry))
+
+    def promises(self, entry: HostEntry) -> list[Promise]:
+        """The clocks a lease of the entry moves, for LeaseLog.append."""
+        return self._gaps.promises(self._own_gap(entry), self._clocks_of(entry))
+
+    # ---- questions about them all
 
     def promises_out(self) -> list[Promise]:
-        """Those of every lease that is out, for LeaseLog.roll."""
-        return [promise for entry in self._out for promise in self.promises(entry)]
+        """The promises of every lease that is out, for LeaseLog.roll."""
+        return [promise for entry in self._leased for promise in self.promises(entry)]
 
     def next_due(self) -> float | None:
-        """When the next clock with a waiter comes due: later than now if pop() just returned None. None: nothing waits
-        for a clock (but hosts may be leased, or wait for their address)."""
-        due = self._bench.next_due(self._clock.now())
-        errands = (due for due, _ in self._errands.dues())
-        return min(errands if due is None else (due, *errands), default=None)
+        """When the next clock that a host waits for comes due: later than now if pop() just returned None. None: no
+        host waits for a clock (but some may be leased, or wait for their address)."""
+        due = self._waiting.next_due(self._time.now())
+        detours = (due for due, _ in self._detours.dues())
+        return min(detours if due is None else (due, *detours), default=None)
 
     @property
     def leased(self) -> int:
-        return len(self._out)
+        """Visits and detours that are out."""
+        return len(self._leased)
 
     @property
     def waiting(self) -> int:
         """Active entries that are not leased, those without an address included."""
-        return self._bench.waiting + len(self._nameless)
+        return self._waiting.waiting + len(self._unresolved)
 
     @property
     def resolving(self) -> int:
         """Names asked for and not answered."""
-        return self._nameless.resolving
+        return self._unresolved.resolving
 
     def delayed(self) -> dict[str, int]:
-        """Hosts that wait, by what for (DELAY_NAMES). Those whose clock came due since are left out, see `ready`.
-        Costs O(hosts)."""
-        counts = self._bench.delays(self._clock.now())
-        counts[Delay.DNS] += len(self._nameless)
+        """How many hosts wait, by what for (DELAY_NAMES), without those that `ready` counts. Costs O(hosts)."""
+        counts = self._waiting.delays(self._time.now())
+        counts[Delay.DNS] += len(self._unresolved)
         return {name: count for name, count in zip(DELAY_NAMES, counts.tolist(), strict=True) if count}
 
     @property
     def ready(self) -> int:
-        """Hosts at the front of a clock that is due: what `delayed` leaves out. Costs O(hosts due now)."""
-        return sum(1 for _ in self._bench.free(self._clock.now()))
+        """Hosts at the front of a clock that is due: those that `delayed` leaves out. Costs O(hosts due now)."""
+        return sum(1 for _ in self._waiting.free(self._time.now()))
 
     def ready_pairs(self, within_s: float = 0.0, limit: int = 1 << 20) -> int:
         """Visits that could start within the next seconds beside those that are out: distinct (address, site) pairs,
-        an address counted at most as often as its gap lets it start; hosts without an address count once per site.
+        where an address counts at most as often as its gap lets it start; hosts without an address count once per site.
 
-        Stops counting at `limit`, and looking after 16 times as many clocks: too few then, when most are of one
-        address. Cheap enough for every tick with a limit of some hundreds.
+        Stops counting at `limit`, and looking after 16 times as many clocks: the count is too low then if most are of
+        one address. Cheap enough for every tick with a limit of some hundreds.
         """
-        pairs, sites = self._bench.startable(self._clock.now(), within_s, limit)
-        return min(limit, pairs + self._nameless.sites_with(sites))
+        pairs, sites = self._waiting.startable(self._time.now(), within_s, limit, self._site_of)
+        return min(limit, pairs + self._unresolved.sites_with(sites))
 
     # ---- states
 
     def _place(self, entry: HostEntry, now: float) -> None:
         """Wait for a clock that keeps it, or for an address, or (nothing does) for its turn."""
-        if entry.errand is not None:  # waits in no queue: pop_errand looks at each
+        if entry.detour is not None:  # stands in no queue: pop_detour looks at each
             entry.state = HostState.WAITING
-            if self._bench.address_gate[entry.number] == NONE:
-                self._nameless.add(entry)
-        elif self._bench.place(entry.number, now):
+            if self._waiting.address_clock[entry.number] == NONE:
+                self._unresolved.add(entry)
+        elif self._waiting.place(entry.number, now):
             entry.state = HostState.WAITING
         else:
-            self._nameless.add(entry)
+            self._unresolved.add(entry)
 
-    def _place_all(self, entries: Sequence[HostEntry], numbers: NDArray[np.int64], now: float) -> None:
+    def _place_many(self, entries: Sequence[HostEntry], numbers: I8s, now: float) -> None:
         """As `_place`, for hosts that begin to wait."""
-        if len(entries) >= self.many and not self._bench.reserves:
-            gates = self._bench.wait_all(numbers, now)
-            for entry, gate in zip(entries, gates.tolist(), strict=True):  # hosts are objects
-                if gate != NONE:
+        if len(entries) >= self.many and not self._waiting.reserves:
+            clocks = self._waiting.place_many(numbers, now)
+            for entry, clock in zip(entries, clocks.tolist(), strict=True):  # hosts are objects
+                if clock != NONE:
                     entry.state = HostState.WAITING
                 else:
-                    self._nameless.add(entry)
-            self._bench.arm_all(gates, now)
+                    self._unresolved.add(entry)
+            self._waiting.arm_many(clocks, now)
         else:
             for entry in entries:
                 self._place(entry, now)
 
     def _withdraw(self, entry: HostEntry) -> None:
-        """Out of whatever it waits for."""
+        """It waits no longer."""
         if entry.state == HostState.WAITING:
-            self._bench.withdraw(entry.number)
+            self._waiting.withdraw(entry.number)
         else:
-            self._nameless.remove(entry)
+            self._unresolved.remove(entry)
 
-    def _hold(self, entry: HostEntry) -> None:
-        entry.state = HostState.LEASED
-        self._out.add(entry)
-        self._bench.hold(entry.number)
-
-    # ---- the gates
-
-    def _drop(self, entry: HostEntry, gates: Sequence[int], now: float) -> None:
-        """The entry uses its gates no more."""
+    def _drop(self, entry: HostEntry, clocks: Sequence[int], now: float) -> None:
+        """The entry is active no more."""
         entry.state = HostState.IDLE
-        self._errands.end(entry)
-        for gate in gates:
-            self._unuse(gate, entry, now)
-        self._bench.entries[entry.number] = None
-        self._bench.leave([entry.number])
+        self._detours.end(entry)
+        self._let_go(entry, clocks, now)
+        self._entries[entry.number] = None
+        self._waiting.leave([entry.number])
         entry.number = NONE
 
-    def _unuse(self, gate: int, entry: HostEntry, now: float) -> None:
-        self.clocks.users[gate] -= 1
-        self._bench.unreserve(entry.number, gate, now)
-        self.clocks.let_go(gate, now)
-
     def _leave_address(self, entry: HostEntry, now: float) -> None:
-        gate = self._bench.address_gate[entry.number]
-        if gate != NONE:
-            self._bench.address_gate[entry.number] = NONE
-            self._unuse(gate, entry, now)
+        clock = self._waiting.address_clock[entry.number]
+        if clock != NONE:
+            self._waiting.address_clock[entry.number] = NONE
+            self._let_go(entry, (clock,), now)
+
+    def _let_go(self, entry: HostEntry, clocks: Sequence[int], now: float) -> None:
+        """The entry uses these clocks no more."""
+        for clock in clocks:
+            self._table.users[clock] -= 1
+            self._waiting.unreserve(entry.number, clock, now)
+        self.clocks.let_go(clocks, now)
+
+    # ---- entries, numbers, clocks
+
+    def _entries_of(self, hosts: I8s) -> list[HostEntry]:
+        entries = self._entries
+        return [entry for host in hosts.tolist() if (entry := entries[host]) is not None]
+
+    def _site_of(self, host: int) -> int:
+        entry = self._entries[host]
+        assert entry is not None
+        return entry.site
+
+    def _own_gap(self, entry: HostEntry) -> float:
+        """Least seconds between two requests to the host, by its floor and its Crawl-delay alone."""
+        return max(self._gaps.floor(entry.gap_floor), entry.crawl_delay)
+
+    def _clocks_of(self, entry: HostEntry) -> Sequence[int]:
+        """As WaitingHosts.clocks_of; none of a host that is not active."""
+        return self._waiting.clocks_of(entry.number) if entry.number != NONE else ()

@@ -31,7 +31,7 @@ from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
 from irlcrawl.base.job_files import temporary
-from irlcrawl.frontier.politeness.gates import REBOOT, Promise
+from irlcrawl.frontier.politeness.clocks import REBOOT, Promise
 
 MAGIC = b"irlLEAS1"
 _HEADER = struct.Struct("<8s36sII")

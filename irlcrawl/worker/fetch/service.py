@@ -29,7 +29,7 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
-from irlcrawl.worker.fetch.visit import Lease, Slot, Visit
+from irlcrawl.worker.fetch.visit import Detour, Lease, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
@@ -86,8 +86,8 @@ class Worker:
         self._visits: dict[asyncio.Task[None], Visit] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._slots: dict[int, asyncio.Future[Slot]] = {}
-        self._slot_number = 0
+        self._detours: dict[int, asyncio.Future[Detour]] = {}
+        self._detour_number = 0
         self._doubts: dict[int, asyncio.Future[bool]] = {}
 
     # What visits use
@@ -127,23 +127,23 @@ class Worker:
     def rules_of(self, exchange: Exchange) -> Rules:
         return Rules(rules_text(exchange, self.config), self._token)
 
-    async def slot(self, visit: int, url: bytes) -> Slot:
-        self._slot_number += 1
-        number = self._slot_number
-        answer: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        self._slots[number] = answer
-        self._wire.send({"t": "slot", "id": number, "visit": visit, "url": url.decode("ascii")})
+    async def detour(self, visit: int, url: bytes) -> Detour:
+        self._detour_number += 1
+        number = self._detour_number
+        answer: asyncio.Future[Detour] = asyncio.get_running_loop().create_future()
+        self._detours[number] = answer
+        self._wire.send({"t": "detour", "id": number, "visit": visit, "url": url.decode("ascii")})
         try:
             return await answer
         except asyncio.CancelledError:
             if answer.done() and not answer.cancelled() and answer.result().address is not None:
-                self.slot_end(answer.result(), None, 0.0)  # it came in the moment the visit gave up
+                self.detour_end(answer.result(), None, 0.0)  # it came in the moment the visit gave up
             raise
         finally:
-            self._slots.pop(number, None)
+            self._detours.pop(number, None)
 
-    def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
-        self._wire.send({"t": "slot_end", "id": slot.number, "ended": ended, "fetch_s": fetch_s})
+    def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None:
+        self._wire.send({"t": "detour_end", "id": detour.number, "ended": ended, "fetch_s": fetch_s})
 
     async def charged(self, visit: int) -> bool:
         if self.stopping.is_set():  # it is asked again when the crawl goes on
@@ -168,8 +168,8 @@ class Worker:
                 self._wire.send({"t": "pong"})
             case "scope":
                 self._scope.add(_entries(message["entries"]))
-            case "slot":
-                self._on_slot(Slot(message["id"], message["address"], message.get("reason")))
+            case "detour":
+                self._on_detour(Detour(message["id"], message["address"], message.get("reason")))
             case "doubt":
                 answer = self._doubts.get(message["visit"])
                 if answer is not None and not answer.done():
@@ -200,12 +200,12 @@ class Worker:
         else:
             self._fail(task.exception())
 
-    def _on_slot(self, slot: Slot) -> None:
-        answer = self._slots.get(slot.number)
+    def _on_detour(self, detour: Detour) -> None:
+        answer = self._detours.get(detour.number)
         if answer is not None and not answer.done():
-            answer.set_result(slot)
-        elif slot.address is not None:  # the visit that asked is over
-            self.slot_end(slot, None, 0.0)
+            answer.set_result(detour)
+        elif detour.address is not None:  # the visit that asked is over
+            self.detour_end(detour, None, 0.0)
 
     # Harvest, archive, end
 
@@ -244,9 +244,9 @@ class Worker:
         again = self.stopping.is_set()
         self.stopping.set()
         self._room.set()
-        for number, answer in self._slots.items():
+        for number, answer in self._detours.items():
             if not answer.done():
-                answer.set_result(Slot(number, None, None))
+                answer.set_result(Detour(number, None, None))
         for doubt in self._doubts.values():
             if not doubt.done():
                 doubt.set_result(False)

@@ -55,11 +55,11 @@ class Services(Protocol):
         """The rules in a robots.txt response."""
         ...
 
-    async def slot(self, visit: int, url: bytes) -> Slot:
+    async def detour(self, visit: int, url: bytes) -> Detour:
         """Permission to ask another host for its part of a robots.txt redirect."""
         ...
 
-    def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None: ...
+    def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None: ...
 
     async def charged(self, visit: int) -> bool:
         """Whether a request that had no (whole) response is held against its URL and host: not when it is us."""
@@ -71,7 +71,9 @@ class Services(Protocol):
 
 
 @dataclass(slots=True, frozen=True)
-class Slot:
+class Detour:
+    """The frontier's answer to a visit that must ask another host, because robots.txt redirects there."""
+
     number: int
     address: str | None  # None: refused
     reason: int | None  # why, when the answer is final
@@ -273,7 +275,7 @@ class Visit:
 
     async def _fetch_robots(self) -> bool:
         """robots.txt and its redirects, each archived as a unit of its own; the last one carries the fact. Where a
-        visit ends between two of them (a long gap, no slot in time) the next one goes on there."""
+        visit ends between two of them (a long gap, no detour in time) the next one goes on there."""
         url, hops = self._services.redirected.pop(self.lease.host_key, (self._robots_url(), 0))
         while True:
             fetched, refused = await self._ask_robots(url)
@@ -302,24 +304,24 @@ class Visit:
         return canonical(location, url) if location else None
 
     async def _ask_robots(self, url: bytes) -> tuple[Fetched | None, Reason | None]:
-        """Asks at the lease's address when it is the same host name, else where a slot says. The reason is there when
-        nothing was asked and nothing will be."""
+        """Asks at the lease's address when it is the same host name, else where a detour may go. The reason is there
+        when nothing was asked and nothing will be."""
         bound = self._config.robots.bytes_max
         if split(url)[1] == self.lease.host:
             return await self._ask(url, self.lease.address, bound), None
         try:
             async with asyncio.timeout(self.lease.not_after - self._clock.now()):
-                slot = await self._services.slot(self.lease.visit, url)
+                detour = await self._services.detour(self.lease.visit, url)
         except TimeoutError:
             return None, None
-        if slot.address is None:
-            return None, Reason(slot.reason) if slot.reason else None
+        if detour.address is None:
+            return None, Reason(detour.reason) if detour.reason else None
         before = self._requests
         try:
-            fetched = await self._ask(url, slot.address, bound)
+            fetched = await self._ask(url, detour.address, bound)
         finally:
             asked = self._requests > before
-            self._services.slot_end(slot, self._ended if asked else None, self._fetch_s if asked else 0.0)
+            self._services.detour_end(detour, self._ended if asked else None, self._fetch_s if asked else 0.0)
         return fetched, None
 
     def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:

@@ -263,8 +263,8 @@ def redirecting(target: str) -> Callable[[str, float], Answer | None]:
     return lambda url, now: Answer(301, {"location": target}) if url == ROBOTS else None
 
 
-def test_a_slot_whose_name_is_not_found_after_its_visit_ended(make: Make) -> None:
-    """The resolver answers a minute later with a failure: there is nobody left to refuse the slot to."""
+def test_a_detour_whose_name_is_not_found_after_its_visit_ended(make: Make) -> None:
+    """The resolver answers a minute later with a failure: there is nobody left to refuse the detour to."""
     web = Web(star("a.test", 1) | star("b.test", 100))
     web.moods["a.test"] = redirecting("http://slow.test/robots.txt")
     crawl = make(web, "http://a.test/", "http://b.test/")
@@ -276,7 +276,7 @@ def test_a_slot_whose_name_is_not_found_after_its_visit_ended(make: Make) -> Non
 
 
 @pytest.mark.parametrize("death", [1.05, 1.2, 2.6])
-def test_a_slot_of_a_dead_worker_is_free_again(make: Make, death: float) -> None:
+def test_a_detour_of_a_dead_worker_is_free_again(make: Make, death: float) -> None:
     web = Web(star("a.test", 1) | star("b.test", 3), fetch_s=1.0)
     web.moods["a.test"] = redirecting("http://b.test/robots.txt")
     crawl = make(web, "http://a.test/", "http://b.test/")
@@ -288,7 +288,7 @@ def test_a_slot_of_a_dead_worker_is_free_again(make: Make, death: float) -> None
     assert crawl.run(kill, hours=1) == ExitCode.DONE
     assert set(crawl.outcomes()) == set(web.answers)
     assert crawl.loop is not None
-    assert not crawl.loop.dispatcher.slots._open
+    assert not crawl.loop.dispatcher.detours._open
     assert crawl.loop.dispatcher.politeness.leased == 0
 
 

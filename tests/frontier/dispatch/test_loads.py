@@ -81,7 +81,7 @@ def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: fl
         new += key not in hosts
     for host in hosts.values():  # what the loop learns from now on is nothing to the turn
         loads.count(host, 100)
-        polite.clocks.next[polite._gates(host)[0]] += 10.0
+        polite.clocks.table.next[polite._clocks_of(host)[0]] += 10.0
     found = [at_hand.loads(np.array(list(records), np.uint64), state_batch(records.items())) for _ in range(2)]
     rows = [row for part in found for row in zip(part.room, part.gap, part.free_at, strict=True)]
     assert [tuple(row) for row in rows] == [pytest.approx(row) for row in told]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.gates import NONE
+from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Outcome, Politeness
 
 
@@ -68,14 +68,14 @@ class Audit:
 
 
 class World:
-    """Runs visits on `slots` workers until nothing is left to do or the time is over."""
+    """Runs visits in `places` at once until nothing is left to do or the time is over."""
 
-    def __init__(self, params: config.Politeness, slots: int = 1000) -> None:
+    def __init__(self, params: config.Politeness, places: int = 1000) -> None:
         self.clock = VirtualClock()
         self.params = params
         self.polite = Politeness(self.clock, params)
         self.audit = Audit(params)
-        self.slots = slots
+        self.places = places
         self.hosts: list[HostEntry] = []
         self._ends: list[tuple[float, int, HostEntry, Visit]] = []
         self._number = 0
@@ -97,7 +97,7 @@ class World:
     def lease_all(self, plan: Callable[[HostEntry], Visit]) -> None:
         """Start whatever may start; then nothing that the audit would let start is left waiting."""
         now = self.clock.now()
-        while len(self._ends) < self.slots and (entry := self.polite.pop()) is not None:
+        while len(self._ends) < self.places and (entry := self.polite.pop()) is not None:
             self.audit.start(entry, now)
             visit = plan(entry)
             self._number += 1
@@ -115,7 +115,7 @@ class World:
             self.lease_all(plan)
             each()
             times = [self._ends[0][0]] if self._ends else []
-            if len(self._ends) < self.slots:
+            if len(self._ends) < self.places:
                 due = self.polite.next_due()
                 assert due is None or due > self.clock.now(), "next_due would make the loop spin"
                 times += [] if due is None else [due]
@@ -130,7 +130,7 @@ class World:
         while self._ends and self._ends[0][0] <= now:
             _, _, entry, visit = heapq.heappop(self._ends)
             self.audit.end(entry, now, visit)
-            due = self.polite.release(
+            due = self.polite.visit_over(
                 entry,
                 ended=now,
                 fetch_s=visit.fetch_s,
@@ -159,3 +159,43 @@ class World:
 
 def gaps(times: Iterable[float]) -> list[float]:
     return [later - earlier for earlier, later in pairwise(times)]
+
+
+# ---- one host, one visit
+
+
+FAR = 1e12
+
+
+def host(name: str, address: str | None = None, scheme: str = "http", until: float = FAR, **more: float) -> HostEntry:
+    return HostEntry(
+        key=name_key(f"{scheme}://{name}".encode()),
+        name=name,
+        scheme=scheme,
+        port=80,
+        site=name_key(".".join(name.split(".")[-2:]).encode()),
+        address=address,
+        address_until=until,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def politeness(**keys: object) -> tuple[VirtualClock, Politeness]:
+    """An empty one, with these keys of [politeness], and its clock."""
+    clock = VirtualClock()
+    return clock, Politeness(clock, config.Politeness(**keys))  # type: ignore[arg-type]
+
+
+def visit(clock: VirtualClock, polite: Politeness, entry: HostEntry, **how: object) -> float:
+    """One visit of no duration; returns how long until the host is due again."""
+    popped = polite.pop()
+    assert popped is entry
+    how = {"ended": clock.now(), "again": True, **how}
+    return polite.visit_over(entry, **how) - clock.now()  # type: ignore[arg-type]
+
+
+def leased(clock: VirtualClock, polite: Politeness, name: str = "a.test", address: str = "192.0.2.1") -> HostEntry:
+    entry = host(name, address)
+    polite.activate(entry)
+    assert polite.pop() is entry
+    return entry

@@ -51,12 +51,12 @@ def test_an_index_of_columns_finds_what_a_dict_does(steps: list[tuple[list[int],
             keys[row] = key
             model[key] = row
         if new:
-            index.add_all(rows)
+            index.add_many(rows)
         looked_for = [*wanted, *range(0, 60, 7), *model]
-        assert index.find_all(np.array(looked_for, np.uint64)).tolist() == [model.get(k, NONE) for k in looked_for]
+        assert index.find_many(np.array(looked_for, np.uint64)).tolist() == [model.get(k, NONE) for k in looked_for]
         left = list(model)[:gone]
         if gone % 2:
-            index.remove_all(np.array([model[key] for key in left], np.int64))
+            index.remove_many(np.array([model[key] for key in left], np.int64))
         for key in left:
             if gone % 2 == 0:
                 index.remove(model[key])
@@ -68,8 +68,8 @@ def test_an_index_of_columns_finds_what_a_dict_does(steps: list[tuple[list[int],
 def test_few_rows_of_a_large_index_go_together_as_one_by_one() -> None:
     keys = array("Q", range(1, 1001))
     index = KeyIndex(keys)
-    index.add_all(np.arange(1000))
-    index.remove_all(np.arange(0, 1000, 50))
+    index.add_many(np.arange(1000))
+    index.remove_many(np.arange(0, 1000, 50))
     assert [index.find(key) for key in keys] == [row if row % 50 else NONE for row in range(1000)]
     assert len(index) == 980
 
@@ -113,7 +113,7 @@ def test_a_line_gives_what_is_due_in_order(steps: list[tuple[str, float]]) -> No
             dues.extend([now + seconds - 0.1, now - 0.1, now + 2 * seconds])
             numbers = np.arange(len(dues) - 3, len(dues))
             waiting.update({number: (max(dues[number], now), number) for number in numbers.tolist()})
-            line.push_all(numbers, now)
+            line.push_many(numbers, now)
         elif what == "wait":
             now += min(seconds, 50.0)
         elif what == "pop":

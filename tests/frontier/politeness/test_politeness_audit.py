@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drum.ragged import Batch
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.gates import Promise
+from irlcrawl.frontier.politeness.clocks import Promise
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState
 from tests.frontier.politeness.polite_world import Visit, World, gaps
 
@@ -50,8 +50,8 @@ VISITS = st.lists(
 AUDIT = settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate, Phase.shrink])
 
 
-def world_of(params: config.Politeness, hosts: list[tuple[int, int, int, str, float]], slots: int) -> World:
-    world = World(params, slots)
+def world_of(params: config.Politeness, hosts: list[tuple[int, int, int, str, float]], places: int) -> World:
+    world = World(params, places)
     addresses: dict[int, int] = {}
     sites: dict[int, int] = {}
     for name, address, site, scheme, delay in hosts:
@@ -72,11 +72,11 @@ def test_no_visit_is_early_and_no_host_starves(
     params: config.Politeness,
     hosts: list[tuple[int, int, int, str, float]],
     visits: list[Visit],
-    slots: int,
+    places: int,
     seed: int,
 ) -> None:
     """I3. Every start is checked by the audit; every host is visited again and again while others want its clocks."""
-    world = world_of(params, hosts, slots)
+    world = world_of(params, hosts, places)
     plan = plan_of(visits, seed)
     for entry in world.hosts:
         world.polite.activate(entry)
@@ -100,7 +100,7 @@ def test_hosts_that_come_together_are_visited_as_if_they_came_one_by_one(
     """Clocks that are not due, shared ones, and addresses known not long enough among them."""
     told = []
     for together in (False, True):
-        world = world_of(params, hosts, slots=1000)
+        world = world_of(params, hosts, places=1000)
         polite = world.polite
         for at, which in enumerate(asked):
             entry = world.hosts[which % len(world.hosts)]
@@ -108,12 +108,12 @@ def test_hosts_that_come_together_are_visited_as_if_they_came_one_by_one(
             polite.observe(**known, ended=world.clock.now() + 0.137 * at)
         for at, entry in enumerate(world.hosts):
             entry.address_until = min(until[at % len(until)] + world.clock.now(), 1e12)
-        dues = polite.activate_all(world.hosts) if together else [polite.activate(entry) for entry in world.hosts]
+        dues = polite.activate_many(world.hosts) if together else [polite.activate(entry) for entry in world.hosts]
         visited = []
         for _ in range(40):
             while (entry := polite.pop()) is not None:
                 visited.append((world.clock.now(), entry.key))
-                polite.release(entry, ended=None, again=False)
+                polite.visit_over(entry, ended=None, again=False)
             world.clock.advance(0.25)
         told.append((dues, visited, [entry.state for entry in world.hosts], polite.delayed()))
     assert told[0] == told[1]
@@ -134,7 +134,7 @@ def test_whatever_may_start_does(
     """Workers to spare: after every tick no waiting host is left whose clocks are all due and free."""
     params.backoff_seconds = 0.0  # the audit knows only the least back-off, not its growth
     params.gap_site_seconds = 0.0  # reservations, which keep a clock free on purpose, need hosts that share two
-    world = world_of(params, list({host[0]: host for host in hosts}.values()), slots=1000)
+    world = world_of(params, list({host[0]: host for host in hosts}.values()), places=1000)
     plan = plan_of(visits, seed)
     for entry in world.hosts:
         world.polite.activate(entry)
@@ -163,7 +163,7 @@ def test_hosts_come_and_go_and_lose_their_addresses(
     seed: int,
 ) -> None:
     """Clocks outlive the hosts in memory; a host whose address expired waits for it, then for its clock."""
-    world = world_of(params, hosts, slots=4)
+    world = world_of(params, hosts, places=4)
     chosen = random.Random(seed)
     polite = world.polite
     asked: list[HostEntry] = []
@@ -176,8 +176,8 @@ def test_hosts_come_and_go_and_lose_their_addresses(
         elif what == "gone":
             entry.address_until = 0.0
         elif what in ("answer", "retry"):
-            while (nameless := polite.unresolved()) is not None:
-                asked.append(nameless)
+            while (unnamed := polite.unresolved()) is not None:
+                asked.append(unnamed)
             if asked and what == "answer":
                 answered = asked.pop(0)
                 assert answered.address is not None
@@ -217,7 +217,7 @@ def test_promises_survive_kills_at_any_moment(
 
     A request in flight at the kill counts as ended then: the lock proves that no worker is left.
     """
-    world = world_of(params, hosts, slots=4)
+    world = world_of(params, hosts, places=4)
     plan = plan_of(visits, seed)
     deltas: list[Batch] = []
     log: list[Promise] = []
@@ -299,7 +299,7 @@ def test_a_slow_host_keeps_no_other_host_of_its_address_waiting() -> None:
 
 def test_old_hosts_are_not_starved_by_a_stream_of_new_ones() -> None:
     """One worker, more new hosts than it can visit: those that were here before still get their turn."""
-    world = World(config.Politeness(gap_host_seconds=1.0), slots=1)
+    world = World(config.Politeness(gap_host_seconds=1.0), places=1)
     old = [world.host(f"old{i}.test", f"192.0.2.{i}") for i in range(5)]
     for entry in old:
         world.polite.activate(entry)
@@ -314,7 +314,7 @@ def test_nobody_passes_an_older_host_in_the_line_for_a_clock_they_share() -> Non
     """One worker, one address, two sites with a gap: a host whose own clock came due first does not take the site's
     clock from one that has waited for it longer."""
     params = config.Politeness(gap_host_seconds=0.0, gap_host_factor=0.0, gap_address_seconds=0.0, gap_site_seconds=2.0)
-    world = World(params, slots=1)
+    world = World(params, places=1)
     for name, site, delay in [("a", 0, 0.0), ("b", 1, 4.0), ("c", 0, 0.0), ("d", 1, 4.0), ("e", 1, 0.0)]:
         world.polite.activate(world.host(f"{name}.test", "192.0.2.1", f"s{site}", crawl_delay=delay))
     world.run(20.0, lambda entry: Visit(0.1))

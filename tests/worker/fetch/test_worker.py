@@ -148,37 +148,37 @@ def test_robots_redirects_stay_inside_the_visit_on_the_same_name(tmp_path: Path)
         assert len(harvest.facts) == 1 and end["robots"]["state"] == Robots.RULES
 
 
-def test_a_robots_redirect_to_another_host_asks_for_a_slot(tmp_path: Path) -> None:
+def test_a_robots_redirect_to_another_host_asks_for_a_detour(tmp_path: Path) -> None:
     with Loopback({}, addresses=("127.0.0.1", "127.0.0.2")) as server, Driver(tmp_path, crawl_config()) as worker:
         away = f"http://www.b.test:{server.port}/robots.txt"
         redirect = response(b"", f"Location: {away}", status="302 Found")
         server.pages["/robots.txt"] = _by_host({"b.test": redirect}, ROBOTS)
         visit = worker.visit(origin(server, "b.test"), ["/private", "/"], robots=UNKNOWN)
-        slot = worker.receive("slot")
-        assert (slot["visit"], slot["url"]) == (visit, away)
-        assert len(server.asked) == 1, "nothing goes out before the slot is granted"
-        worker.send({"t": "slot", "id": slot["id"], "address": "127.0.0.2"})
-        slot_end = worker.receive("slot_end")
-        assert slot_end["id"] == slot["id"] and slot_end["ended"] is not None
+        detour = worker.receive("detour")
+        assert (detour["visit"], detour["url"]) == (visit, away)
+        assert len(server.asked) == 1, "nothing goes out before the detour is granted"
+        worker.send({"t": "detour", "id": detour["id"], "address": "127.0.0.2"})
+        detour_end = worker.receive("detour_end")
+        assert detour_end["id"] == detour["id"] and detour_end["ended"] is not None
         assert worker.end()["reached"] == 2
         assert [(asked.address, asked.host.split(":")[0]) for asked in server.asked] == [
             ("127.0.0.1", "b.test"), ("127.0.0.2", "www.b.test"), ("127.0.0.1", "b.test"),
         ]  # fmt: skip
 
 
-def test_a_refused_slot_closes_the_host_and_an_unanswered_one_does_not(tmp_path: Path) -> None:
+def test_a_refused_detour_closes_the_host_and_an_unanswered_one_does_not(tmp_path: Path) -> None:
     pages = {"/robots.txt": response(b"", "Location: http://gone.test/robots.txt", status="301 Moved")}
     with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
         worker.visit(origin(server), ["/"], robots=UNKNOWN)
-        worker.send({"t": "slot", "id": worker.receive("slot")["id"], "address": None, "reason": int(Reason.DNS)})
+        worker.send({"t": "detour", "id": worker.receive("detour")["id"], "address": None, "reason": int(Reason.DNS)})
         end = worker.end()
         assert (end["outcome"], end["reason"], end["robots"]["state"]) == ("failed", Reason.DNS, Robots.DENY)
         worker.visit(origin(server), ["/"], robots=UNKNOWN)
-        worker.send({"t": "slot", "id": worker.receive("slot")["id"], "address": None})
+        worker.send({"t": "detour", "id": worker.receive("detour")["id"], "address": None})
         assert worker.end()["robots"] is None
         asked = len(server.asked)
         worker.visit(origin(server), ["/"], robots=UNKNOWN)
-        worker.receive("slot")
+        worker.receive("detour")
         assert len(server.asked) == asked, "the next visit goes on where that one had to stop"
 
 

@@ -69,7 +69,7 @@ def test_a_stop_ends_visits_that_wait(tmp_path: Path) -> None:
     with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
         worker.visit(origin(server), ["/", "/"], gap=4.9)
         worker.visit(origin(server, "c.test"), ["/"], robots=UNKNOWN)
-        worker.receive("slot")
+        worker.receive("detour")
         _wait_until_asked(server, 2)
         assert worker.stop() == 0
         assert sorted(worker.end()["reached"] for _ in range(2)) == [0, 1]

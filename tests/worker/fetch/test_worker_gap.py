@@ -18,7 +18,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import Rules
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Request
-from irlcrawl.worker.fetch.visit import Lease, Slot, Visit
+from irlcrawl.worker.fetch.visit import Detour, Lease, Visit
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
 
@@ -51,7 +51,7 @@ class Web:
         self.answers = list(answers)
         self.log: list[tuple[float, float, Request, str]] = []
         self.units: list[Unit] = []
-        self.slots: list[tuple[str, int]] = []
+        self.detours: list[tuple[str, int]] = []
         self.delay = 0.0
         self.told: list[float] = []  # Crawl-delays of the rules it was told of
 
@@ -88,13 +88,13 @@ class Web:
     def rules_of(self, exchange: Exchange) -> Rules:
         return Rules(RULES % self.delay, "testbot")
 
-    async def slot(self, visit: int, url: bytes) -> Slot:
+    async def detour(self, visit: int, url: bytes) -> Detour:
         await asyncio.sleep(0.5)
-        self.slots.append(("granted", len(self.slots)))
-        return Slot(len(self.slots), "10.0.0.2", None)
+        self.detours.append(("granted", len(self.detours)))
+        return Detour(len(self.detours), "10.0.0.2", None)
 
-    def slot_end(self, slot: Slot, ended: float | None, fetch_s: float) -> None:
-        self.slots.append(("ended", slot.number))
+    def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None:
+        self.detours.append(("ended", detour.number))
 
     async def charged(self, visit: int) -> bool:
         return True
@@ -182,8 +182,8 @@ def _check_report(web: Web, end: Message, targets: list[str]) -> None:
     asked = [request.target for _, _, request, _ in web.log]
     if (end["robots"] or {}).get("state") == Robots.RULES or any(unit.reason == Reason.ROBOTS for unit in leased):
         assert "/no" not in asked, "robots are obeyed"
-    for started, ended in zip(web.slots[::2], web.slots[1::2], strict=True):
-        assert (started[0], ended[0]) == ("granted", "ended"), "every slot that was granted is given back"
+    for started, ended in zip(web.detours[::2], web.detours[1::2], strict=True):
+        assert (started[0], ended[0]) == ("granted", "ended"), "every detour that was granted is given back"
     assert [request.address for *_, request, _ in web.log if request.host == "a.test"].count("10.0.0.2") == 0
     trouble = [what for *_, what in web.log if what in ("429", "503", "CONNECT", "LOST", "TIMEOUT")]
     if end["outcome"] in ("throttled", "failed") and web.log:

@@ -1,0 +1,279 @@
+"""How long the gaps are: why a host waits after a visit, how many URLs a visit has, what a lease promises."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.base.keys import name_key
+from irlcrawl.config import keys as config
+from irlcrawl.frontier.politeness.clocks import Clocks, Kind
+from irlcrawl.frontier.politeness.columns import NONE
+from irlcrawl.frontier.politeness.gaps import OUTCOMES, Gaps, Outcome
+from irlcrawl.frontier.politeness.politeness import Politeness
+from tests.frontier.politeness.polite_world import host, politeness, visit
+
+
+@pytest.mark.parametrize(
+    ("how", "more", "wait"),
+    [
+        ({}, {}, 1.0),
+        ({"fetch_s": 0.3}, {}, 3.0),
+        ({"fetch_s": 1e6}, {}, 300.0),
+        ({"crawl_delay": 7.0}, {}, 7.0),
+        ({"crawl_delay": 90_000.0}, {}, 90_000.0),
+        ({}, {"crawl_delay": 20.0}, 20.0),
+        ({}, {"gap_floor": 0.0}, 0.5),  # the address still has its own
+        ({}, {"gap_floor": 12.0}, 12.0),
+        ({"outcome": "throttled"}, {}, 5.0),
+        ({"outcome": "failed"}, {}, 5.0),
+        ({"outcome": "throttled", "retry_after": 77.0}, {}, 77.0),
+        ({"outcome": "throttled", "retry_after": 2.0}, {}, 5.0),
+        ({"outcome": "throttled", "retry_after": 1e9}, {}, 86_400.0),
+        ({"outcome": "throttled", "retry_after": 77.0, "crawl_delay": 99.0}, {}, 99.0),
+        ({"outcome": "failed", "ended": None}, {}, 5.0),
+    ],
+)
+def test_the_longest_reason_to_wait_counts(how: dict[str, object], more: dict[str, float], wait: float) -> None:
+    clock, polite = politeness()
+    entry = host("a.test", "192.0.2.1", **more)
+    polite.activate(entry)
+    assert visit(clock, polite, entry, **how) == pytest.approx(wait)
+
+
+@pytest.mark.parametrize(
+    "how", [{"ended": None}, {"requests": 0}, {"ended": None, "outcome": "unreached", "requests": 0}]
+)
+def test_a_visit_without_a_request_moves_no_clock(how: dict[str, object]) -> None:
+    clock, polite = politeness()
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+    assert visit(clock, polite, entry, **how) <= 0
+    assert polite.pop() is entry
+
+
+def test_the_gap_runs_from_the_end_of_the_exchange_not_from_its_report() -> None:
+    clock, polite = politeness()
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+    polite.pop()
+    clock.advance(0.7)
+    assert polite.visit_over(entry, ended=clock.now() - 0.5, again=True) == pytest.approx(clock.now() + 0.5)
+
+
+def test_http_and_https_share_the_clock_of_the_name_but_not_a_crawl_delay_beyond_it() -> None:
+    clock, polite = politeness()
+    plain, secure = host("a.test", "192.0.2.1", crawl_delay=60.0), host("a.test", "192.0.2.1", "https")
+    polite.activate(plain)
+    polite.activate(secure)
+    visit(clock, polite, plain)
+    assert polite.pop() is None
+    clock.advance(60.0)
+    assert polite.pop() is secure
+    assert polite.gap_for(secure) == 1.0 and polite.gap_for(plain) == 60.0
+
+
+def test_back_off_doubles_to_its_bound_and_eases_with_good_visits() -> None:
+    clock, polite = politeness(gap_address_seconds=0.0, gap_host_max_seconds=60.0)
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+
+    def waits(outcome: Outcome, count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            found.append(visit(clock, polite, entry, outcome=outcome))
+            clock.advance(found[-1])
+        return found
+
+    assert waits("throttled", 6) == pytest.approx([5, 10, 20, 40, 60, 60])
+    eased = waits("ok", 40)
+    assert all(later <= earlier for earlier, later in pairwise(eased))
+    assert eased[0] < 60 and eased[1] < 12 and eased[-1] == pytest.approx(1.0)
+    assert waits("failed", 1) == pytest.approx([5])
+
+
+def test_an_address_backs_off_less_than_its_host_and_a_shared_range_not_at_all() -> None:
+    clock, polite = politeness(shared_addresses=["203.0.113.0/24"], gap_shared_address_seconds=0.25)
+    for address, most in (("192.0.2.1", 40.0), ("203.0.113.9", 0.25)):
+        entries = [host(f"h{i}.for{address}.test", address) for i in range(20)]
+        for entry in entries:
+            polite.activate(entry)
+        number = polite.clocks.table.find(Kind.ADDRESS, name_key(address.encode()))
+        waits = []
+        for _ in entries:
+            clock.set(polite.clocks.table.next[number])
+            popped = polite.pop()
+            assert popped is not None
+            polite.visit_over(popped, ended=clock.now(), outcome="failed", again=False)
+            waits.append(polite.clocks.table.next[number] - clock.now())
+        assert max(waits) == pytest.approx(most)
+        assert waits[0] == pytest.approx(min(1.0, most))
+
+
+def test_a_host_that_answers_frees_its_address_from_the_back_off_of_others() -> None:
+    clock, polite = politeness()
+    bad, good = host("bad.test", "192.0.2.1"), host("good.test", "192.0.2.1")
+    polite.activate(bad)
+    visit(clock, polite, bad, outcome="failed", again=False)
+    polite.activate(good)
+    clock.advance(1.0)
+    visit(clock, polite, good)
+    address = polite.clocks.table.find(Kind.ADDRESS, name_key(b"192.0.2.1"))
+    assert polite.clocks.table.next[address] == pytest.approx(clock.now() + 0.5)
+
+
+def test_sites_have_a_clock_only_with_a_floor() -> None:
+    for floor, free in ((0.0, True), (9.0, False)):
+        clock, polite = politeness(gap_site_seconds=floor)
+        first, second = host("a.site.test", "192.0.2.1"), host("b.site.test", "192.0.2.2")
+        polite.activate(first)
+        polite.activate(second)
+        assert polite.pop() is first
+        assert (polite.pop() is second) == free
+        polite.visit_over(first, ended=clock.now(), again=False)
+        clock.advance(8.9)
+        assert free or polite.pop() is None
+        clock.advance(0.1)
+        assert free or polite.pop() is second
+
+
+def test_a_clock_never_goes_back() -> None:
+    clock, polite = politeness()
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+    visit(clock, polite, entry, outcome="throttled", retry_after=60.0)
+    polite.observe(clock_host=entry.clock_host, address="192.0.2.1", site=entry.site, ended=clock.now() - 5.0)
+    assert polite.due(entry) == clock.now() + 60.0
+    assert polite.delayed() == {"retry-after": 1}
+
+
+def test_a_replayed_exchange_moves_the_clocks_as_its_report_would_have() -> None:
+    how: dict[str, object] = {"fetch_s": 0.4, "outcome": "throttled", "retry_after": 30.0}
+    clock, live = politeness(gap_site_seconds=2.0)
+    entry = host("a.test", "192.0.2.1", crawl_delay=3.0)
+    live.activate(entry)
+    visit(clock, live, entry, again=False, **how)
+    _, replayed = politeness(gap_site_seconds=2.0)
+    replayed.observe(
+        clock_host=entry.clock_host, address="192.0.2.1", site=entry.site, ended=clock.now(), crawl_delay=3.0, **how
+    )  # type: ignore[arg-type]
+    for kind, key in ((Kind.HOST, entry.clock_host), (Kind.ADDRESS, name_key(b"192.0.2.1")), (Kind.SITE, entry.site)):
+        moved = [
+            (clocks.table.next[number], clocks.table.gap[number], clocks.table.backoff[number])
+            for clocks in (live.clocks, replayed.clocks)
+            if (number := clocks.table.find(kind, key)) != NONE
+        ]
+        assert len(moved) == 2 and moved[0] == moved[1]
+
+
+# ---- inside a visit
+
+
+def test_a_visit_holds_as_many_urls_as_fit_in_its_seconds() -> None:
+    clock, polite = politeness()
+    sizes = []
+    for gap_floor in (1.0, 2.0, 0.5, 6.0, 0.01):
+        entry = host(f"h{gap_floor}.test", f"192.0.2.{int(gap_floor * 100)}", gap_floor=gap_floor)
+        polite.activate(entry)
+        sizes.append(polite.visit_size(entry))
+    assert sizes == [6, 3, 11, 1, 11]  # the address keeps half a second
+    fast = Politeness(clock, config.Politeness(gap_host_seconds=0.0, gap_address_seconds=0.0, visit_urls_max=64))
+    entry = host("fast.test", "192.0.2.1")
+    fast.activate(entry)
+    assert fast.visit_size(entry) == 64 and fast.gap_for(entry) == 0.0
+
+
+def test_a_visit_is_one_url_where_others_wait_for_the_address() -> None:
+    for gap, size in ((0.5, 1), (0.0, 64)):
+        _, polite = politeness(gap_host_seconds=0.0, gap_address_seconds=gap)
+        first, second = host("a.test", "192.0.2.1"), host("b.test", "192.0.2.1")
+        polite.activate(first)
+        assert polite.visit_size(first) > 1
+        polite.activate(second)
+        assert polite.visit_size(first) == size
+        polite.deactivate(second)
+        assert polite.visit_size(first) > 1
+
+
+def test_a_visit_keeps_no_address_from_others_for_a_gap_of_its_own() -> None:
+    """With no address gap a host with a gap of a second held its address for five of them; with one, its first visit
+    (robots.txt, a second, a page) held it for that second."""
+    for gap in (0.0, 0.5):
+        _, polite = politeness(gap_address_seconds=gap)
+        first, second = host("a.test", "192.0.2.1", gap_floor=1.0), host("b.test", "192.0.2.1")
+        polite.activate(first)
+        assert polite.patience(first) == 5.0 and polite.visit_size(first) == 6
+        polite.activate(second)
+        assert polite.patience(first) == gap and polite.visit_size(first) == 1
+
+
+def test_a_visit_is_one_url_where_others_wait_for_a_site_with_a_floor() -> None:
+    _, polite = politeness(gap_site_seconds=1.0)
+    first, second = host("a.site.test", "192.0.2.1"), host("b.site.test", "192.0.2.2")
+    polite.activate(first)
+    polite.activate(second)
+    assert polite.visit_size(first) == 1
+
+
+def test_a_lease_promises_the_gap_of_each_of_its_clocks() -> None:
+    _, polite = politeness(gap_site_seconds=2.0)
+    entry = host("a.test", "192.0.2.1", crawl_delay=30.0)
+    polite.activate(entry)
+    polite.pop()
+    promised = {(kind, key): gap for kind, key, gap in polite.promises(entry)}
+    assert promised == {
+        (Kind.HOST, entry.clock_host): 30.0,
+        (Kind.SITE, entry.site): 2.0,
+        (Kind.ADDRESS, name_key(b"192.0.2.1")): 0.5,
+    }
+    assert sorted(polite.promises_out()) == sorted(polite.promises(entry))
+
+
+HOSTS = st.lists(
+    st.tuples(
+        st.integers(0, 9),  # name
+        st.integers(0, 4),  # address, 0: not known
+        st.integers(0, 3),  # site, 0: none
+        st.sampled_from([0.0, 0.0, 3.0, 40.0]),  # own gap
+        st.sampled_from(OUTCOMES),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(HOSTS, st.sampled_from([0.0, 0.5]), st.sampled_from([0.0, 0.0, 7.0]))
+@settings(max_examples=60, deadline=None)
+def test_many_hosts_have_the_gaps_and_visits_that_each_has_by_itself(
+    hosts: list[tuple[int, int, int, float, Outcome]], gap_address: float, gap_site: float
+) -> None:
+    clocks = Clocks()
+    params = config.Politeness(
+        gap_host_seconds=0.0, gap_address_seconds=gap_address, gap_site_seconds=gap_site,
+        shared_addresses=["192.0.2.4/32"], gap_shared_address_seconds=2.0,
+    )  # fmt: skip
+    gaps, found = Gaps(params, clocks), []
+    for name, address, site, own, outcome in hosts:
+        used = [clocks.use(Kind.HOST, name, gaps.floor(own)), gaps.use_site(site)]
+        used.append(gaps.use_address(f"192.0.2.{address}") if address else NONE)
+        gaps.move([clock for clock in used if clock != NONE], 0.0, 0.0, 1000.0, 0.2, outcome, None)
+        found.append(used)
+    own, table = np.array([host[3] for host in hosts]), np.array(found, np.int64)
+    singles = [[clock for clock in used if clock != NONE] for used in found]
+    assert gaps.longest_many(own, table).tolist() == list(map(gaps.longest, own.tolist(), singles))
+    assert gaps.visit_size_many(own, table).tolist() == list(map(gaps.visit_size, own.tolist(), singles))
+    again = gaps.use_site_many(np.array([host[2] for host in hosts], np.uint64))
+    assert again.tolist() == [used[1] for used in found]
+    addresses = sorted({f"192.0.2.{host[1]}" for host in hosts})
+    which = [addresses.index(f"192.0.2.{host[1]}") for host in hosts]
+    at = gaps.use_address_many(addresses, np.array(which)).tolist()
+    assert all(used[2] in (NONE, clock) for used, clock in zip(found, at, strict=True))
+
+
+def test_a_malformed_shared_network_names_its_key() -> None:
+    with pytest.raises(config.ConfigError, match=r"politeness\.shared_addresses"):
+        politeness(shared_addresses=["192.0.2.0/99"])

@@ -1,0 +1,83 @@
+"""Who is next, what waits and for what, and that what left is forgotten."""
+
+from __future__ import annotations
+
+from irlcrawl.base.clock import VirtualClock
+from irlcrawl.config import keys as config
+from irlcrawl.frontier.politeness.clocks import Clocks
+from irlcrawl.frontier.politeness.politeness import Politeness
+from tests.frontier.politeness.polite_world import host, leased, politeness, visit
+
+
+def test_who_waits_longer_goes_first_also_after_changing_queues() -> None:
+    clock, polite = politeness()
+    holder = host("x.test", "192.0.2.1")
+    polite.activate(holder)
+    older, younger = host("a.test", "192.0.2.1"), host("b.test", "192.0.2.1")
+    polite.observe(clock_host=older.clock_host, address=None, site=older.site, ended=clock.now(), crawl_delay=3.0)
+    assert polite.pop() is holder
+    polite.activate(older)  # its own clock is not due for three seconds
+    polite.activate(younger)
+    clock.advance(3.0)
+    assert polite.pop() is None
+    polite.visit_over(holder, ended=clock.now(), again=False)
+    clock.advance(0.5)
+    assert polite.pop() is older
+
+
+def test_delays_are_counted_by_reason_and_what_is_due_is_ready() -> None:
+    clock, polite = politeness()
+    plans: list[tuple[str, dict[str, object]]] = [
+        ("gap.test", {}),
+        ("delay.test", {"crawl_delay": 50.0}),
+        ("after.test", {"outcome": "throttled", "retry_after": 60.0}),
+        ("backoff.test", {"outcome": "throttled"}),
+    ]
+    for i, (name, how) in enumerate(plans):
+        entry = host(name, f"192.0.2.{i}")
+        polite.activate(entry)
+        visit(clock, polite, entry, **how)
+    leased(clock, polite, "busy.test", "198.51.100.1")
+    for i in range(3):
+        polite.activate(host(f"shared{i}.test", "198.51.100.1"))
+    polite.activate(host("name.test"))
+    polite.activate(host("ready.test", "198.51.100.7"))
+    expected = {"host gap": 1, "crawl-delay": 1, "retry-after": 1, "backoff": 1, "address": 3, "dns": 1}
+    assert polite.delayed() == expected and polite.ready == 1
+    assert polite.waiting == sum(expected.values()) + 1 and polite.leased == 1
+    clock.advance(1.0)
+    assert polite.delayed() == {name: n for name, n in expected.items() if name != "host gap"} and polite.ready == 2
+
+
+def test_ready_pairs_count_what_could_start() -> None:
+    clock, polite = politeness(gap_host_seconds=1.0, gap_address_seconds=0.5)
+    for i in range(10):
+        polite.activate(host(f"h{i}.one.test", "192.0.2.1"))  # one address, one site
+        polite.activate(host(f"h.site{i}.test", "192.0.2.2"))  # one address, ten sites, a start every 0.5 s
+        polite.activate(host(f"h{i}.two.test", f"198.51.100.{i}"))  # ten addresses
+        polite.activate(host(f"h{i}.none.test"))  # no address, one site
+    assert polite.ready_pairs(0.0) == 1 + 1 + 10 + 1
+    assert polite.ready_pairs(2.0) == 1 + 5 + 10 + 1
+    assert polite.ready_pairs(2.0, limit=4) == 4
+    out = [polite.pop() for _ in range(12)]
+    assert polite.pop() is None and polite.ready_pairs(2.0) == 1
+    for entry in out:
+        assert entry is not None
+        polite.visit_over(entry, ended=clock.now(), again=False)
+    assert polite.ready_pairs(0.0) == 1
+    assert polite.ready_pairs(0.5) == 1 + 1 + 1
+
+
+def test_clocks_forgotten_before_they_come_due_leave_the_line() -> None:
+    """The line kept the number of each far clock, with its row of columns, until the clock would have come due."""
+    clock = VirtualClock()
+    polite = Politeness(clock, config.Politeness(), Clocks(idle_max=100))
+    for i in range(8000):
+        entry = host(f"h{i}.test", f"10.0.{i // 250}.{i % 250}")
+        polite.activate(entry)
+        visit(clock, polite, entry, crawl_delay=90_000.0)
+        polite.deactivate(entry)  # it waited, and its URLs went into the calendar
+    assert len(polite.clocks.table.kind) < 2000
+    last = host("last.test", "10.1.0.0")
+    polite.activate(last)
+    assert polite.pop() is last and polite.pop() is None
