@@ -29,6 +29,7 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
 from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW, RECORD
+from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.runs import Runs
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
@@ -187,6 +188,7 @@ class CrawlState:
         self.runs = Runs(catalog, self.pool)
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
+        self.latency = Latency()
         self.scope_log = ScopeLog(catalog, self.pool)
         self.scope = Scope(config.scope, config.site, self.scope_log.entries())
         saved = catalog.get("ledger")

@@ -154,6 +154,7 @@ class Turn:
         self._tell(told["line"].tolist())
         done = outcomes.filter(fresh)
         state.count_done(done["cls"], done["reason"])
+        state.latency.requested(done["key"], done["line"])
         self.result.folded += done.rows
         repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
         return repeats
@@ -202,6 +203,7 @@ class Turn:
         numbers = np.array(reasons, np.uint8)
         classes = np.where(numbers >= Reason.ROBOTS, Class.EXCLUDED, Class.FAILED)
         self.state.count_done(classes.astype(np.uint8), numbers)
+        self.state.latency.left(rows["key"])
 
     def _tell(self, lines: list[bytes]) -> None:
         """To the crawl log, at the end or when there are very many. They wait as text: an object each, they were most
@@ -250,6 +252,7 @@ class Turn:
             nonlocal carried
             carried += batch.nbytes
             state.ledger.discovered += batch.rows
+            state.latency.found(batch["key"], task.now)
             state.sites.pend_urls(batch.select(LINK))
 
         for bucket in sorted(state.seen.buckets, key=lambda bucket: bucket.cursor):
