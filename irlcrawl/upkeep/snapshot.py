@@ -35,7 +35,7 @@ from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.log_parts import COMPRESSED
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.builder import harvests_from
-from irlcrawl.worker.harvest.rules_log import rules_log_name
+from irlcrawl.worker.harvest.rules_log import PART, log_number
 
 ATTEMPTS = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -238,10 +238,11 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set
     log = f"catalog-{catalog.generation:06d}.log"
     _copy(job.state / log, target / log, catalog.bytes)
     live = _live_streams(catalog)
-    for stream in range(catalog.get("stream-next", 0)):
-        name = rules_log_name(stream)
-        if (job.state / name).exists():
-            _copy(job.state / name, target / name) if stream in live else files.link(job.state / name, target / name)
+    for name in sorted(files.listdir(job.state)):  # anew: records of this commit may point to one that was just begun
+        number = log_number(name)
+        if number is not None and number % PART < catalog.get("stream-next", 0):
+            copied = number % PART in live
+            _copy(job.state / name, target / name) if copied else files.link(job.state / name, target / name)
     edits = Edits()
     for stream in live:
         edits.remove(f"streams/{stream}")
