@@ -10,7 +10,7 @@
                         turn-NNNNNNNNN.seg          what a turn wrote, by the commit it was written for
                         harvest-SSSS-NNNNNN.seg     what a worker handed over, by stream and number
                         leases.log                  the clocks of every lease since the last commit
-                        robots-SSSS.log             texts of robots.txt, by stream
+                        robots-SSSS.log             texts of robots.txt, by stream and part
     JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
@@ -93,13 +93,13 @@ def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[s
         number += 1
 
 
-def rules_log_name(stream: int) -> str:
-    """The texts of robots.txt that a stream met."""
-    return f"robots-{stream:04d}.log"
+def rules_log_name(number: int) -> str:
+    """A part of the texts of robots.txt that a stream met; its number is made in worker/harvest/rules_log.py."""
+    return f"robots-{number:04d}.log"
 
 
 def parse_rules_log(name: str) -> int | None:
-    """Its stream; None for a file of another kind."""
+    """Its number; None for a file of another kind."""
     match = _RULES_LOG.fullmatch(name)
     return None if match is None else int(match[1])
 

@@ -49,7 +49,7 @@ FACT = {
     "at": "f8",  # unix seconds; the later fact wins
     "robots": "u1",  # Robots
     "robots_until": "f8",  # unix seconds
-    "rules_log": "u4",  # stream number of the robots log that holds the text
+    "rules_log": "u4",  # number of the robots log that holds the text
     "rules_offset": "u8",
     "rules_length": "u4",  # 0: no text
     "crawl_delay": "f4",  # seconds; 0 none

@@ -69,8 +69,8 @@ class Gauges:
             # Of a visit that is out, the outcomes of its first URLs may be counted already.
             "queued_urls": max(self._of_state["discovered_urls"] - self._done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
-            "queued_hosts": len(hosts.hosts),
-            "frontier_latency_s": self._schedule.turn_seconds,
+            "active_hosts": len(hosts.hosts),
+            "turn_seconds": self._schedule.turn_seconds,
             "merges": self.merges[-1],
             "frontier_bytes": pressure.frontier_bytes,
             "frontier_full": pressure.frontier_full,
@@ -109,6 +109,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "excluded_by_reason": dict(ledger.excluded),
         "bytes": counters.get("bytes", 0),
         "discovered_urls": ledger.discovered,
+        "frontier_latency_s": state.latency.median,
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "duplicate_urls": counters.get("duplicates", 0),

@@ -14,14 +14,15 @@ from typing import Any
 
 from drum import Edits
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX, Config
+from irlcrawl.base.job import ExitCode
+from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
 from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.old_rules import OLD_S, OldRules
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.status import ENDED
 from irlcrawl.crawl.steps import log_step
@@ -76,6 +77,7 @@ class CrawlLoop:
             state, self.this_run, self.dispatcher, self.schedule, self.limits, self.gauges, self._wakeup.set
         )
         self.deaths = Deaths(self.this_run, self.fleet, self.turns, self.limits.disk_space, self.stop, self._wakeup.set)
+        self._old_rules = OldRules(state.files, state.dir, clock)
         self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
         self._aborting = False
         self._leased = False
@@ -106,9 +108,7 @@ class CrawlLoop:
         states = recovery.learn(state, politeness, harvests)
         await self.turns.first(harvests, states, streams)
         state.catalog.sweep()
-        RulesLog.drop_old(
-            state.files, state.dir, now - 2 * ROBOTS_FRESH_S_MAX, lambda stream: set_since(state.catalog, stream)
-        )
+        RulesLog.drop_old(state.files, state.dir, now - OLD_S, lambda stream: set_since(state.catalog, stream))
         self._coming = state.runs.hosts()
         self._bring_more()
         log_step(f"{len(self.dispatcher.hosts)} hosts at hand")
@@ -164,6 +164,7 @@ class CrawlLoop:
             self._ask_for_harvests(now)
             self.fleet.watch(now)
             self.outage.watch(now)
+            self._old_rules.look()
             if self._coming is None and self.turns.due(now):
                 self.turns.begin()
             if self._over():

@@ -39,13 +39,15 @@ FIELDS: dict[str, str] = {
     "duplicate_urls": "links to URLs already known",
     "out_of_scope_urls": "links that lead out of scope",
     "trapped_urls": "links of near-duplicates in a row (page.near_duplicates_max), not followed",
-    "queued_hosts": "hosts with URLs ready or waiting for a clock",
+    "active_hosts": "hosts in memory: those with URLs ready to be leased (frontier.hosts_active_max)",
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
     "retry_count": "requests put off to be repeated",
-    "frontier_latency_s": "duration of the last turn",
+    "frontier_latency_s": "from a URL's discovery (by a turn) to its first request: median of those requested last, of "
+    "a sample of the URLs found in this run; null before there is one",
+    "turn_seconds": "duration of the last turn, at most a minute",
     "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
     "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar and runs",
     "frontier_full": "more than frontier.bytes_max",
@@ -130,7 +132,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("links", _links(values)),
         ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),
-        ("turn", f"the last one took {words.duration(values['frontier_latency_s'])}"),
+        ("turn", _turn(values)),
         *(("merge", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
@@ -141,9 +143,9 @@ def line(values: Mapping[str, Any]) -> str:
     told = [
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
-        f"waiting {words.count(values['queued_urls'] or 0)} of {words.plural(values['queued_hosts'] or 0, 'host')}",
+        f"waiting {words.count(values['queued_urls'] or 0)}",
         *([f"put off {_put_off(values)}"] if values["calendar_urls"] else ()),
-        f"ready {words.count(values['ready_hosts'] or 0)}",
+        f"ready {words.count(values['ready_hosts'] or 0)} of {words.plural(values['active_hosts'] or 0, 'host')}",
         f"failed {words.count(values['failed'] or 0)}",
         f"excluded {words.count(values['excluded'] or 0)}",
         *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
@@ -179,7 +181,8 @@ def _total(values: Mapping[str, Any], name: str) -> str:
 
 
 def _waiting(values: Mapping[str, Any]) -> str:
-    text = f"{words.plural(values['queued_urls'] or 0, 'URL')}, {words.plural(values['queued_hosts'] or 0, 'host')}"
+    hosts = words.plural(values["active_hosts"] or 0, "host")
+    text = f"{words.plural(values['queued_urls'] or 0, 'URL')}; {hosts} in memory"
     text += f" ({words.count(values['ready_hosts'] or 0)} ready)"
     longest = (values["per_host_queue_size"] or {}).get("max")
     return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
@@ -192,6 +195,12 @@ def _put_off(values: Mapping[str, Any]) -> str:
     text = words.plural(values["calendar_urls"], "URL")
     seconds = (values["calendar_due"] or 0.0) - values["updated"]
     return f"{text}, the first for {words.duration(seconds)}" if seconds > 0 and values["state"] in ALIVE else text
+
+
+def _turn(values: Mapping[str, Any]) -> str:
+    text = f"the last one took {words.duration(values['turn_seconds'])}"
+    waited = values["frontier_latency_s"]
+    return text + (f"; a URL is requested {words.duration(waited)} after it was found" if waited is not None else "")
 
 
 def _frontier(values: Mapping[str, Any]) -> str:

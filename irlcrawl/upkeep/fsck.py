@@ -45,7 +45,7 @@ from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, parse
 from irlcrawl.worker.archive.log_parts import open_part, rolled_parts
 from irlcrawl.worker.archive.warc import WarcName, warc_files
-from irlcrawl.worker.harvest.rules_log import RULES_MAGIC, RulesLog, TornText
+from irlcrawl.worker.harvest.rules_log import PART, RULES_MAGIC, RulesLog, TornText
 
 Steps = Generator[Finding, None, bool]
 """Findings; returns whether nothing was damaged."""
@@ -181,8 +181,8 @@ class Fsck:
         """Robots texts and the clocks of leases."""
         state = str(self.job.state)
         streams = [int(key.split("/")[1]) for key, _ in catalog.items("streams/")] if catalog is not None else []
-        recovered = {rules_log_name(stream) for stream in streams}  # at the next start
         names = self._names(lambda name: parse_rules_log(name) is not None)
+        recovered = {name for name in names if (parse_rules_log(name) or 0) % PART in streams}  # at the next start
         self.bar.stage("robots texts", sum(self._size(state, name) for name in names))
         for name in names:
             path = os.path.join(state, name)

@@ -40,8 +40,8 @@ from irlcrawl.base.job_files import (
     harvests_from,
     is_snapshot_name,
     is_unfinished,
+    parse_rules_log,
     part_name,
-    rules_log_name,
     temporary,
     unfinished_name,
 )
@@ -50,6 +50,7 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.start_checks import check_state_there
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.warc import warc_files
+from irlcrawl.worker.harvest.rules_log import PART
 
 ATTEMPTS = 10
 COPY_BYTES = 1 << 30
@@ -255,10 +256,11 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set
     log = os.path.basename(catalog.log)
     _copy(job.state / log, target / log, catalog.bytes)
     live = _live_streams(catalog)
-    for stream in range(catalog.get("stream-next", 0)):
-        name = rules_log_name(stream)
-        if (job.state / name).exists():
-            _copy(job.state / name, target / name) if stream in live else files.link(job.state / name, target / name)
+    for name in sorted(files.listdir(job.state)):  # anew: records of this commit may point to one that was just begun
+        number = parse_rules_log(name)
+        if number is not None and number % PART < catalog.get("stream-next", 0):
+            copied = number % PART in live
+            _copy(job.state / name, target / name) if copied else files.link(job.state / name, target / name)
     edits = Edits()
     for stream in live:
         edits.remove(f"streams/{stream}")

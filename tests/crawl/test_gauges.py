@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import approx
 
 from drum import Files
-from irlcrawl.crawl import gauges
+from irlcrawl.base.job import ExitCode
+from irlcrawl.base.rows import Reason
+from irlcrawl.crawl import gauges, status
+from irlcrawl.web.robots import RULE_BYTES
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 
 
 def test_an_archive_file_that_gets_its_final_name_while_files_are_counted(
@@ -48,3 +53,116 @@ def test_a_worker_that_ends_while_its_memory_is_read(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(gauges, "open", then_reaped, raising=False)
         assert gauges._resident([process.pid]) == 0
         assert gauges._resident([process.pid]) == 0
+
+
+HTML, TEXT = {"content-type": "text/html"}, {"content-type": "text/plain"}
+
+
+def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each field of a record against what is known of a small crawl: when a visit has begun, and at the end.
+    `frontier_latency_s` was the duration of the last turn."""
+    web = Web(fetch_s=0.5)
+    # Eight URLs: the seed, four pages of it (/2 is not allowed), a host at the same address, one without an address,
+    # one that never answers. One link is left out by the configuration.
+    links = (*"1234", "/1", "/secret", "http://gone.test/", "http://b.test/", "http://c.test/")
+    body = "".join(f'<a href="{link}">x</a>' for link in links)
+    web.answers["http://a.test/"] = Answer(200, HTML, body.encode())
+    web.page("http://a.test/1", ["http://a.test/"])
+    web.page("http://a.test/3")
+    web.answers["http://a.test/4"] = Answer(301, {"location": "/3"})
+    web.answers["http://b.test/"] = Answer(reason=Reason.TIMEOUT)
+    web.answers["http://a.test/robots.txt"] = Answer(200, TEXT, b"User-agent: *\nDisallow: /2\n")
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    crawl.names.answers |= {"gone.test": Reason.DNS, "a.test": "10.0.0.9", "c.test": "10.0.0.9"}
+    crawl.config.scope.exclude = ["/secret"]
+    crawl.config.politeness.retries_max = 1
+    crawl.config.politeness.gap_host_seconds = 1.0
+    crawl.config.politeness.visit_urls_max = 2
+    records: list[dict[str, Any]] = []
+    warcs: list[int] = []
+
+    def look(url: str) -> None:
+        if url in ("http://a.test/1", "http://a.test/4"):
+            assert crawl.loop is not None
+            records.append(status.complete(crawl.loop.status()))
+            warcs.append(sum(file.stat().st_size for file in crawl.job().warcs.iterdir()))
+
+    crawl.on_request = look
+    monkeypatch.setattr(gauges, "COSTLY_REST", 0.0)
+    monkeypatch.setattr(gauges, "_resident", lambda pids: 1000 * len(pids))
+    monkeypatch.setattr(Files, "free", lambda files, path: 10**9)
+    assert crawl.run() == ExitCode.DONE
+    midway, later = records
+    last = status.read_status(crawl.job())
+    started = {url: at - START for at, url in web.log}  # the last time
+    assert list(started.values()) == approx([0, 1.5, 2, 2.5, 3.5, 10, 4.5, 5.5, 7], abs=0.01), (
+        "what follows is of these"
+    )
+    first = [size(web.answers[f"http://a.test/{name}"]) for name in ("robots.txt", "")]
+    received = [size(web.answer(url, "", 0.0)) for _, url in web.log if url != "http://b.test/"]
+    held = last["held"]
+    assert set(held) == set(midway["held"])
+    assert (held.pop("block_bytes") > 0) and (0 < held.pop("files_open") <= 128) and held.pop("catalog_entries") > 20
+    assert 0 < midway["frontier_bytes"] < 1000
+    expected = {
+        # when /1 is asked for, while a visit to b.test is out; at the end
+        "state": ("running", "done"),
+        "source": (None, "committed"),
+        "pid": (os.getpid(), None),
+        "started": (START, START),
+        "updated": (approx(START + 3.5, abs=0.01), approx(START + 10.5, abs=0.01)),
+        "elapsed_s": (approx(3.5, abs=0.01), approx(10.5, abs=0.01)),
+        "fetched": (1, 5),
+        "fetched_by_reason": ({"ok": 1}, {"ok": 3, "http_error": 1, "redirect": 1}),
+        "failed": (0, 2),
+        "failed_by_reason": ({}, {"dns": 1, "timeout": 1}),
+        "excluded": (1, 1),
+        "excluded_by_reason": ({"robots": 1}, {"robots": 1}),
+        "bytes": (sum(first), sum(received)),
+        "pages_per_s": (approx(1 / 2, abs=0.01), approx(5 / 10.5, abs=0.01)),
+        "discovered_urls": (8, 8),
+        "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
+        "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
+        "calendar_urls": (0, 0),
+        "calendar_due": (None, None),
+        "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
+        "out_of_scope_urls": (1, 1),
+        "trapped_urls": (0, 0),
+        "active_hosts": (3, 0),
+        "ready_hosts": (0, 0),
+        "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
+        "per_host_queue_size": (
+            {"mean": 1.0, "max": 2, "largest": {"http://a.test:80": 2, "http://c.test:80": 1, "http://b.test:80": 0}},
+            {"mean": 0.0, "max": 0, "largest": {}},
+        ),
+        "fetch_failures": (0, 2),
+        "retry_count": (0, 1),
+        # The seed waited 1.5 s; what its page links to was found at 2 s, and waited 1.5, 1.5, 2.5, 3.5 and 5.
+        "frontier_latency_s": (approx(1.5, abs=0.01), approx((1.5 + 2.5) / 2, abs=0.01)),
+        "turn_seconds": (0.0, 0.0),  # virtual time stands still in a turn
+        "merges": ({}, {}),
+        "frontier_bytes": (midway["frontier_bytes"], 0),
+        "frontier_full": (False, False),
+        "harvest_bytes": (0, 0),
+        "lookups_per_url": (1.0, 1.0),
+        "rereads_per_url": (0.0, 0.0),
+        "workers": (1, 0),
+        "memory_bytes": (2000, 1000),
+        # Clocks: of the hosts a, b and c, of two addresses. One parsed robots.txt of one rule.
+        "held": (midway["held"], {"hosts": 0, "clocks": 5, "names": 0, "rules_bytes": 2 * RULE_BYTES,
+                                  "merge_rows": 0, "queue_index_bytes": 0}),
+        "warc_bytes": (warcs[0], last["warc_bytes"]),
+        "disk_free_bytes": (10**9, 10**9),
+    }  # fmt: skip
+    assert set(expected) == set(status.FIELDS) == set(midway) == set(last)
+    assert midway == {name: values[0] for name, values in expected.items()}
+    assert last == {name: values[1] for name, values in expected.items()}
+    assert (midway["held"]["hosts"], midway["held"]["clocks"]) == (3, 5)
+    assert (later["calendar_urls"], later["calendar_due"]) == (1, approx(START + 10.0)), "b.test, once more"
+    assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
+
+
+def size(answer: Answer) -> int:
+    """Bytes of its header and body."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in answer.header.items())
+    return len(f"HTTP/1.1 {answer.status} X\r\n{lines}content-length: {len(answer.body)}\r\n\r\n") + len(answer.body)

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.base.job import ExitCode
-from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
+from irlcrawl.config.toml import to_toml
+from irlcrawl.crawl import loop as loop_module
+from irlcrawl.terminal.progress import Bar
+from irlcrawl.upkeep.fsck import Fsck
+from irlcrawl.worker.fetch import service
+from irlcrawl.worker.harvest import rules_log
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star
 
 PAGE, ROBOTS = "http://a.test/", "http://a.test/robots.txt"
 HOUR_S = 3600.0
@@ -72,3 +78,50 @@ def test_logs_are_as_old_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyP
     crawl.clock.advance(72 * HOUR_S)
     assert crawl.run() == ExitCode.DONE
     assert not log.exists() and beside.exists(), "a log of ours that is old, and nothing else"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_i4_logs_of_rules_stay_bounded_for_weeks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
+    """They grew with each refresh, a day at most after the last, and were deleted at a start alone."""
+    days, text_bytes = 12, 20_000
+    monkeypatch.setattr(rules_log, "ROLL_BYTES", 2 * text_bytes)
+    pages = 4 * days
+    web = Web({**star("a.test", pages), **star("b.test", pages)})
+    crawl = Crawl(tmp_path / "job", web, [PAGE, "http://b.test/"], monkeypatch)
+    crawl.config.politeness.gap_host_seconds = 6 * HOUR_S
+    crawl.config.frontier.urls_per_host_max = 10
+    monkeypatch.setattr(loop_module, "TICK_S", 600.0)  # weeks of seconds take too long
+    monkeypatch.setattr(service, "TICK_SECONDS", 600.0)
+    rules = b"User-agent: *\nDisallow: /9\n"
+
+    def changing(url: str, now: float) -> Answer | None:
+        padding = b"# %d\n" % now + b"x" * text_bytes
+        return Answer(200, {"content-type": "text/plain"}, rules + padding) if url.endswith("robots.txt") else None
+
+    def staying(url: str, now: float) -> Answer | None:
+        padding = b"#" + b"y" * text_bytes
+        return Answer(200, {"content-type": "text/plain"}, rules + padding) if url.endswith("robots.txt") else None
+
+    web.moods = {"a.test": changing, "b.test": staying}
+    sizes: list[int] = []
+
+    def look(url: str) -> None:
+        logs = [path.stat().st_size for path in crawl.job().state.glob("robots-*.log")]
+        sizes.append(sum(logs))
+        if killed and len(sizes) == pages:
+            crawl.kill()
+
+    crawl.on_request = look
+    if killed:
+        with pytest.raises(Killed):
+            crawl.run(hours=2000)
+    assert crawl.run(hours=2000) == ExitCode.DONE
+    refreshed = [url for _, url in web.log].count(ROBOTS)
+    assert refreshed >= days - 1
+    # Of a day a text of a.test; those of the last two days and of the rest of their log; b.test's once in each log.
+    assert max(sizes) <= 9 * text_bytes < refreshed * text_bytes
+    assert not [reason for _, reason in crawl.outcomes().values() if reason not in ("ok", "robots")]
+    assert crawl.web.pages_asked["http://a.test/9"] == 0 < crawl.web.pages_asked["http://a.test/8"]
+    with crawl.job() as job:
+        job.write_config(to_toml(crawl.config))
+        assert not [one for one in Fsck(job, Bar(), now=crawl.clock.now).run() if one.damage]

@@ -28,13 +28,13 @@ RECORD = {
     "failed_by_reason": {"dns": 2, "timeout": 1}, "excluded": 300,
     "excluded_by_reason": {"robots": 299, "quota_site": 1}, "pages_per_s": 45.25, "discovered_urls": 50_000,
     "queued_urls": 37_352, "leased_urls": 64, "duplicate_urls": 1_000_000,
-    "queued_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268},
+    "active_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268},
     "per_host_queue_size": {"mean": 31.1, "max": 900, "largest": {"http://a.example": 900}}, "fetch_failures": 12,
-    "retry_count": 9, "frontier_latency_s": 0.031,
+    "retry_count": 9, "frontier_latency_s": 95.0, "turn_seconds": 0.031,
 }  # fmt: skip
 
 PROMISED = {
-    "queued_urls", "queued_hosts", "duplicate_urls", "ready_hosts", "delayed_hosts", "fetch_failures", "retry_count",
+    "queued_urls", "active_hosts", "duplicate_urls", "ready_hosts", "delayed_hosts", "fetch_failures", "retry_count",
     "frontier_latency_s", "per_host_queue_size", "fetched", "failed", "excluded", "excluded_by_reason", "pages_per_s",
     "bytes", "state",
 }  # fmt: skip
@@ -101,12 +101,14 @@ def test_a_dead_socket_is_no_running_crawl(job: JobDir) -> None:
 def test_lines_say_what_the_record_says() -> None:
     text = "\n".join(status.lines(status.complete(RECORD)))
     for told in ("running, after 1 h 02 min", "12,345 URLs, 3.4 GB (45/s)", "ok 12,000, redirect 300, http error 45",
-                 "dns 2, timeout 1", "robots 299", "37,352 URLs, 1,200 hosts (32 ready), at most 900 URLs a host",
+                 "dns 2, timeout 1", "robots 299",
+                 "37,352 URLs; 1,200 hosts in memory (32 ready), at most 900 URLs a host",
+                 "took 31 ms; a URL is requested 1 min 35 s after it was found",
                  "host gap 900, address 268", "1,000,000 more led to these", "9 retries", "12 requests"):  # fmt: skip
         assert told in text, text
     assert "truncated" not in text, "what is zero is left out"
     line = status.line(status.complete(RECORD))
-    assert "\n" not in line and "fetched 12,345 (45/s)" in line and "waiting 37,352 of 1,200 hosts" in line
+    assert "\n" not in line and "fetched 12,345 (45/s)" in line and "waiting 37,352, ready 32 of 1,200 hosts" in line
 
 
 def test_every_exit_of_a_crawl_has_a_state() -> None:

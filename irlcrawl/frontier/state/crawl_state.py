@@ -27,6 +27,7 @@ from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
+from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
@@ -95,6 +96,7 @@ class CrawlState:
         self.calendar, self.runs = self.stores.calendar, self.stores.runs
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
+        self.latency = Latency()
         self.scope_log = ScopeLog(catalog, self.pool)
         self.scope = Scope(config.scope, config.site, self.scope_log.entries())
         saved = catalog.get("ledger")

@@ -157,6 +157,7 @@ class Turn:
         self._tell(told["line"].tolist())
         done = outcomes.filter(fresh)
         state.count_done(done["cls"], done["reason"])
+        state.latency.requested(done["key"], done["line"])
         self.result.folded += done.rows
         repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
         return repeats
@@ -204,6 +205,7 @@ class Turn:
         self._tell(self.state.log_lines(rows, reasons, now))
         numbers = np.array(reasons, np.uint8)
         self.state.count_done(_CLASS_OF[numbers], numbers)
+        self.state.latency.left(rows["key"])
 
     def _tell(self, lines: list[bytes]) -> None:
         """To the crawl log, at the end or when there are very many. They wait as text: an object each, they were most
@@ -252,6 +254,7 @@ class Turn:
             nonlocal carried
             carried += batch.nbytes
             state.ledger.discovered += batch.rows
+            state.latency.found(batch["key"], task.now)
             state.sites.pend_urls(batch.select(LINK))
 
         for bucket in sorted(state.seen.buckets, key=lambda bucket: bucket.cursor):

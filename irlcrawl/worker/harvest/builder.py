@@ -215,7 +215,7 @@ class HarvestBuilder:
         self._number = first_number
         self._recent_links = RecentKeys()
         self._recent_contents = RecentKeys()  # fingerprints of pages
-        self.rules_log = RulesLog(files, state_dir, stream)
+        self.rules_log = RulesLog(files, state_dir, stream, clock)
         self._clear()
 
     def _clear(self) -> None:

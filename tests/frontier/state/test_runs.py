@@ -145,7 +145,7 @@ def test_reads_across_blocks(tmp_path_factory: pytest.TempPathFactory, reads: li
         assert batch["key"].tolist() == list(range(start, end))
         assert batch["url"].tolist() == [b"http://h/%d" % row for row in range(start, end)]
     assert shelf.reader.nbytes <= 200_000
-    assert shelf.reader.nbytes == sum(batch.nbytes for batch in shelf.runs._cache.values())
+    assert shelf.reader.nbytes == sum(batch.nbytes for batch in shelf.reader._cache.values())
 
 
 @settings(max_examples=30)

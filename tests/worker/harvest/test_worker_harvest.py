@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from drum import Batch, Damaged, Files, Segment
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.worker.harvest import rules_log
 from irlcrawl.worker.harvest.builder import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
 
@@ -184,6 +185,58 @@ def test_robots_logs_whose_answers_have_expired_go(tmp_path: Path) -> None:
     os.utime(tmp_path / "robots-0001.log", (1000.0, 1000.0))
     assert RulesLog.drop_old(Files(), str(tmp_path), before=2000.0, set_since=lambda stream: 0.0) == ["robots-0001.log"]
     assert os.listdir(tmp_path) == ["robots-0002.log"]
+
+
+def test_a_robots_text_that_the_log_has_is_not_written_again(tmp_path: Path) -> None:
+    """Each refresh of a host's robots.txt wrote all of it once more, for as long as the crawl ran."""
+    clock = VirtualClock(1000.0)
+    log = RulesLog(Files(), str(tmp_path), 3, clock)
+    first, other = log.append(b"User-agent: *\n"), log.append(b"Disallow:\n")
+    size = (tmp_path / "robots-0003.log").stat().st_size
+    for _ in range(23):
+        clock.advance(3600.0)
+        assert [log.append(b"User-agent: *\n"), log.append(b"Disallow:\n")] == [first, other]
+    assert (tmp_path / "robots-0003.log").stat().st_size == size
+    clock.advance(2 * 3600.0)  # the log may be deleted a day from now: what is learnt now has to last as long
+    again = log.append(b"User-agent: *\n")
+    assert again[0] == 1_000_003 and again != first
+    assert RulesLog.read(Files(), str(tmp_path), first) == RulesLog.read(Files(), str(tmp_path), again)
+
+
+def test_a_large_robots_log_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a crash, which may have left ends of both that no harvest names."""
+    monkeypatch.setattr(rules_log, "ROLL_BYTES", 1000)
+    synced: list[str] = []
+
+    class Watched(Files):
+        def fsync(self, handle: int) -> None:
+            synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")))
+            super().fsync(handle)
+
+    log = RulesLog(Watched(), str(tmp_path), 3, VirtualClock())
+    texts = [b"%d" % number * 300 for number in range(9)]
+    pointers = [log.append(text) for text in texts]
+    assert [pointer[0] for pointer in pointers] == [3] * 4 + [1_000_003] * 4 + [2_000_003]
+    log.sync()
+    assert set(synced) == {"robots-0003.log", "robots-1000003.log", "robots-2000003.log"}
+    assert [RulesLog.read(Files(), str(tmp_path), pointer) for pointer in pointers] == texts
+    log.close()
+    for part in ("robots-1000003.log", "robots-2000003.log"):
+        with open(tmp_path / part, "ab") as stream:
+            stream.write(b"torn")
+    again = RulesLog(Files(), str(tmp_path), 3, VirtualClock())
+    again.recover()
+    more = again.append(b"more")
+    assert more == (2_000_003, pointers[-1][1] + 12 + 300, 4)
+    assert not (tmp_path / "robots-1000003.log").read_bytes().endswith(b"torn")
+
+
+def test_i4_what_a_robots_log_remembers_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules_log, "KNOWN_MAX", 10)
+    log = RulesLog(Files(), str(tmp_path), 3, VirtualClock())
+    pointers = [log.append(b"%d" % number) for number in range(100)]
+    assert len(log._known) == 10
+    assert log.append(b"99") == pointers[99] and log.append(b"0") != pointers[0]
 
 
 def test_yields_tell_pages_with_content_not_met_before(tmp_path: Path) -> None:
