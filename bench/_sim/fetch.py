@@ -18,13 +18,12 @@ from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
 from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Source
+from irlcrawl.base.rows import CARRIED, FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, YIELD, Source
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.builder import (
     CHUNK_ROWS,
     LABEL_ROWS,
     LABEL_SHIFT,
-    RETRY,
     RecentKeys,
     harvest_name,
 )
@@ -172,11 +171,11 @@ class Harvester:
         place = web.place(pages)
         far = np.where(web.homes(pages, place), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
         priority = far.astype(np.uint8) * np.uint8(2)
-        zero = np.zeros(len(pages), np.uint8)
         columns: dict[str, Column] = {
             "key": web.keys(pages), "site": web.site_keys(site_of(pages)),
-            "host": web.host_keys(host_number(pages, place[0])), "depth": depth, "hop": zero,
-            "source": source, "priority": priority, "attempt": zero,
+            "host": web.host_keys(host_number(pages, place[0])),
+            **{name: np.zeros(len(pages), kind) for name, kind in CARRIED.items()},
+            "depth": depth, "source": source, "priority": priority,
             "url": web.urls(pages, place) if len(pages) else _empty(0),
         }  # fmt: skip
         return Batch(columns)

@@ -39,11 +39,10 @@ from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.keys import priority_of
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.harvest.builder import RETRY
 from irlcrawl.worker.harvest.context import Context
 from tools.docsweb import oracle, serve
 

@@ -22,7 +22,7 @@ from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of, url_key
 from irlcrawl.base.reasons import Reason
-from irlcrawl.base.rows import Robots
+from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.politeness.columns import NONE
@@ -164,7 +164,8 @@ class _Question:
                 continue
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
-            told = {name: row[name].tolist()[0] for name in ("depth", "hop", "attempt", "priority")}
+            carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
+            told = {**carried._asdict(), "source": Source(carried.source).name.lower()}
             return {**self._placed(place, row, before), "place": place, **told}
         return None
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from drum import Batch, Ragged, SegmentWriter
 from irlcrawl.base.keys import priority_of, url_key
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
-from irlcrawl.worker.harvest.builder import RETRY, harvest_name
+from irlcrawl.worker.harvest.builder import harvest_name
 from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536

@@ -12,9 +12,9 @@ from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentW
 from drum.spill import Spill
 from irlcrawl.base.keys import url_key
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, Carried
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
-from irlcrawl.worker.harvest.builder import RETRY, Rows, harvest_name
+from irlcrawl.worker.harvest.builder import Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
 
 CHUNK_ROWS = 65_536
@@ -100,12 +100,9 @@ class Harvests:
     def _begin(self) -> None:
         self._links, self._pairs, self.scope = Rows(LINK), Rows(PAIR), Rows(SCOPE_ENTRY)
 
-    def add(self, url: bytes, rest: list[int], context: Context) -> None:
-        """A URL with depth, hop, source, priority, attempt."""
-        depth, hop, source, priority, attempt = rest
+    def add(self, url: bytes, carried: Carried, context: Context) -> None:
         site, host = context.names(url)
-        key = url_key(url, context.seed)
-        self.take([(key, site, host, depth, hop, source, priority, attempt, url)], [], [])
+        self.take([(url_key(url, context.seed), site, host, carried, url)], [], [])
 
     def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int, int]], scope: list[bytes]) -> None:
         self._links.fresh += links

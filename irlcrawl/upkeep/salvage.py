@@ -18,6 +18,7 @@ from drum.catalog import files_of, parse_line
 from drum.sectors import read_around
 from drum.segment import Section, Segment
 from irlcrawl.base.keys import url_key
+from irlcrawl.base.rows import CARRIED
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import check_last_commit
 from irlcrawl.upkeep.verify import next_record
@@ -29,7 +30,7 @@ from irlcrawl.worker.archive.redo import read_unit
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcName
 
-URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
+URL_COLUMNS = ("url", *CARRIED)
 
 
 def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:

@@ -15,14 +15,14 @@ from drum import Batch, Edits, Ragged, SegmentWriter
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, priority_of
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn import turn as turn_module
 from irlcrawl.frontier.turn.turn import Turn
-from irlcrawl.worker.harvest.builder import RETRY, harvest_name
+from irlcrawl.worker.harvest.builder import harvest_name
 from tests.crawl.virtual_crawl import Names
 
 STREAM = 1

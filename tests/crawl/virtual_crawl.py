@@ -37,7 +37,7 @@ from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch import service
 from irlcrawl.worker.fetch.http import Fetched, Request
-from irlcrawl.worker.fetch.visit import Lease
+from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
 

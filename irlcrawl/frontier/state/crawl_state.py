@@ -33,7 +33,7 @@ from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.runs import Runs
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.archive.crawl_log import Decision, decided_lines
+from irlcrawl.worker.archive.crawl_log import LOGGED, Decision, decided_lines
 from irlcrawl.worker.archive.log_parts import log_files
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.builder import harvest_name
@@ -282,7 +282,7 @@ class CrawlState:
 
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
         """Crawl log lines of URLs that are done without a request."""
-        facts = zip(reasons, *(rows[name].tolist() for name in ("depth", "hop", "source", "attempt")), strict=True)
+        facts = zip(reasons, *(rows[name].tolist() for name in LOGGED), strict=True)
         decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
         return decided_lines(rows["url"].tolist(), decisions, now)
 

@@ -28,7 +28,8 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.http import open_fetcher
-from irlcrawl.worker.fetch.visit import Lease, Slot, Visit
+from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.visit import Slot, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,17 +37,15 @@ from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD
+from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, YIELD, Carried
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.page.repetition import Repetition
 
-RETRY = {**LINK, "due": "f8"}
 LABEL_ROWS = 65_536
 LABEL_SHIFT = np.uint64(56)
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
 PAIR_BITS = 14
-PRIORITY_AT = list(LINK).index("priority")
 
 
 @dataclass(slots=True)
@@ -65,7 +63,8 @@ class Fact:
 
 @dataclass(slots=True)
 class UnitRows:
-    """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns."""
+    """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns, in which a Carried
+    stands for its own."""
 
     outcome: tuple[Any, ...]
     links: list[tuple[Any, ...]] = field(default_factory=list)
@@ -184,7 +183,10 @@ class Rows:
         """Turn the tuples into a batch without the rows whose key is in `recent`; returns how many those were."""
         if not self.fresh:
             return 0
-        columns = zip(*self.fresh, strict=True)
+        columns: list[Iterable[Any]] = list(zip(*self.fresh, strict=True))
+        for at, value in enumerate(self.fresh[0]):
+            if isinstance(value, Carried):
+                columns[at : at + 1] = zip(*columns[at], strict=True)
         count = len(self.fresh)
         batch = Batch({
             name: Ragged.from_list(values) if kind == BYTES else np.fromiter(values, "<" + kind, count)
@@ -272,7 +274,9 @@ class HarvestBuilder:
                 found.links, found.pairs = [], []
             if self._duplicates_last and found.content and not novel:
                 found.pairs = []
-                found.links = [(*link[:PRIORITY_AT], PRIORITY_LAST, *link[PRIORITY_AT + 1 :]) for link in found.links]
+                found.links = [
+                    (*key, carried._replace(priority=PRIORITY_LAST), url) for *key, carried, url in found.links
+                ]
         self._links.fresh += found.links
         self._pairs.fresh += found.pairs
         if found.retry is not None:

@@ -19,7 +19,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import Source
+from irlcrawl.base.rows import Carried, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds
@@ -128,10 +128,8 @@ class Player:
             found = UnitRows((run.segment, row, key, host, Class.FETCHED, Reason.OK, 200, 100, line))
             for link in dict.fromkeys(self.web[url]):
                 site, link_host = self.context.names(link)
-                found.links.append(
-                    (url_key(link, self.state.seed), site, link_host, depth + 1, 0, int(Source.LINK),
-                     priority_of(depth + 1, Source.LINK), 0, link)
-                )  # fmt: skip
+                carried = Carried(depth + 1, 0, Source.LINK, priority_of(depth + 1, Source.LINK))
+                found.links.append((url_key(link, self.state.seed), site, link_host, carried, link))
                 if site != self.context.names(url)[0]:
                     own = self.context.names(url)[0]
                     found.pairs.append((pair_key(own, site), site, own))
