@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
+from irlcrawl.worker.harvest.counters import COUNTERS
 
 if TYPE_CHECKING:
     from irlcrawl.crawl.loop import CrawlLoop
@@ -47,7 +48,6 @@ class Gauges:
             "failed_by_reason": dict(counters.get("failed_by_reason", {})),
             "excluded": sum(ledger.excluded.values()),
             "excluded_by_reason": dict(ledger.excluded),
-            "bytes": counters.get("bytes", 0),
             "pages_per_s": loop.schedule.pages_per_s,
             "discovered_urls": ledger.discovered,
             # Of a visit that is out, the outcomes of its first URLs may be counted already.
@@ -55,12 +55,9 @@ class Gauges:
             "leased_urls": hosts.urls_out,
             "calendar_urls": state.calendar.rows,
             "calendar_due": state.calendar.next_due(),
-            "duplicate_urls": counters.get("duplicates", 0),
-            "out_of_scope_urls": counters.get("out_of_scope", 0),
-            "trapped_urls": counters.get("trapped", 0),
+            **{counted.field: counters.get(name, 0) for name, counted in COUNTERS.items() if counted.field},
             "queued_hosts": len(hosts.hosts),
             "fetch_failures": _without_response(counters),
-            "retry_count": counters.get("retries", 0),
             "frontier_latency_s": loop.schedule.turn_seconds,
             "merges": _merges(loop),
             "frontier_bytes": loop.pressure.frontier_bytes,

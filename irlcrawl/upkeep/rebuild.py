@@ -12,10 +12,11 @@ from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentW
 from drum.spill import Spill
 from irlcrawl.base.keys import url_key
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, Carried
+from irlcrawl.base.rows import LINK, PAIR, SCOPE_ENTRY, Carried
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.worker.harvest.builder import Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.sections import write_sections
 
 CHUNK_ROWS = 65_536
 CARRY_ROWS = 500_000
@@ -123,15 +124,10 @@ class Harvests:
     def close(self) -> None:
         """Write what there is as a harvest."""
         self._pack()
-        meta = {"stream": SEEDS_STREAM, "number": self._number, "warc": [0, 0], "counters": {}}
         path = os.path.join(self._state.dir, harvest_name(SEEDS_STREAM, self._number))
+        rows = {"links": self._links.batches, "pairs": self._pairs.batches, "scope": self.scope.batches}
         with SegmentWriter(self._state.files, path) as writer:
-            self._links.write(writer, "links", labels=True)
-            self._pairs.write(writer, "pairs", labels=True)
-            self.scope.write(writer, "scope")
-            Rows(OUTCOME).write(writer, "outcomes", meta)
-            Rows(RETRY).write(writer, "retries")
-            Rows(FACT).write(writer, "facts")
+            write_sections(writer, SEEDS_STREAM, self._number, rows)
         self._number += 1
         self._begin()
 

@@ -37,6 +37,7 @@ from irlcrawl.worker.archive.crawl_log import LOGGED, Decision, decided_lines
 from irlcrawl.worker.archive.log_parts import log_files
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.builder import harvest_name
+from irlcrawl.worker.harvest.counters import COUNTERS
 
 SEEDS_STREAM = 0
 LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
@@ -260,7 +261,7 @@ class CrawlState:
         stream = meta["stream"]
         self.streams[stream] = {"next": meta["number"] + 1, "warc": meta["warc"]}
         edits.set(f"streams/{stream}", self.streams[stream])
-        for name in ("pages", "bytes", "links", "duplicates", "out_of_scope", "trapped", "retries"):
+        for name in COUNTERS:
             self.count(name, meta["counters"].get(name, 0))
 
     def count(self, name: str, more: int) -> None:

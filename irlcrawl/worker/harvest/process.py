@@ -49,8 +49,7 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
             if isinstance(error, MemoryError) and not context.again:
                 raise  # other pages may have taken it: the worker ends, and the unit is read again
             _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
-            found.links, found.pairs, found.scope, found.out_of_scope = [], [], [], 0
-            found.unparsed = True
+            found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
     return found
 
 
@@ -114,7 +113,7 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     if depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
         found.scope.append(scope.entry_of_seed(target))
     elif not scope.contains(target, depth, hop):
-        found.out_of_scope += 1
+        found.counts["out_of_scope"] = 1
         return
     _add(unit, context, found, [(target, Source.REDIRECT)], depth, hop)
 
@@ -138,7 +137,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     depth = unit.carried.depth + 1
     contains = context.scope.contains
     inside = [link for link in links if contains(link[0], depth, 0)]
-    found.out_of_scope += len(links) - len(inside)
+    if len(inside) < len(links):
+        found.counts["out_of_scope"] = len(links) - len(inside)
+    if page.beyond:
+        found.counts["beyond_max"] = page.beyond
     _add(unit, context, found, inside, depth, 0)
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person

@@ -49,8 +49,9 @@ class Found:
     nofollow: bool = False
     """The page (or its header) asks that none of its links be followed. They are left out when configured so."""
     noindex: bool = False
-    cut: bool = False
-    """There were more links than are taken."""
+    beyond: int = 0
+    """References that were not looked at, for there were enough links. Of a page with more than CANDIDATES_FACTOR times
+    as many references as links are taken the rest is not even read, nor counted."""
     named: int = 0
     """Links on the page as often as they stand there."""
 
@@ -134,7 +135,6 @@ class References:
         self.base: str | None = None
         self.nofollow = False
         self.noindex = False
-        self.cut = False
 
     def read(self, markup: bytes) -> None:
         """One pass over the elements."""
@@ -148,7 +148,6 @@ class References:
             else:
                 self._other(element.tag, element.attrs.get)
             if len(self.references) > self._room:
-                self.cut = True
                 return
 
     def _link(self, href: str) -> None:
@@ -192,7 +191,6 @@ class References:
         for text in texts:
             for string in _LINK_LIKE.finditer(text.replace(b"\\/", b"/")):
                 if len(self.references) > self._room:
-                    self.cut = True
                     return
                 self.named += 1
                 self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
@@ -212,8 +210,9 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
     join = resolver.join
     links: dict[bytes, Source] = {}
     room = URL_BYTES_MAX
-    found.cut, found.named = page.cut, page.named
-    for href, source in page.references.items():  # per reference: each is a parse, and most pages have under a hundred
+    found.named = page.named
+    references = iter(page.references.items())
+    for href, source in references:  # per reference: each is a parse, and most pages have under a hundred
         url = join(href)
         if url is None or url == base_url:
             continue
@@ -221,7 +220,7 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
         if old is None:
             room -= len(url)
             if len(links) >= links_max or room < 0:
-                found.cut = True
+                found.beyond = 1 + sum(1 for _ in references)
                 break
             links[url] = source
         elif source < old:

@@ -81,7 +81,7 @@ def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:
     body = b'<a href="http://b.test/1"><a href="http://x.b.test/2"><a href="/own"><a href="http://c.test/">'
     found = process(unit(), exchange(body), LOCATION, context(entries=(b"site a.test", b"site b.test")))
     assert [site for _, site, _ in found.pairs] == [name_key(b"b.test")]
-    assert found.out_of_scope == 1 and len(found.links) == 3
+    assert found.counts["out_of_scope"] == 1 and len(found.links) == 3
 
 
 def test_a_list_of_links_to_other_sites_supports_none_of_them_unless_a_person_chose_it() -> None:
@@ -142,7 +142,7 @@ def test_half_a_line_at_the_bound_of_a_robots_text_was_a_rule(end: bytes) -> Non
 def test_redirects_end_at_their_limit() -> None:
     moved = exchange(b"", b"Location: /on", status=b"302 Found")
     at_limit = process(unit(status=302, hop=5), moved, LOCATION, context(hops_max=5))
-    assert at_limit.links == [] and at_limit.scope == [] and at_limit.out_of_scope == 1
+    assert at_limit.links == [] and at_limit.scope == [] and at_limit.counts["out_of_scope"] == 1
 
 
 def test_a_seeds_redirect_extends_the_scope_once_and_a_links_does_not() -> None:
@@ -151,7 +151,7 @@ def test_a_seeds_redirect_extends_the_scope_once_and_a_links_does_not() -> None:
     seed = process(unit(status=301), moved, LOCATION, context(entries))
     assert seed.scope == [b"site other.test"] and urls(seed) == [b"https://www.other.test/home"]
     link = process(unit(status=301, depth=1), moved, LOCATION, context(entries))
-    assert link.scope == [] and link.links == [] and link.out_of_scope == 1
+    assert link.scope == [] and link.links == [] and link.counts["out_of_scope"] == 1
     known = process(unit(status=301), moved, LOCATION, context((*entries, b"site other.test")))
     assert known.scope == [] and len(known.links) == 1
 
@@ -159,7 +159,7 @@ def test_a_seeds_redirect_extends_the_scope_once_and_a_links_does_not() -> None:
 def test_an_excluded_redirect_of_a_seed_brings_nothing() -> None:
     moved = exchange(b"", b"Location: https://other.test/private", status=b"301 Moved")
     found = process(unit(status=301), moved, LOCATION, context((b"site a.test",), exclude=["private"]))
-    assert (found.scope, found.links, found.out_of_scope) == ([], [], 1)
+    assert (found.scope, found.links, found.counts["out_of_scope"]) == ([], [], 1)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_page_that_breaks_a_parser_costs_its_links_alone(
 
     monkeypatch.setattr("irlcrawl.worker.harvest.process.extract", broken)
     found = process(unit("http://a.test/poison"), exchange(b"<a href=/x>"), LOCATION, context())
-    assert found.unparsed and found.links == [] and found.outcome[4] == Class.FETCHED
+    assert found.counts == {"unparsed": 1} and found.links == [] and found.outcome[4] == Class.FETCHED
     assert "http://a.test/poison" in caplog.text and "too deep" in caplog.text
 
 
