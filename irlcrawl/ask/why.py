@@ -21,7 +21,7 @@ from drum import Batch
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of, url_key
-from irlcrawl.base.reasons import Reason
+from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
@@ -139,7 +139,7 @@ class _Question:
         key = url_key(self._url, reading.seed)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
-        if last is not None and last.outcome in ("fetched", "failed", "excluded"):
+        if last is not None and last.outcome in DONE_NAMES:
             return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
         place = self._place(key)
         if place is not None:

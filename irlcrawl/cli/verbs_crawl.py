@@ -10,9 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from irlcrawl.base.job import ExitCode, JobDir, JobError, command
+from irlcrawl.base.reasons import DONE_NAMES
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
@@ -22,9 +23,6 @@ from irlcrawl.crawl.control import ControlError, NotOurs, ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import progress_for, reader_may_leave, unheard
 
-if TYPE_CHECKING:
-    from irlcrawl.crawl.seeds import Seed
-
 WATCH_SECONDS = 1.0
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
@@ -33,7 +31,7 @@ LOG_BYTES_MAX = 10_000_000
 LOGS_KEPT = 3
 """logs/irlcrawl.log, and how many older ones beside it."""
 
-OUTCOMES = ("fetched", "failed", "excluded", "retry")
+CLASSES = (*DONE_NAMES, "retry")
 
 
 # -- crawl, resume ----------------------------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> Non
             note(f"irlcrawl: {text}")
 
 
-def _seeds(args: argparse.Namespace) -> list[Seed]:
+def _seeds(args: argparse.Namespace) -> list[bytes]:
     if not args.seeds and not args.urls:
         return []
     from irlcrawl.crawl.seeds import SeedsError, read_seeds
@@ -271,10 +269,10 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     from irlcrawl.base.reasons import Reason
 
     wanted = args.status
-    outcome = wanted if wanted in OUTCOMES else None
+    outcome = wanted if wanted in CLASSES else None
     if wanted is not None and outcome is None and not re.fullmatch(r"-?\d{1,4}|[1-5]xx", wanted):
         raise ConfigError(
-            f"--status {wanted}: takes a status such as 404 or -1, a class such as 4xx, queued, " + ", ".join(OUTCOMES)
+            f"--status {wanted}: takes a status such as 404 or -1, a class such as 4xx, queued, " + ", ".join(CLASSES)
         )
     reasons = [reason.name.lower() for reason in Reason]
     if args.reason is not None and args.reason not in reasons:
@@ -282,7 +280,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     code = wanted if outcome is None else None
     for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason):
         # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
-        if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
+        if entry.outcome == outcome or (outcome is None and entry.outcome in DONE_NAMES):
             yield str(entry.status), entry.reason, entry.url.decode()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from irlcrawl.crawl.control_server import ControlServer
 
-Handler = Callable[[dict[str, Any]], Any | Awaitable[Any]]
-"""Takes the request, returns what JSON can carry; may be a coroutine function."""
+Handler = Callable[[dict[str, Any]], Any]
+"""Takes the request, returns what JSON can carry."""
 
 ANSWER_BYTES_MAX = 16 << 20
 PATH_BYTES_MAX = 100

@@ -60,6 +60,8 @@ class Deaths:
             if loop.ending is None:
                 _log.error("stopping: %s", loop.disk_space.words())
             loop.stop(ExitCode.DISK_FULL)
+        elif code == int(ExitCode.DAMAGED):  # another one would read the same; the worker said what is damaged
+            loop.stop(ExitCode.DAMAGED)
         elif self._in_a_row >= DEATHS_MAX and loop.ending is None:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)
             loop.stop(ExitCode.FAILED)

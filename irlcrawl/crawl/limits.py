@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 
 from irlcrawl.base.job import ExitCode
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.frontier.state.crawl_state import CrawlState
-
-NO_LIMIT = 1 << 30
 
 _log = logging.getLogger("irlcrawl.frontier")
 

@@ -33,7 +33,6 @@ from irlcrawl.worker.fetch.process import Started, start_worker
 from irlcrawl.worker.harvest.builder import harvests_from
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.seeds import Seed
     from irlcrawl.terminal.progress import Progress
 
 STOP_SECONDS = 8.0
@@ -80,7 +79,7 @@ class Supervisor:
         self._idle: list[Started] = []  # of them, without a stream yet
         self._over = False  # the crawl ended as it should, and every worker was told
 
-    def run(self, seeds: list[Seed], workers: Sequence[Started]) -> ExitCode:
+    def run(self, seeds: list[bytes], workers: Sequence[Started]) -> ExitCode:
         """Crawl with these, and more where the configuration says so; `seeds` is emptied. OSError (the disk), Damaged,
         ConfigError (it has no seeds), JobError (its configuration cannot be written), JobFull (not begun)."""
         self._started, self._idle = list(workers), list(workers)
@@ -96,7 +95,7 @@ class Supervisor:
         finally:
             self._end_processes()
 
-    async def _run(self, seeds: list[Seed]) -> ExitCode:
+    async def _run(self, seeds: list[bytes]) -> ExitCode:
         self._listen_to_signals()
         log_step("loaded")
         text = CONFIG_HEADER + to_toml(self.config)
@@ -121,7 +120,7 @@ class Supervisor:
             state.close()
             self._stop_listening()
 
-    async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[Seed]) -> ExitCode:
+    async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[bytes]) -> ExitCode:
         old = list(state.streams)
         streams = self._new_streams(state, self.config.crawl.workers or os.cpu_count() or 1)
         await loop.open(self._seed(state, seeds), old)
@@ -167,7 +166,7 @@ class Supervisor:
         state.catalog.commit(edits)
         return streams
 
-    def _seed(self, state: CrawlState, seeds: list[Seed]) -> str | None:
+    def _seed(self, state: CrawlState, seeds: list[bytes]) -> str | None:
         if not seeds:
             return None
         number = state.streams[SEEDS_STREAM]["next"]

@@ -19,7 +19,7 @@ from irlcrawl.crawl.closed_archives import ClosedWarcs
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM
 from irlcrawl.frontier.turn.release import Policy
-from irlcrawl.frontier.turn.rules import KnownRules
+from irlcrawl.frontier.turn.rules import RulesOfHosts
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
 from irlcrawl.web.robots import product_token
 
@@ -38,7 +38,7 @@ class Turns:
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(loop.clock, keep=True)
         self._closed = ClosedWarcs(loop.state, loop.config.archive.on_warc_closed)
-        self.rules = KnownRules(loop.state, product_token(loop.config.crawl.user_agent))
+        self.rules = RulesOfHosts(loop.state, product_token(loop.config.crawl.user_agent))
         self._inbox: list[str] = []  # harvests no turn has taken
         self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
         self._turn: asyncio.Future[Result] | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from drum.spill import Spill
 from irlcrawl.base.keys import url_key
-from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import LINK, PAIR, SCOPE_ENTRY, Carried
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.worker.harvest.builder import Rows, harvest_name
@@ -57,7 +57,7 @@ class Outcomes:
     def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool) -> None:
         if opens and outcome != "none":
             self._opened[self._state.scope.entry_of_seed(url)] = None
-        if outcome not in ("fetched", "failed", "excluded"):
+        if outcome not in DONE_NAMES:
             self._others.append(line)
         else:
             self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))

@@ -303,6 +303,5 @@ def test_lines_of_a_turn_that_was_never_committed_are_cut_from_the_crawl_log(tmp
 
 def recovery_seed(player: Player, url: bytes) -> str:
     from irlcrawl.crawl.seeding import write_seeds
-    from irlcrawl.crawl.seeds import Seed
 
-    return write_seeds(player.state, player.config, [Seed(url, {})], player.state.streams[0]["next"])
+    return write_seeds(player.state, player.config, [url], player.state.streams[0]["next"])

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from drum import Edits, Files
+from drum import Damaged, Edits, Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.reasons import Class, Reason
@@ -29,7 +29,6 @@ from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.disk_space import no_room
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
-from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -176,6 +175,8 @@ class _Process:
     def wait(self, timeout: float | None = None) -> int:
         """The status of a worker that ended: killed, or by its own error (irlcrawl.worker.fetch.worker)."""
         error = None if not self._serving.done() or self._serving.cancelled() else self._serving.exception()
+        if isinstance(error, Damaged):
+            return ExitCode.DAMAGED
         return -9 if error is None else ExitCode.DISK_FULL if no_room(error) else ExitCode.FAILED
 
 
@@ -310,7 +311,7 @@ class Crawl:
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)
             loop.replace = self._replace
-            seeds = [Seed(url.encode(), {}) for url in self.seeds]
+            seeds = [url.encode() for url in self.seeds]
             number = state.streams[0]["next"]
             name = write_seeds(state, self.config, seeds, number) if number == 0 else None
             await loop.open(name, old)

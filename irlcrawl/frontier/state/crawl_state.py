@@ -23,7 +23,7 @@ from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.calendar import Calendar
@@ -40,10 +40,10 @@ from irlcrawl.worker.harvest.builder import harvest_name
 from irlcrawl.worker.harvest.counters import COUNTERS
 
 SEEDS_STREAM = 0
-LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
-MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
+LONG_MERGE_S = 1.0
+REST_FACTOR = 10.0  # what took long rests so many times as long: a merge here, a turn in crawl/schedule.py
+TOOK_S_MAX = 60.0  # so much of it counts: this process may have been stopped meanwhile, or the machine asleep
 OPEN_FILES_MAX = 128
-NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 COPY_WROTE = (
     "of a stream that this crawl has not begun: a copy of it wrote here, or its catalogue is older. Move the archive "
@@ -67,7 +67,7 @@ class Pace:
     def measure(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        self._last[name] = (self._clock.now(), min(time.perf_counter() - began, MERGE_S_MAX))
+        self._last[name] = (self._clock.now(), min(time.perf_counter() - began, TOOK_S_MAX))
 
 
 def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Sites:

@@ -47,7 +47,7 @@ class Services(Protocol):
         ...
 
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
-        """The rules a pointer names; None when they cannot be read."""
+        """The rules a pointer names; None when their log is gone. Damaged."""
         ...
 
     def rules_of(self, exchange: Exchange) -> Rules:
@@ -132,10 +132,10 @@ class Visit:
             "robots": self._robots,
         }
 
-    async def _url(self, row: int, key: int, url: str, carried: Carried) -> bool:
+    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
         """One URL of the lease. Returns whether the visit goes on."""
         unit = Unit(
-            url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=key, host=self.lease.host_key,
+            url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
         if self._rules is not None and not self._rules.allowed(unit.url):

@@ -2,7 +2,8 @@
 --fd N --job PATH`.
 
 It takes visits from its pipe (wire.py) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL when
-its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 1 for anything else; stderr says why.
+its parent dies. Exit codes: 0 when the pipe closed, 3 when the disk is full, 6 when the crawl is damaged, 1 for
+anything else; stderr says why.
 
 The process that starts it passes nothing but the worker's end of a socket pair (--fd) and the job's lock, which stays
 held while this process lives.
@@ -27,7 +28,7 @@ from types import ModuleType
 
 from irlcrawl.base.memory import ran_out
 
-EXIT_DISK_FULL = 3
+EXIT_DISK_FULL, EXIT_DAMAGED = 3, 6
 NAME = b"irlcrawl-worker"
 """What `ps` and /proc/PID/comm call it, forked or not."""
 GARBAGE_OBJECTS = 10_000
@@ -82,8 +83,13 @@ def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = Tr
     try:
         service.run(sock, job)
     except Exception as error:
+        from drum import Damaged  # loaded by the service, if by anything
+
         if ran_out(error):
             _log.error("cannot go on: out of memory")
+        elif isinstance(error, Damaged):
+            _log.error("cannot go on: %s", error)
+            return EXIT_DAMAGED
         elif not isinstance(error, OSError):
             _log.exception("cannot go on")
         elif error.errno in (errno.ENOSPC, errno.EDQUOT):  # nobody's fault: the frontier says it once for all workers
