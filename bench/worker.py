@@ -24,10 +24,11 @@ from bench._page_steps import steps
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of, priority_of, url_key
-from irlcrawl.base.rows import Robots, Source
+from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
+from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.process import start_worker
 from irlcrawl.worker.fetch.wire import Decoder, Message, encode
 from tools.docsweb import oracle, serve
@@ -120,17 +121,16 @@ class Frontier:
     def _visit(self, number: int, origin: bytes, rows: deque[tuple[int, int, str]], addresses: dict[str, str]) -> int:
         scheme, host, port, _ = split(origin + b"/")
         leased = [rows.popleft() for _ in range(min(self._lease, len(rows)))]
-        same = {"depth": 1, "hop": 0, "source": int(Source.LINK), "priority": priority_of(1, Source.LINK), "attempt": 0}
+        same = Carried(depth=1, source=Source.LINK, priority=priority_of(1, Source.LINK))._asdict()
         urls = {
             "segment": 0, "row": leased[0][0], "key": [key for _, key, _ in leased],
             "url": "\n".join(text for _, _, text in leased),
         } | {name: [value] * len(leased) for name, value in same.items()}  # fmt: skip
-        self._send({
-            "t": "visit", "visit": number, "host": host, "scheme": scheme, "port": port, "address": addresses[host],
-            "host_key": name_key(origin), "gap": 0.0, "robots": ALLOW, "scope": 1,
-            "urls": urls,
-            "not_after": self._clock.now() + 3600.0,
-        })  # fmt: skip
+        lease = Lease(
+            visit=number, host=host, scheme=scheme, port=port, address=addresses[host], host_key=name_key(origin),
+            gap=0.0, robots=ALLOW, scope=1, urls=urls, not_after=self._clock.now() + 3600.0,
+        )  # fmt: skip
+        self._send(lease.message())
         return number
 
     def _send(self, message: Message) -> None:

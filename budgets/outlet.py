@@ -15,6 +15,8 @@ from drum import Batch, Bucket, SectionWriter, SegmentWriter
 
 Sink: TypeAlias = Callable[[Batch], None]
 
+URL_KEY = "link"
+"""What the column of URLs' keys is called, in memory and on disk, where `key` is the site."""
 LABELS_MAX = 4_096
 """Entries of labels for a section of queues: where few sites share a queue, nearly every URL has a label of its own."""
 
@@ -34,10 +36,10 @@ class Outlet:
         if late.any():
             self._defer(bucket.extra["cycle_end"], without(batch, "queue").filter(late))
         if out.any():
-            self._exclude(by_key(without(batch, "queue").filter(out)))
+            self._exclude(keyed_by_url(without(batch, "queue").filter(out)))
         kept = ~(late | out)
         rows = np.flatnonzero(kept)
-        placed = by_key(batch.pick(rows) if 2 * len(rows) >= len(kept) else batch.take(rows))
+        placed = keyed_by_url(batch.pick(rows) if 2 * len(rows) >= len(kept) else batch.take(rows))
         if placed.rows:
             if self.queue is None:
                 self.queue = self._writer.section(
@@ -53,16 +55,14 @@ class Outlet:
         section.append(batch, labels=partition(batch["key"]))
 
 
-def by_site(batch: Batch) -> Batch:
-    """URLs as rows of the sites drum: its key is the site, the URL's own key stands beside as `link`."""
-    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "site")}
-    return Batch({"key": batch["site"], "link": batch["key"], **rest})
+def keyed_by_site(urls: Batch) -> Batch:
+    """URLs as rows of the sites drum: `key` is the site, the URL's key stands beside as URL_KEY."""
+    return urls.rekeyed("site", keep=URL_KEY)
 
 
-def by_key(batch: Batch) -> Batch:
-    """The inverse of `by_site`."""
-    rest = {name: column for name, column in batch.columns.items() if name not in ("key", "link")}
-    return Batch({"key": batch["link"], "site": batch["key"], **rest})
+def keyed_by_url(rows: Batch) -> Batch:
+    """The inverse of `keyed_by_site`."""
+    return rows.rekeyed(URL_KEY, keep="site")
 
 
 def without(batch: Batch, column: str) -> Batch:

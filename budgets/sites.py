@@ -35,7 +35,7 @@ from budgets.beast import (
 )
 from budgets.deferred import Deferred
 from budgets.ledger import LedgerError
-from budgets.outlet import LABELS_MAX, Outlet, Sink, by_key, by_site, without
+from budgets.outlet import LABELS_MAX, Outlet, Sink, keyed_by_site, keyed_by_url, without
 from budgets.star import BudgetParams, Histogram, Ints, Star
 from budgets.worth import IN_DEGREE_ALONE, Worth
 from drum import (
@@ -140,7 +140,7 @@ class Sites:
 
     def pend_urls(self, batch: Batch) -> None:
         """New URLs, held in memory until `merge` or `spill`. Every key comes once in a crawl."""
-        self._sites.pend_batch(by_site(batch), PLACE)
+        self._sites.pend_batch(keyed_by_site(batch), PLACE)
 
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
         """What is in memory becomes sections, so that a commit may come before the merge."""
@@ -286,23 +286,22 @@ class Sites:
         """URLs not merged yet, as `pend_urls` got them (for listings)."""
         for op, batch in self._sites.scan_pending():
             if op in (PLACE, REREAD):
-                yield by_key(batch)
+                yield keyed_by_url(batch)
 
-    def records(self, keys: npt.NDArray[np.uint64]) -> dict[int, SiteRecord]:
+    def records(self, site_keys: npt.NDArray[np.uint64]) -> dict[int, SiteRecord]:
         """The records of those of the sites that have one, by key. Reads the blocks that hold them."""
-        found, values = self._sites.lookup(keys)
-        rows = Batch({"key": keys, **values.columns}).filter(found)
+        found, values = self._sites.lookup(site_keys)
+        rows = Batch({"key": site_keys, **values.columns}).filter(found)
         return {record.site: record for record in self._records(rows)}
 
-    def cycle_end(self, key: int) -> int:
+    def cycle_end(self, site_key: int) -> int:
         """The queue whose draining brings back what QF holds of a site."""
-        bucket = next(bucket for bucket in self._sites.buckets if bucket.lo <= key <= bucket.hi)
+        bucket = next(bucket for bucket in self._sites.buckets if bucket.lo <= site_key <= bucket.hi)
         return int(bucket.extra.get("cycle_end", SPAN_FIRST))
 
-    def site(self, key: int) -> SiteRecord | None:
-        """The record of name_key(site); what is pending is not in it yet. Reads a few blocks."""
-        found, values = self._sites.lookup(np.array([key], np.uint64))
-        return self._records(Batch({"key": np.array([key], np.uint64), **values.columns}))[0] if found[0] else None
+    def site(self, site_key: int) -> SiteRecord | None:
+        """The record of a site; what is pending is not in it yet. Reads a few blocks."""
+        return self.records(np.array([site_key], np.uint64)).get(site_key)
 
     def top(self, n: int) -> list[SiteRecord]:
         """The n sites with the highest in-degree, those first. Reads every record: for tools."""

@@ -300,6 +300,11 @@ class Batch:
         """A batch with these columns added or replaced."""
         return Batch({**self.columns, **columns})
 
+    def rekeyed(self, by: str, keep: str) -> Batch:
+        """The rows under another key: column `by` is `key` now, and what was the key stands beside as column `keep`."""
+        rest = {name: column for name, column in self.columns.items() if name not in ("key", by)}
+        return Batch({"key": self.columns[by], keep: self.columns["key"], **rest})
+
     def __repr__(self) -> str:
         return f"Batch({self.rows} rows of {self.schema})"
 

@@ -1,6 +1,6 @@
 """What simulated workers do with a batch of leased URLs: answers in columns, and the harvest file they hand over.
 
-The harvest is the crawler's own (builder.py): same sections, same segment format, named and read by the real
+The harvest is the crawler's own (write_sections): same sections, same segment format, named and read by the real
 turn. Only its making is different: columns straight from the web's arithmetic, with keys from which a page's number can
 be had back, so that a URL's text is made for the rows that reach the disk and never read.
 """
@@ -19,15 +19,13 @@ from drum.ragged import Column
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD, Source
+from irlcrawl.base.rows import CARRIED, Source
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.builder import (
     CHUNK_ROWS,
-    LABEL_ROWS,
-    LABEL_SHIFT,
-    RETRY,
     RecentKeys,
 )
+from irlcrawl.worker.harvest.sections import LABEL_ROWS, LABEL_SHIFT, write_sections
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from tools.simweb.answers import content, location
 from tools.simweb.mix import U8s, mix
@@ -172,11 +170,11 @@ class Harvester:
         place = web.place(pages)
         far = np.where(web.homes(pages, place), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
         priority = far.astype(np.uint8) * np.uint8(2)
-        zero = np.zeros(len(pages), np.uint8)
         columns: dict[str, Column] = {
             "key": web.keys(pages), "site": web.site_keys(site_of(pages)),
-            "host": web.host_keys(host_number(pages, place[0])), "depth": depth, "hop": zero,
-            "source": source, "priority": priority, "attempt": zero,
+            "host": web.host_keys(host_number(pages, place[0])),
+            **{name: np.zeros(len(pages), kind) for name, kind in CARRIED.items()},
+            "depth": depth, "source": source, "priority": priority,
             "url": web.urls(pages, place) if len(pages) else _empty(0),
         }  # fmt: skip
         return Batch(columns)
@@ -193,20 +191,12 @@ class Harvester:
     def _write(self, sections: dict[str, Batch], links: int) -> str:
         """A harvest file; sections that are not given are empty."""
         name = harvest_name(STREAM, self._number)
-        meta = {"stream": STREAM, "number": self._number, "warc": [0, 0], "counters": {"links": links}}
-        self._number += 1
         self.linked += sections["links"].rows
-        schemas = {"links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "yields": YIELD, "facts": FACT,
-                   "scope": SCOPE_ENTRY}  # fmt: skip
+        rows = {section: [batch] for section, batch in sections.items()}
         with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:
             writer.tail.compressor = zstandard.ZstdCompressor(level=HARVEST_LEVEL)
-            for section, schema in schemas.items():
-                out = writer.section(section, schema, meta if section == "outcomes" else None)
-                batch = sections.get(section)
-                if batch is None or not batch.rows:
-                    continue
-                labelled = section in ("links", "pairs") and batch.rows > LABEL_ROWS
-                out.append(batch, _labels(batch["key"]) if labelled else None)
+            write_sections(writer, STREAM, self._number, rows, counters={"links": links})
+        self._number += 1
         return name
 
 

@@ -41,11 +41,11 @@ from drum.names import SEGMENT
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.keys import priority_of
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source
+from irlcrawl.base.rows import BYTES, LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.harvest.builder import RETRY
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.sections import write_sections
 from tools.docsweb import oracle, serve
 
 LINKS = 5_000_000
@@ -159,16 +159,15 @@ def _write_links(path: Path, store: int, count: int, pages: list[str]) -> int:
     context = Context(config, 0, Scope(config.scope, config.site, []))
     names = np.array([context.names(page) for page in known], np.uint64)
     columns = {"site": names[:, 0], "host": names[:, 1]}
-    with SegmentWriter(Files(), str(path)) as writer:
-        section = writer.section("links", LINK)
+
+    def rows() -> Iterator[Batch]:
+        nonlocal new
         for links in stream(count, store, 1):
-            section.append(_rows(links.keys, known, columns), (links.keys >> np.uint64(56)).astype(np.uint8))
+            yield _rows(links.keys, known, columns)
             new += links.new
-        writer.section("pairs", PAIR)
-        writer.section("outcomes", OUTCOME, {"stream": SEEDS_STREAM, "number": 1, "warc": [0, 0], "counters": {}})
-        writer.section("retries", RETRY)
-        writer.section("facts", FACT)
-        writer.section("scope", SCOPE_ENTRY)
+
+    with SegmentWriter(Files(), str(path)) as writer:
+        write_sections(writer, SEEDS_STREAM, 1, {"links": rows()})
     return new
 
 

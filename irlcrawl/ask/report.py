@@ -70,23 +70,23 @@ class Sites:
     """Sites by key, at most SITES_MAX of them; `others` is the sum of the sites that were let go."""
 
     def __init__(self) -> None:
-        self.by_key: dict[int, Site] = {}
+        self.by_site_key: dict[int, Site] = {}
         self.others = Site("others")
         self.dropped = 0
 
-    def site(self, key: int, name: str) -> Site:
-        found = self.by_key.get(key)
+    def site(self, site_key: int, name: str) -> Site:
+        found = self.by_site_key.get(site_key)
         if found is None:
-            if len(self.by_key) >= SITES_MAX:
+            if len(self.by_site_key) >= SITES_MAX:
                 self._shrink()
-            found = self.by_key[key] = Site(name)
+            found = self.by_site_key[site_key] = Site(name)
         return found
 
     def _shrink(self) -> None:
         """Let go the half of the sites with the fewest requests and waiting URLs."""
-        ranked = sorted(self.by_key.items(), key=lambda item: item[1].spent + item[1].waiting + item[1].deferred)
+        ranked = sorted(self.by_site_key.items(), key=lambda item: item[1].spent + item[1].waiting + item[1].deferred)
         for key, site in ranked[: len(ranked) // 2]:
-            del self.by_key[key]
+            del self.by_site_key[key]
             self.dropped += 1
             for name in ("spent", "gained", "failed", "excluded", "bytes", "waiting", "deferred"):
                 setattr(self.others, name, getattr(self.others, name) + getattr(site, name))
@@ -102,11 +102,11 @@ def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]
     if reading is not None and reading.begun:
         for place, batch in reading.waiting():
             _count_waiting(place, batch, site_of, sites)
-        keys = np.array(list(sites.by_key), np.uint64)
+        keys = np.array(list(sites.by_site_key), np.uint64)
         for key, record in reading.sites.records(keys).items() if len(keys) else ():
-            site = sites.by_key[key]
+            site = sites.by_site_key[key]
             site.in_degree, site.budget, site.placed = record.in_degree, record.budget, record.placed
-    everything = list(sites.by_key.values())
+    everything = list(sites.by_site_key.values())
     ranked = sorted(everything, key=lambda site: (_rank(site, by), site.spent, site.name), reverse=True)
     totals = {
         "sites": len(everything) + sites.dropped,
@@ -145,7 +145,7 @@ def _count_waiting(place: str, batch: Batch, site_of: SiteOf, sites: Sites) -> N
     keys, first, counts = np.unique(batch["site"], return_index=True, return_counts=True)
     urls = batch["url"]
     for key, at, rows in zip(keys.tolist(), first.tolist(), counts.tolist()):
-        site = sites.by_key.get(key) or sites.site(key, site_of(host_of(urls[at])))
+        site = sites.by_site_key.get(key) or sites.site(key, site_of(host_of(urls[at])))
         if place == "deferred":
             site.deferred += rows
         else:

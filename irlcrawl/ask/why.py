@@ -22,8 +22,8 @@ from drum import Batch
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of, url_key
-from irlcrawl.base.reasons import Reason
-from irlcrawl.base.rows import Robots
+from irlcrawl.base.reasons import DONE_NAMES, Reason
+from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.politeness.clocks import KIND_NAMES, Kind
@@ -140,7 +140,7 @@ class _Question:
         key = url_key(self._url, reading.seed)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
-        if last is not None and last.outcome in ("fetched", "failed", "excluded"):
+        if last is not None and last.outcome in DONE_NAMES:
             return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
         place = self._place(key)
         if place is not None:
@@ -165,7 +165,8 @@ class _Question:
                 continue
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
-            told = {name: row[name].tolist()[0] for name in ("depth", "hop", "attempt", "priority")}
+            carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
+            told = {**carried._asdict(), "source": Source(carried.source).name.lower()}
             return {**self._placed(place, row, before), "place": place, **told}
         return None
 

@@ -19,6 +19,11 @@ class Class(IntEnum):
     NONE = 4  # outside the ledger: robots.txt
 
 
+DONE = (Class.FETCHED, Class.FAILED, Class.EXCLUDED)
+DONE_NAMES = tuple(cls.name.lower() for cls in DONE)
+"""Classes of a URL that is not asked for again, and as the crawl log names them."""
+
+
 class Reason(IntEnum):
     """Why an outcome is what it is; the lower-case name is what people see."""
 

@@ -1,28 +1,55 @@
 """The shapes that cross process and disk boundaries: one place for every column name.
 
 A URL on its way through the frontier is a row of `LINK`; what became of it is a row of `OUTCOME`; what a worker learnt
-about a host is a row of `FACT`. Worker, frontier and replay all use these, so a field is added here or nowhere.
+about a host is a row of `FACT`. Worker, frontier and replay all use these, so a column that is added here is passed on
+by all of them.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 BYTES = "bytes"
 """The dtype name of a ragged column (drum.ragged.Ragged)."""
 
-LINK = {
-    "key": "u8",  # url_key(url, seed)
-    "site": "u8",  # name_key(registrable domain)
-    "host": "u8",  # name_key(origin), see origin_of
+CARRIED = {
     "depth": "u2",  # links from the nearest seed
     "hop": "u1",  # redirects since the last link
     "source": "u1",  # Source
     "priority": "u1",  # smaller goes first: priority_of
     "attempt": "u1",  # requests already made for this URL
+}
+"""What a link row says of a URL that the URL itself does not."""
+
+
+class Carried(NamedTuple):
+    """The values of CARRIED, in its order. They go with the URL into the queues, a run, a lease and the archived unit,
+    and come back with a retry. What passes rows on names none of them: a new column is a line here and one in CARRIED,
+    with a default for seeds and for units that were archived without it."""
+
+    depth: int = 0
+    hop: int = 0
+    source: int = 0
+    priority: int = 0
+    attempt: int = 0
+
+    def again(self) -> Carried:
+        """One request later."""
+        return self._replace(attempt=self.attempt + 1)
+
+
+LINK = {
+    "key": "u8",  # url_key(url, seed)
+    "site": "u8",  # name_key(registrable domain)
+    "host": "u8",  # name_key(origin), see origin_of
+    **CARRIED,
     "url": BYTES,  # canonical, ASCII, no fragment
 }
-"""A URL waiting somewhere. Harvest sections `links` and, with `due` (f8, unix seconds) added, `retries`."""
+"""A URL waiting somewhere. On its way into columns it is a tuple (key, site, host, Carried, url)."""
+
+RETRY = {**LINK, "due": "f8"}
+"""A URL to be asked for again from `due` (unix seconds) on."""
 
 PAIR = {"key": "u8", "site": "u8", "from": "u8"}
 """A link between two different sites: key = pair_key(from, to), site = the key of the site linked to, from = of the

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from irlcrawl.base.job import ExitCode, JobDamaged, JobDir, JobError, command
 from irlcrawl.base.job_files import COMPRESSED
@@ -21,9 +21,6 @@ from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import progress_for, reader_may_leave, unheard
-
-if TYPE_CHECKING:
-    from irlcrawl.crawl.seeds import Seed
 
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
@@ -112,7 +109,7 @@ def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> Non
             note(f"irlcrawl: {text}")
 
 
-def _seeds(args: argparse.Namespace) -> list[Seed]:
+def _seeds(args: argparse.Namespace) -> list[bytes]:
     if not args.seeds and not args.urls:
         return []
     from irlcrawl.crawl.seeds import SeedsError, read_seeds

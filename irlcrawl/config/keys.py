@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+NO_LIMIT = 1 << 62
+"""What a limit of 0 amounts to, where a number is needed."""
+
 
 class ConfigError(ValueError):
     """A wrong configuration; the message names the key and what it allows. Exit code 4."""

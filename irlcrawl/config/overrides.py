@@ -3,6 +3,7 @@ name above it that sets the key. A dot at the end of a name makes no difference.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 from irlcrawl.base.keys import name_key
@@ -10,8 +11,8 @@ from irlcrawl.config.keys import Site
 
 
 class Overrides:
-    def __init__(self, sites: dict[str, Site]) -> None:
-        self._sites = sites
+    def __init__(self, sites: Mapping[str, Site]) -> None:
+        self._sites = {name.lower().rstrip("."): site for name, site in sites.items()}
         self._none = Site()
 
     def of(self, name: str) -> Site:
@@ -25,7 +26,7 @@ class Overrides:
                 for key in fields(Site):
                     if getattr(found, key.name) is None:
                         setattr(found, key.name, getattr(site, key.name))
-            name = name.partition(".")[2]
+            name = "" if ":" in name else name.partition(".")[2]  # an IPv6 address lies under no name
         return found
 
     def gap_host(self, name: str) -> float | None:

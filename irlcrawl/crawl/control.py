@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-Handler = Callable[[dict[str, Any]], Any | Awaitable[Any]]
-"""Takes the request, returns what JSON can carry; may be a coroutine function."""
+Handler = Callable[[dict[str, Any]], Any]
+"""Takes the request, returns what JSON can carry."""
 
 ANSWER_BYTES_MAX = 16 << 20
 PATH_BYTES_MAX = 100

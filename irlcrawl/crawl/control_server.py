@@ -4,7 +4,6 @@ asyncio: that is slow to load)."""
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import logging
 import socket
@@ -69,7 +68,7 @@ class ControlServer:
         self._talks.add(talk)
         try:
             while line := await reader.readline():
-                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+                writer.write(json.dumps(self._answer(line)).encode() + b"\n")
                 await writer.drain()
         except (ConnectionError, ValueError):  # the asker went away, or sent a line over the bound: nobody to tell
             log.debug("control connection ended early", exc_info=True)
@@ -77,15 +76,14 @@ class ControlServer:
             self._talks.discard(talk)
             writer.close()
 
-    async def _answer(self, line: bytes) -> dict[str, Any]:
+    def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
             handler = self._handlers[request["cmd"]]
         except (ValueError, KeyError, TypeError):
             return {"error": f"not a request; commands are {', '.join(sorted(self._handlers))}"}
         try:
-            result = handler(request)
-            return {"ok": await result if inspect.isawaitable(result) else result}
+            return {"ok": handler(request)}
         except Exception as error:  # a question must not end the crawl: whoever asked is told, and the log
             log.exception("control command %s failed", request["cmd"])
             return {"error": f"{type(error).__name__}: {error}"}

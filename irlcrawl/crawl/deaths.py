@@ -70,6 +70,8 @@ class Deaths:
             if self._run.code is None:
                 _log.error("stopping: %s", self._disk_space.words())
             self._stop(ExitCode.DISK_FULL)
+        elif code == ExitCode.DAMAGED:  # another worker would read the same; this one said what is damaged
+            self._stop(ExitCode.DAMAGED)
         elif self._in_a_row >= DEATHS_MAX and self._run.code is None:
             _log.error("%d workers died one after another without a page: stopping", self._in_a_row)
             self._stop(ExitCode.FAILED)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.config.keys import Config
+from irlcrawl.base.job import ExitCode
+from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.turn import Result
-
-NO_LIMIT = 1 << 30
 
 _log = logging.getLogger("irlcrawl.frontier")
 

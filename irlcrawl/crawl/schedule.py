@@ -13,13 +13,11 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.workers import Fleet
-from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.crawl_state import REST_FACTOR, TOOK_S_MAX, CrawlState
 from irlcrawl.frontier.turn.turn import Result
 
 NEAR_S = 2.0  # a host due within this, or within two turns, counts as ready
-REST_FACTOR = 10.0  # a turn starts no sooner than this many times the last one's duration after it,
-REST_S, REST_DRY_S = 2.0, 0.2  # and than this; the shorter one when some host ran dry
-TURN_S_MAX = 60.0  # of a turn that counts: this process may have been stopped meanwhile, or the machine asleep
+REST_S, REST_DRY_S = 2.0, 0.2  # between two turns, at least; the shorter one when some host ran dry
 ANSWER_S = 1.0  # a turn waits this long for the harvests asked for, unless nothing is ready
 INBOX_AGE_MAX_S = 10.0
 ROWS_WANTED_MIN = 1000
@@ -34,7 +32,7 @@ class Schedule:
     def __init__(self, config: Config, clock: Clock, state: CrawlState, hosts: Dispatcher, fleet: Fleet) -> None:
         self._config, self._clock, self._state, self._hosts, self._fleet = config, clock, state, hosts, fleet
         self.turn_seconds = 0.0
-        """Duration of the last turn, at most TURN_S_MAX."""
+        """Duration of the last turn, at most TOOK_S_MAX."""
         self._turned_at = 0.0
         self._asked_at = 0.0  # when harvests were asked for that are still to come; 0 none
         self._inbox_since = 0.0
@@ -52,7 +50,7 @@ class Schedule:
 
     def turned(self, result: Result) -> None:
         now = self._clock.now()
-        self.turn_seconds, self._turned_at, self._low_until = min(result.seconds, TURN_S_MAX), now, 0.0
+        self.turn_seconds, self._turned_at, self._low_until = min(result.seconds, TOOK_S_MAX), now, 0.0
         self.moved = self.moved or result.moved
         self._rate.append((now, self._state.ledger.fetched))
         while len(self._rate) > 2 and self._rate[0][0] < now - RATE_S:

@@ -10,32 +10,27 @@ import numpy as np
 from drum import Batch, Ragged, SegmentWriter
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.keys import priority_of, url_key
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, Source
+from irlcrawl.base.rows import BYTES, LINK, Source
 from irlcrawl.config.keys import Config
-from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.worker.harvest.builder import RETRY
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.sections import write_sections
 
 CHUNK_ROWS = 65_536
 
 
-def write_seeds(state: CrawlState, config: Config, seeds: Sequence[Seed], number: int) -> str:
+def write_seeds(state: CrawlState, config: Config, seeds: Sequence[bytes], number: int) -> str:
     """A harvest file of seeds: depth 0, and the scope each opens. Returns its name. OSError."""
     name = harvest_name(SEEDS_STREAM, number)
     context = Context(config, state.seed, state.scope)
+    links, scope = [], []
+    for start in range(0, len(seeds), CHUNK_ROWS):
+        urls = list(dict.fromkeys(seeds[start : start + CHUNK_ROWS]))
+        links.append(_rows(urls, context))
+        entries = dict.fromkeys(state.scope.entry_of_seed(url) for url in urls)
+        scope.append(Batch({"entry": Ragged.from_list(list(entries))}))
     with SegmentWriter(state.files, os.path.join(state.dir, name)) as writer:
-        links = writer.section("links", LINK)
-        scope = writer.section("scope", SCOPE_ENTRY)
-        for start in range(0, len(seeds), CHUNK_ROWS):
-            urls = list(dict.fromkeys(seed.url for seed in seeds[start : start + CHUNK_ROWS]))
-            links.append(_rows(urls, context))
-            entries = dict.fromkeys(state.scope.entry_of_seed(url) for url in urls)
-            scope.append(Batch({"entry": Ragged.from_list(list(entries))}))
-        writer.section("pairs", PAIR)
-        writer.section("outcomes", OUTCOME, {"stream": SEEDS_STREAM, "number": number, "warc": [0, 0], "counters": {}})
-        writer.section("retries", RETRY)
-        writer.section("facts", FACT)
+        write_sections(writer, SEEDS_STREAM, number, {"links": links, "scope": scope})
     return name
 
 

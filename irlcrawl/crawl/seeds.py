@@ -1,7 +1,7 @@
 """Seeds: where a crawl begins, out of files, standard input and the command line.
 
 One URL per line; `#` begins a comment line; a bare host means `http://host/`; after a tab, `key=value` metadata as
-Nutch's and StormCrawler's injectors take it (checked, returned, not used yet). gzip and zstd are recognised by their
+Nutch's and StormCrawler's injectors take it (it is checked, and ignored). gzip and zstd are recognised by their
 first bytes. Every malformed line is collected before anything is refused, so that a person sees all of them at once.
 """
 
@@ -13,7 +13,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import zstandard
 
@@ -22,11 +22,6 @@ from irlcrawl.base.url import SeedError, host_of, seed_url
 PROBLEMS_SHOWN_MAX = 20
 LINE_BYTES_MAX = 1 << 20
 """No URL is that long: this bounds what a wrong file (a disk image, a bomb) can cost."""
-
-
-class Seed(NamedTuple):
-    url: bytes  # canonical
-    meta: dict[str, str]
 
 
 class SeedsError(ValueError):
@@ -40,9 +35,10 @@ class SeedsError(ValueError):
         self.problems = problems
 
 
-def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[bytes] | None = None) -> list[Seed]:
-    """Every seed of `files` (`-` is standard input) and `urls`, in order. Raises SeedsError naming all bad lines."""
-    seeds: list[Seed] = []
+def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[bytes] | None = None) -> list[bytes]:
+    """The URLs of all seeds, canonical: those of `urls`, then of `files` (`-` is standard input), in order. Raises
+    SeedsError naming all bad lines."""
+    seeds: list[bytes] = []
     problems: list[str] = []
     for number, text in enumerate(urls, 1):
         _parse(text, f"URL {number} of the command line", seeds, problems)
@@ -119,7 +115,7 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
         first = False
 
 
-def _parse_line(line: bytes, where: str, seeds: list[Seed], problems: list[str]) -> None:
+def _parse_line(line: bytes, where: str, seeds: list[bytes], problems: list[str]) -> None:
     try:
         text = line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
@@ -129,15 +125,13 @@ def _parse_line(line: bytes, where: str, seeds: list[Seed], problems: list[str])
         _parse(text, where, seeds, problems)
 
 
-def _parse(text: str, where: str, seeds: list[Seed], problems: list[str]) -> None:
+def _parse(text: str, where: str, seeds: list[bytes], problems: list[str]) -> None:
     address, *fields = text.split("\t")
-    meta = {}
     for item in fields:
-        name, equals, value = item.partition("=")
+        name, equals, _ = item.partition("=")
         if not equals or not name.strip():
             problems.append(f"{where}: {item!r} after a tab is not key=value")
             return
-        meta[name.strip()] = value.strip()
     try:
         url = seed_url(address.strip())
     except SeedError as error:
@@ -146,7 +140,7 @@ def _parse(text: str, where: str, seeds: list[Seed], problems: list[str]) -> Non
     if not _HOST(host_of(url)):  # a URL all the same: in a list of "rank,name", say, or of quoted ones
         problems.append(f"{where}: no host is called {host_of(url)[:100]!r}")
         return
-    seeds.append(Seed(url, meta))
+    seeds.append(url)
 
 
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+").fullmatch

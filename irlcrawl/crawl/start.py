@@ -14,7 +14,6 @@ from irlcrawl.config.keys import Config
 from irlcrawl.worker.fetch.process import fork_workers
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.seeds import Seed
     from irlcrawl.terminal.progress import Progress
 
 SHARED = (
@@ -25,7 +24,7 @@ SHARED = (
 """With what these load, all that both frontier and workers need."""
 
 
-def run_crawl(job: JobDir, config: Config, seeds: list[Seed], *, progress: Progress) -> ExitCode:
+def run_crawl(job: JobDir, config: Config, seeds: list[bytes], *, progress: Progress) -> ExitCode:
     """Write the configuration into JOB and crawl until done, stopped or at a limit. JOB's lock is held by the caller.
     `seeds` is emptied once they are on the disk: a million of them would take 285 MB, in workers too, to the end.
     Raises OSError (the disk), JobError (JOB cannot be written), Damaged."""

@@ -14,6 +14,7 @@ from irlcrawl.base.reasons import CLASS_OF, Class
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import View
+from irlcrawl.worker.harvest.counters import COUNTERS
 
 FIELDS: dict[str, str] = {
     "state": "running, paused (no network), stopping, busy (no answer), killed, snapshot, or how the last run ended",
@@ -29,22 +30,18 @@ FIELDS: dict[str, str] = {
     "failed_by_reason": "reason -> count",
     "excluded": "URLs that were not to be requested",
     "excluded_by_reason": "reason -> count",
-    "bytes": "received, header and body",
     "pages_per_s": "over the last half minute or so; over the whole run when it has ended",
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
     "calendar_urls": "of these, put off: repeats, Retry-After, a robots.txt that cannot be had, more than a host takes",
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
-    "duplicate_urls": "links to URLs already known",
-    "out_of_scope_urls": "links that lead out of scope",
-    "trapped_urls": "links of near-duplicates in a row (page.near_duplicates_max), not followed",
+    **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
     "active_hosts": "hosts in memory: those with URLs ready to be leased (frontier.hosts_active_max)",
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
-    "retry_count": "requests put off to be repeated",
     "frontier_latency_s": "from a URL's discovery (by a turn) to its first request: median of those requested last, of "
     "a sample of the URLs found in this run; null before there is one",
     "turn_seconds": "duration of the last turn, at most a minute",
@@ -227,6 +224,7 @@ def _merge(name: str, values: Mapping[str, Any]) -> str:
 def _links(values: Mapping[str, Any]) -> str:
     found = words.plural(values["discovered_urls"] or 0, "URL")
     repeated = words.count(values["duplicate_urls"] or 0)
-    trapped = f", {words.count(values['trapped_urls'])} in traps" if values["trapped_urls"] else ""
+    told = [(values[counted.field], counted.told) for counted in COUNTERS.values() if counted.told]
+    more = "".join(f", {words.count(number)} {text}" for number, text in told if number)
     outside = words.count(values["out_of_scope_urls"] or 0)
-    return f"{found} found; {repeated} more led to these, {outside} out of scope{trapped}"
+    return f"{found} found; {repeated} more led to these, {outside} out of scope{more}"

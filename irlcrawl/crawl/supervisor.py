@@ -32,7 +32,6 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.fetch.process import Started, start_worker
 
 if TYPE_CHECKING:
-    from irlcrawl.crawl.seeds import Seed
     from irlcrawl.terminal.progress import Progress
 
 STOP_SECONDS = 8.0
@@ -81,7 +80,7 @@ class Supervisor:
         self._idle: list[Started] = []  # of them, without a stream yet
         self._over = False  # the crawl ended as it should, and every worker was told
 
-    def run(self, seeds: list[Seed], workers: Sequence[Started]) -> ExitCode:
+    def run(self, seeds: list[bytes], workers: Sequence[Started]) -> ExitCode:
         """Crawl with these workers, and with more if the configuration says so; `seeds` is emptied. OSError (the disk),
         Damaged, ConfigError (no seeds), JobError (the configuration cannot be written), JobFull (no room to begin)."""
         self._started, self._idle = list(workers), list(workers)
@@ -97,7 +96,7 @@ class Supervisor:
         finally:
             self._end_processes()
 
-    async def _run(self, seeds: list[Seed]) -> ExitCode:
+    async def _run(self, seeds: list[bytes]) -> ExitCode:
         self._listen_to_signals()
         log_step("loaded")
         text = CONFIG_HEADER + to_toml(self.config)
@@ -122,7 +121,7 @@ class Supervisor:
             state.close()
             self._stop_listening()
 
-    async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[Seed]) -> ExitCode:
+    async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[bytes]) -> ExitCode:
         old = list(state.streams)
         streams = loop.turns.begin_streams(self.config.crawl.workers or os.cpu_count() or 1)
         await loop.open(self._seed(state, seeds), old)
@@ -158,7 +157,7 @@ class Supervisor:
             self._started.append(started)
         await loop.fleet.connect(RemoteWorker(stream, started.process), started.sock, loop.hello(stream))
 
-    def _seed(self, state: CrawlState, seeds: list[Seed]) -> str | None:
+    def _seed(self, state: CrawlState, seeds: list[bytes]) -> str | None:
         if not seeds:
             return None
         number = state.streams[SEEDS_STREAM]["next"]

@@ -42,7 +42,7 @@ from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.release import Policy
-from irlcrawl.frontier.turn.rules import KnownRules
+from irlcrawl.frontier.turn.rules import RulesOfHosts
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
 from irlcrawl.web.robots import product_token
 
@@ -71,7 +71,7 @@ class Turns:
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
         self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
-        self._rules = KnownRules(state, product_token(state.config.crawl.user_agent))
+        self._rules = RulesOfHosts(state, product_token(state.config.crawl.user_agent))
         self._inbox: list[str] = []  # harvests no turn has taken
         self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
         self._begun: list[int] = []  # streams that were begun while a turn ran

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from drum import Batch
 from drum.spill import Spill
 from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.reasons import DONE_NAMES
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.findings import Finding, Findings
 from irlcrawl.upkeep.verify import Found
@@ -47,7 +48,7 @@ class Census:
         """Take in a line of the crawl log."""
         self.outcomes[entry.outcome, entry.reason] += 1
         key = url_key(entry.url, self._seed)
-        if entry.outcome in ("fetched", "failed", "excluded"):
+        if entry.outcome in DONE_NAMES:
             self._urls.add((key,))
         pointer = entry.warc
         if pointer is not None:

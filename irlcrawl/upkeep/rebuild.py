@@ -11,11 +11,12 @@ import numpy as np
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from drum.spill import Spill
 from irlcrawl.base.keys import url_key
-from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY
+from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
+from irlcrawl.base.rows import LINK, PAIR, SCOPE_ENTRY, Carried
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
-from irlcrawl.worker.harvest.builder import RETRY, Rows, harvest_name
+from irlcrawl.worker.harvest.builder import Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.sections import write_sections
 
 CHUNK_ROWS = 65_536
 CARRY_ROWS = 500_000
@@ -56,7 +57,7 @@ class Outcomes:
     def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool) -> None:
         if opens and outcome != "none":
             self._opened[self._state.scope.entry_of_seed(url)] = None
-        if outcome not in ("fetched", "failed", "excluded"):
+        if outcome not in DONE_NAMES:
             self._others.append(line)
         else:
             self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
@@ -100,12 +101,9 @@ class Harvests:
     def _begin(self) -> None:
         self._links, self._pairs, self.scope = Rows(LINK), Rows(PAIR), Rows(SCOPE_ENTRY)
 
-    def add(self, url: bytes, rest: list[int], context: Context) -> None:
-        """A URL with depth, hop, source, priority, attempt."""
-        depth, hop, source, priority, attempt = rest
+    def add(self, url: bytes, carried: Carried, context: Context) -> None:
         site, host = context.names(url)
-        key = url_key(url, context.seed)
-        self.take([(key, site, host, depth, hop, source, priority, attempt, url)], [], [])
+        self.take([(url_key(url, context.seed), site, host, carried, url)], [], [])
 
     def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int, int]], scope: list[bytes]) -> None:
         self._links.fresh += links
@@ -126,15 +124,10 @@ class Harvests:
     def close(self) -> None:
         """Write what there is as a harvest."""
         self._pack()
-        meta = {"stream": SEEDS_STREAM, "number": self._number, "warc": [0, 0], "counters": {}}
         path = os.path.join(self._state.dir, harvest_name(SEEDS_STREAM, self._number))
+        rows = {"links": self._links.batches, "pairs": self._pairs.batches, "scope": self.scope.batches}
         with SegmentWriter(self._state.files, path) as writer:
-            self._links.write(writer, "links", labels=True)
-            self._pairs.write(writer, "pairs", labels=True)
-            self.scope.write(writer, "scope")
-            Rows(OUTCOME).write(writer, "outcomes", meta)
-            Rows(RETRY).write(writer, "retries")
-            Rows(FACT).write(writer, "facts")
+            write_sections(writer, SEEDS_STREAM, self._number, rows)
         self._number += 1
         self._begin()
 

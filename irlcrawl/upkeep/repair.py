@@ -47,6 +47,7 @@ from irlcrawl.base.job_files import (
 )
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import Carried
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.toml import load_stored, parse_stored
@@ -231,7 +232,9 @@ class _Repair:
                 end = location.end
                 if location.record not in known:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
-                    sink.add(unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.depth == 0)
+                    sink.add(
+                        unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.carried.depth == 0
+                    )
             if file.open and end:  # without a whole unit it is left as it is
                 redo.keep(self.files, path, end)
                 redo.finish(self.files, path)
@@ -294,9 +297,10 @@ class _Repair:
         for batch in self.old.urls():
             columns = [batch[name].tolist() for name in salvage.URL_COLUMNS]
             for url, *rest in zip(*columns):
-                if rest[0] == 0 and scope.add([entry := scope.entry_of_seed(url)]):
+                carried = Carried(*rest)
+                if carried.depth == 0 and scope.add([entry := scope.entry_of_seed(url)]):
                     out.scope.fresh.append((entry,))
-                out.add(url, rest, context)
+                out.add(url, carried, context)
         sections = out.rows
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs)
@@ -306,8 +310,7 @@ class _Repair:
                 self.bar.read(location.length)
                 found = process(unit, exchange, location, context)
                 if unit.cls == Class.RETRY:
-                    again = (unit.depth, unit.hop, unit.source, unit.priority, unit.attempt + 1)
-                    out.add(unit.url, list(again), context)
+                    out.add(unit.url, unit.carried.again(), context)
                 out.take(found.links, found.pairs, found.scope)
         out.close()
         yield (

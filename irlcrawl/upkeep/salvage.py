@@ -19,6 +19,7 @@ from drum.sectors import read_around
 from drum.segment import Section, Segment
 from irlcrawl.base.job_files import SEGMENT, parse_harvest
 from irlcrawl.base.keys import url_key
+from irlcrawl.base.rows import CARRIED
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.start_checks import check_last_commit
 from irlcrawl.upkeep.verify import next_record
@@ -30,7 +31,7 @@ from irlcrawl.worker.archive.redo import read_unit
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcName
 
-URL_COLUMNS = ("url", "depth", "hop", "source", "priority", "attempt")
+URL_COLUMNS = ("url", *CARRIED)
 
 
 def catalogue(state: str, files: Files) -> tuple[dict[str, Any], bool]:

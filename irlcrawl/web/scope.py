@@ -19,6 +19,7 @@ import re2
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
 from irlcrawl.config import keys as config
+from irlcrawl.config.overrides import Overrides
 
 _ENTRY = re.compile(rb"any|(?:host|site) [^\s/]+|prefix [^\s/]+/(?:\S*/)?").fullmatch
 
@@ -70,11 +71,9 @@ class Scope:
         site_of: SiteOf | None = None,
     ) -> None:
         self._params = params
-        self._depths = {
-            name.lower().rstrip("."): site.depth_max
-            for name, site in (site_overrides or {}).items()
-            if site.depth_max is not None
-        }
+        overrides = site_overrides or {}
+        self._overrides = Overrides(overrides)
+        self._depths = any(site.depth_max is not None for site in overrides.values())  # some site has its own
         self._include = _compile("scope.include", params.include)
         self._exclude = _compile("scope.exclude", params.exclude)
         self._site_of = site_of or SiteOf(params.private_suffixes)
@@ -182,13 +181,9 @@ class Scope:
         return False
 
     def _host_depth(self, authority: bytes) -> int:
-        """The depth limit of a host: the override of the longest name it equals or lies under."""
-        name = host_of(b"//" + authority + b"/").rstrip(".")
-        while name:
-            if name in self._depths:
-                return self._depths[name]
-            name = "" if ":" in name else name.partition(".")[2]
-        return self._params.depth_max
+        """The depth limit of a host."""
+        own = self._overrides.of(host_of(b"//" + authority + b"/")).depth_max
+        return self._params.depth_max if own is None else own
 
 
 def repeats(segments: list[bytes]) -> int:

@@ -48,7 +48,7 @@ class FakeCrawl:
         at.write_config(to_toml(with_config))
         Catalog.open(at.state).close()
         progress.tick(dict)
-        self.calls.append((with_config, [seed.url for seed in seeds]))
+        self.calls.append((with_config, list(seeds)))
         if self.error is not None:
             raise self.error
         return self.code

@@ -16,14 +16,14 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import name_key, priority_of
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY
+from irlcrawl.base.rows import LINK
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn import turn as turn_module
 from irlcrawl.frontier.turn.turn import Turn
-from irlcrawl.worker.harvest.builder import RETRY
+from irlcrawl.worker.harvest.sections import write_sections
 from tests.crawl.virtual_crawl import Names
 
 STREAM = 1
@@ -69,14 +69,8 @@ def state(tmp_path: Path) -> Iterator[CrawlState]:
 
 
 def write(state: CrawlState, urls: int, hosts: int) -> None:
-    meta = {"stream": STREAM, "number": 0, "warc": [0, 0], "counters": {}}
     with SegmentWriter(state.files, os.path.join(state.dir, harvest_name(STREAM, 0))) as writer:
-        section = writer.section("links", LINK)
-        for batch in links(np.random.default_rng(1), urls, hosts):
-            section.append(batch, labels=batch["key"] >> np.uint64(56))
-        for name, schema in (("pairs", PAIR), ("retries", RETRY), ("facts", FACT), ("scope", SCOPE_ENTRY)):
-            writer.section(name, schema)
-        writer.section("outcomes", OUTCOME, meta)
+        write_sections(writer, STREAM, 0, {"links": links(np.random.default_rng(1), urls, hosts)})
 
 
 async def opened(state: CrawlState) -> CrawlLoop:

@@ -17,7 +17,6 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.crawl.seeding import write_seeds
-from irlcrawl.crawl.seeds import Seed
 from irlcrawl.crawl.status import lines, read_status
 from irlcrawl.frontier.turn.turn import Turn
 from tests.crawl.virtual_crawl import Crawl, Killed, VirtualLoop, Web, star
@@ -125,7 +124,7 @@ def test_a_full_frontier_drops_and_stays_within_its_bound(tmp_path: Path) -> Non
     over(player)
     player = Player(tmp_path / "small", player.web, room=5)
     player.config.frontier.bytes_max, player.config.frontier.when_full = room, "drop"
-    player.inbox.append(write_seeds(player.state, player.config, [Seed(url, {}) for url in player.web], 0))
+    player.inbox.append(write_seeds(player.state, player.config, list(player.web), 0))
     player.turn()
     assert player.state.ledger.excluded["frontier_full"] > 0
     assert player.state.frontier_bytes <= 1.5 * room, "blocks of few rows compress worse"
@@ -187,7 +186,7 @@ def test_a_url_that_waits_takes_less_than_forty_bytes(tmp_path: Path) -> None:
     random.Random(1).shuffle(urls)
     player = Player(tmp_path / "job", {})
     for number, start in enumerate(range(0, len(urls), 2_000)):
-        seeds = [Seed(url, {}) for url in urls[start : start + 2_000]]
+        seeds = urls[start : start + 2_000]
         player.inbox.append(write_seeds(player.state, player.config, seeds, number))
         player.turn()
     sites = player.state.sites

@@ -17,7 +17,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, url_key
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
+from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.frontier.politeness.clocks import Clocks
@@ -70,8 +70,8 @@ class Stream:
         url = b"http://h%d.test/%d" % (number % 3, number)
         self.clock.advance(1.25)
         unit = Unit(
-            url=url, segment=0, row=number, key=url_key(url, self.state.seed), host=name_key(url[:14]), depth=1, hop=0,
-            source=Source.LINK, attempt=0, priority=2, cls=Class.FETCHED, reason=Reason.OK, status=200,
+            url=url, segment=0, row=number, key=url_key(url, self.state.seed), host=name_key(url[:14]),
+            carried=Carried(depth=1, source=Source.LINK, priority=2), cls=Class.FETCHED, reason=Reason.OK, status=200,
             start=self.clock.now(), duration_ms=125,
         )  # fmt: skip
         status, fields, body = b"200 OK", b"", b""
@@ -88,7 +88,7 @@ class Stream:
                 unit.cls, unit.reason, unit.status = Class.EXCLUDED, Reason.ROBOTS, -9998
                 return unit, None
             case 3:
-                unit.reason, unit.status, unit.depth = Reason.REDIRECT, 301, 0
+                unit.reason, unit.status, unit.carried = Reason.REDIRECT, 301, Carried()
                 status, fields = b"301 Moved", b"Location: http://other%d.test/\r\n" % number
             case _:
                 fields = b"Content-Type: text/html\r\n"
@@ -303,6 +303,5 @@ def test_lines_of_a_turn_that_was_never_committed_are_cut_from_the_crawl_log(tmp
 
 def recovery_seed(player: Player, url: bytes) -> str:
     from irlcrawl.crawl.seeding import write_seeds
-    from irlcrawl.crawl.seeds import Seed
 
-    return write_seeds(player.state, player.config, [Seed(url, {})], player.state.streams[0]["next"])
+    return write_seeds(player.state, player.config, [url], player.state.streams[0]["next"])

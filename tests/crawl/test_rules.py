@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from drum import Damaged
 from irlcrawl.base.job import ExitCode
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import loop as loop_module
@@ -125,3 +126,23 @@ def test_i4_logs_of_rules_stay_bounded_for_weeks(tmp_path: Path, monkeypatch: py
     with crawl.job() as job:
         job.write_config(to_toml(crawl.config))
         assert not [one for one in Fsck(job, Bar(), now=crawl.clock.now).run() if one.damage]
+
+
+@pytest.mark.parametrize("in_run", [True, False])
+def test_damaged_rules_end_the_crawl_whoever_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_run: bool
+) -> None:
+    """A worker took damage for rules that are gone, and asked for robots.txt again; a turn did not."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch, 200)
+    crawl.config.frontier.urls_per_host_max = 50
+    crawl.config.limits.pages = 20 if in_run else 51  # URLs are left in a run: a worker reads the rules first
+    assert crawl.run() == ExitCode.SIZE_LIMIT
+    (log,) = crawl.job().state.glob("robots-*.log")
+    log.write_bytes(log.read_bytes()[:-1] + b"?")
+    crawl.config.limits.pages = 0
+    asked = len(crawl.web.log)
+    try:
+        assert crawl.run() == ExitCode.DAMAGED
+    except Damaged as error:
+        assert error.file == str(log)
+    assert len(crawl.web.log) == asked

@@ -25,7 +25,7 @@ from irlcrawl.crawl.schedule import (
     REST_S,
     ROWS_WANTED_MIN,
     STARTS_PER_PLACE_MAX,
-    TURN_S_MAX,
+    TOOK_S_MAX,
     Schedule,
 )
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
@@ -109,7 +109,7 @@ def test_a_turn_rests_ten_times_its_duration(seconds: float, dry: bool) -> None:
 def test_a_turn_in_which_the_machine_slept_kept_the_next_one_away_for_days() -> None:
     world = World(ready=3, queued=10)
     world.turned(8 * 3600.0)
-    world.clock.advance(REST_FACTOR * TURN_S_MAX + 0.01)
+    world.clock.advance(REST_FACTOR * TOOK_S_MAX + 0.01)
     assert world.should_turn()
 
 

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irlcrawl.crawl.seeds import LINE_BYTES_MAX, PROBLEMS_SHOWN_MAX, Seed, SeedsError, read_seeds
+from irlcrawl.crawl.seeds import LINE_BYTES_MAX, PROBLEMS_SHOWN_MAX, SeedsError, read_seeds
 
 TEXT = """\ufeff# the seeds of a crawl
 https://a.example/x y
@@ -23,10 +23,10 @@ http://d.example/?q#f\tnutch.score=2.5\tkind = news\r
 http://e.example/#not a comment
 """
 SEEDS = [
-    Seed(b"https://a.example/x%20y", {}),
-    Seed(b"http://b.example:8080/", {}),
-    Seed(b"http://d.example/?q", {"nutch.score": "2.5", "kind": "news"}),
-    Seed(b"http://e.example/", {}),
+    b"https://a.example/x%20y",
+    b"http://b.example:8080/",
+    b"http://d.example/?q",
+    b"http://e.example/",
 ]
 
 
@@ -54,19 +54,19 @@ def test_plain_gzip_and_zstd_files(tmp_path: Path, pack: object) -> None:
     file = write(tmp_path / "seeds", pack(text.encode()))  # type: ignore[operator]
     assert read_seeds([file]) == SEEDS
     big = write(tmp_path / "big", pack(many(20_000)))  # type: ignore[operator]
-    assert len({seed.url for seed in read_seeds([big])}) == 20_000
+    assert len(set(read_seeds([big]))) == 20_000
 
 
 def test_standard_input_files_and_the_command_line_add_up(tmp_path: Path) -> None:
     file = write(tmp_path / "seeds", b"f.example")
     found = read_seeds([file, "-"], ["https://u.example"], stdin=io.BytesIO(b"s.example\n"))
-    assert [seed.url for seed in found] == [b"https://u.example/", b"http://f.example/", b"http://s.example/"]
+    assert found == [b"https://u.example/", b"http://f.example/", b"http://s.example/"]
     packed = read_seeds(["-"], stdin=io.BytesIO(gzip.compress(b"s.example\n")))
-    assert packed == [Seed(b"http://s.example/", {})]
+    assert packed == [b"http://s.example/"]
     assert read_seeds([write(tmp_path / "none", b"")]) == []
     # A second `-` was a traceback: the first had closed it.
     twice = read_seeds([file, "-", file, "-"], stdin=io.BytesIO(b"s.example\n"))
-    assert [seed.url for seed in twice] == [b"http://f.example/", b"http://s.example/"]
+    assert twice == [b"http://f.example/", b"http://s.example/"]
 
 
 def test_every_malformed_line_is_named(tmp_path: Path) -> None:
@@ -125,4 +125,4 @@ def test_any_bytes_are_seeds_or_an_error_that_names_lines(data: bytes) -> None:
     except SeedsError as error:
         assert all(problem.startswith("standard input") for problem in error.problems)
     else:
-        assert all(seed.url.startswith((b"http://", b"https://")) and seed.url.isascii() for seed in seeds)
+        assert all(seed.startswith((b"http://", b"https://")) and seed.isascii() for seed in seeds)

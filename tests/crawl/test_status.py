@@ -21,6 +21,7 @@ from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.crawl import status
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import LINE_SECONDS, LineProgress, Progress, TerminalProgress, progress_for
+from tests.crawl.virtual_crawl import Crawl, Web, star
 
 RECORD = {
     "state": "running", "pid": 7, "elapsed_s": 3720.0, "fetched": 12345, "bytes": 3_400_000_000,
@@ -219,3 +220,17 @@ def test_inspect_says_what_is_in_job(job: JobDir) -> None:
                  "irlcrawl resume my-crawl"):  # fmt: skip
         assert told in text, text
     assert "irlcrawl stop" not in text
+
+
+def test_links_beyond_the_most_that_are_taken_of_a_page_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They vanished without a count."""
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 7)), ["http://a.test/"], monkeypatch)
+    crawl.config.page.links_max = 5
+    assert crawl.run() == ExitCode.DONE
+    record = status.read_status(crawl.job())
+    assert (record["beyond_max_urls"], record["discovered_urls"]) == (2, 6)
+    assert any("2 beyond page.links_max" in line for line in status.lines(record))
+    record["beyond_max_urls"] = 0
+    assert not any("links_max" in line for line in status.lines(record))

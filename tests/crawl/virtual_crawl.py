@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from drum import Files
+from drum import Damaged, Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import is_disk_full
 from irlcrawl.base.job import ExitCode, JobDir
@@ -29,7 +29,6 @@ from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
-from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -37,7 +36,7 @@ from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch import service
 from irlcrawl.worker.fetch.http import Fetched, Request
-from irlcrawl.worker.fetch.visit import Lease
+from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
 
@@ -176,6 +175,8 @@ class _Process:
     def wait(self, timeout: float | None = None) -> int:
         """The status of a worker that ended: killed, or by its own error (irlcrawl.worker.fetch.worker)."""
         error = None if not self._serving.done() or self._serving.cancelled() else self._serving.exception()
+        if isinstance(error, Damaged):
+            return ExitCode.DAMAGED
         return -9 if error is None else ExitCode.DISK_FULL if is_disk_full(error) else ExitCode.FAILED
 
 
@@ -310,7 +311,7 @@ class Crawl:
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)
             loop.deaths.replace = self._replace
-            seeds = [Seed(url.encode(), {}) for url in self.seeds]
+            seeds = [url.encode() for url in self.seeds]
             number = state.streams[0]["next"]
             name = write_seeds(state, self.config, seeds, number) if number == 0 else None
             await loop.open(name, old)

@@ -111,3 +111,11 @@ def test_a_batch_refuses_columns_of_different_length() -> None:
         Batch({"a": np.zeros(2), "b": np.zeros(3)})
     with pytest.raises(ValueError, match="columns differ"):
         Batch.concat([Batch({"a": np.zeros(2)}), Batch({"b": np.zeros(2)})])
+
+
+def test_a_batch_under_another_key_and_back_is_the_same() -> None:
+    rows = Batch({"key": np.array([1, 2], "u8"), "site": np.array([7, 8], "u8"), "text": Ragged.from_list([b"a", b""])})
+    other = rows.rekeyed("site", keep="url")
+    assert other["key"].tolist() == [7, 8] and other["url"].tolist() == [1, 2] and "site" not in other
+    back = other.rekeyed("url", keep="site")
+    assert {name: back[name].tolist() for name in back.columns} == {n: rows[n].tolist() for n in rows.columns}

@@ -10,6 +10,7 @@ from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome
 from irlcrawl.frontier.state.hosts import HostRecord
 from irlcrawl.frontier.state.runs import Run
+from irlcrawl.worker.fetch.lease import Lease, leased_urls
 from irlcrawl.worker.fetch.wire import Message
 
 LATEST_START_S = 30.0
@@ -54,30 +55,28 @@ class Ending(NamedTuple):
 def visit_message(
     visit: LeasedVisit, batch: Batch, now: float, gap: float, patience: float, scope_version: int
 ) -> Message:
-    """The lease as it goes to the worker (shape: irlcrawl.worker.fetch.wire); `batch` holds the visit's LINK rows."""
+    """The lease as it goes to the worker; `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
+    assert host.address is not None, "only hosts with an address are leased"
     rules = [record.rules_log, record.rules_offset, record.rules_length] if record.rules_length else None
-    urls = {name: batch[name].tolist() for name in ("key", "depth", "hop", "source", "priority", "attempt")}
-    texts = b"\n".join(batch["url"].tolist()).decode("ascii")
     robots = {
         "state": int(record.robots_at(now)),
         "until": record.robots_until,
         "rules": rules,
         "crawl_delay": record.crawl_delay,
     }
-    return {
-        "t": "visit",
-        "visit": visit.number,
-        "host": host.name,
-        "scheme": host.scheme,
-        "port": host.port,
-        "address": host.address,
-        "host_key": host.key,
-        "gap": gap,
-        "patience": patience,
-        "robots": robots,
-        "scope": scope_version,
-        "failures": record.failures,
-        "urls": {"segment": visit.run.segment, "row": visit.run.at, "url": texts, **urls},
-        "not_after": now + LATEST_START_S,
-    }
+    return Lease(
+        visit=visit.number,
+        host=host.name,
+        scheme=host.scheme,
+        port=host.port,
+        address=host.address,
+        host_key=host.key,
+        gap=gap,
+        patience=patience,
+        robots=robots,
+        scope=scope_version,
+        failures=record.failures,
+        urls=leased_urls(visit.run.segment, visit.run.at, batch),
+        not_after=now + LATEST_START_S,
+    ).message()

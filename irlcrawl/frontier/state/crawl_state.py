@@ -24,7 +24,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, turn_name
 from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
 from irlcrawl.frontier.state.latency import Latency
@@ -33,12 +33,13 @@ from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
 from irlcrawl.frontier.state.stores import open_stores
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.archive.crawl_log import Decision, decided_lines
+from irlcrawl.worker.archive.crawl_log import LOGGED, Decision, decided_lines
+from irlcrawl.worker.harvest.counters import COUNTERS
 
-LONG_MERGE_S, REST_FACTOR = 1.0, 10.0
-MERGE_S_MAX = 60.0  # that counts: this process may have been stopped meanwhile
+LONG_MERGE_S = 1.0
+REST_FACTOR = 10.0  # what took long rests so many times as long: a merge here, a turn in crawl/schedule.py
+TOOK_S_MAX = 60.0  # so much of it counts: this process may have been stopped meanwhile, or the machine asleep
 OPEN_FILES_MAX = 128
-NO_LIMIT = 1 << 62
 PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 
 _log = logging.getLogger("irlcrawl.crawl")
@@ -59,7 +60,7 @@ class Pace:
     def measure(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        self._last[name] = (self._clock.now(), min(time.perf_counter() - began, MERGE_S_MAX))
+        self._last[name] = (self._clock.now(), min(time.perf_counter() - began, TOOK_S_MAX))
 
 
 def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boot: str) -> None:
@@ -173,7 +174,7 @@ class CrawlState:
         stream = meta["stream"]
         self.streams[stream] = {"next": meta["number"] + 1, "warc": meta["warc"]}
         edits.set(f"streams/{stream}", self.streams[stream])
-        for name in ("pages", "bytes", "links", "duplicates", "out_of_scope", "trapped", "retries"):
+        for name in COUNTERS:
             self.count(name, meta["counters"].get(name, 0))
 
     def count(self, name: str, more: int) -> None:
@@ -195,7 +196,7 @@ class CrawlState:
 
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
         """Crawl log lines of URLs that are done without a request."""
-        facts = zip(reasons, *(rows[name].tolist() for name in ("depth", "hop", "source", "attempt")), strict=True)
+        facts = zip(reasons, *(rows[name].tolist() for name in LOGGED), strict=True)
         decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
         return decided_lines(rows["url"].tolist(), decisions, now)
 

@@ -48,15 +48,13 @@ OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
 
 
 def keyed_by_host(rows: Batch) -> Batch:
-    """LINK rows as the hosts drum takes them: `key` is the host, `url_key` the URL."""
-    columns = {name: rows[name] for name in LINK if name != "host"}
-    return Batch({**columns, "key": rows["host"], "url_key": rows["key"]})
+    """LINK rows as the hosts drum takes them: `key` is the host, the URL's key stands beside as `url_key`."""
+    return rows.select(LINK).rekeyed("host", keep="url_key")
 
 
 def keyed_by_url(rows: Batch) -> Batch:
     """Rows that the hosts drum emits as LINK rows again, with the kernel's columns."""
-    columns = {name: column for name, column in rows.columns.items() if name not in ("key", "url_key")}
-    return Batch({**columns, "host": rows["key"], "key": rows["url_key"]})
+    return rows.rekeyed("url_key", keep="host")
 
 
 class HostsKernel:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from budgets import outlet
 from budgets.deferred import Deferred
 from drum import Batch, Catalog, Damaged, Fifo, Files, SegmentPool
 from drum.catalog import MISSING
@@ -75,7 +76,7 @@ class Reading:
         for batch in self.queues.scan():
             yield "queues", batch
         for batch in self.deferred.scan():
-            yield "deferred", _by_url(batch)
+            yield "deferred", outlet.keyed_by_url(batch).select(LINK)
         for batch in self.sites.pending_urls():
             yield "pending", batch.select(LINK)
         for op, batch in self.hosts.scan_pending():
@@ -111,11 +112,6 @@ def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
     for place, batch in reading.waiting():
         for url in batch["url"].tolist():
             yield url, origin_of(url), place
-
-
-def _by_url(batch: Batch) -> Batch:
-    """Rows of QF, which are keyed by site, as LINK rows."""
-    return batch.with_(key=batch["link"], site=batch["key"]).select(LINK)
 
 
 def _open(job: JobDir, files: Files) -> tuple[Catalog, SegmentPool]:

@@ -134,8 +134,7 @@ class Turn:
         outcomes = state.pool.section(file, "outcomes")
         state.seen.pend(edits, number, file, "links")
         state.sites.pend_pairs(edits, number, file, "pairs")
-        if "yields" in state.pool.segment(file).sections:  # a harvest that version 1 left behind has none
-            state.sites.pend_yields(edits, number, file, "yields")
+        state.sites.pend_yields(edits, number, file, "yields")
         repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))

@@ -84,7 +84,7 @@ class LogEntry:
 def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
     """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
     replay logs the same line."""
-    notes = outcome_notes(unit.cls, unit.reason, hop=unit.hop, attempt=unit.attempt)
+    notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
     if unit.detail:
@@ -105,7 +105,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
             status=unit.status,
             size=len(exchange.body) if exchange is not None else None,
             url=unit.url,
-            path=discovery_path(unit.depth, unit.hop, unit.source),
+            path=discovery_path(unit.carried.depth, unit.carried.hop, unit.carried.source),
             mime=(exchange.mime or "unknown") if exchange is not None else "",
             stream=location.stream,
             start_ms=start_ms,
@@ -126,6 +126,10 @@ class Decision(NamedTuple):
     hop: int
     source: int
     attempt: int = 0
+
+
+LOGGED = Decision._fields[3:]
+"""The columns of a link row that its line tells."""
 
 
 def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: float) -> list[bytes]:

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from irlcrawl.base.rows import CARRIED, Carried
+
 TRUNCATED: Final = ("length", "time", "disconnect")
 """WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early."""
 
@@ -28,11 +30,7 @@ class Unit:
     row: int  # its row there
     key: int
     host: int
-    depth: int
-    hop: int
-    source: int  # rows.Source
-    attempt: int  # requests made for this URL before this one
-    priority: int
+    carried: Carried  # as of this request; in JSON each of its columns is a field
     cls: int  # reasons.Class
     reason: int  # reasons.Reason
     status: int  # HTTP status, or the negative code of the crawl log
@@ -42,11 +40,11 @@ class Unit:
     robots: dict[str, Any] | None = None  # the host fact this unit brought (rows.FACT columns), JSON values
     detail: str = ""  # what went wrong, for people
     address: str = ""  # the address tried, where no exchange tells it
-    extra: dict[str, Any] = field(default_factory=dict)  # whatever else replay needs, JSON values
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
-        return _encode({n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)})
+        own = {n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)}
+        return _encode(self.carried._asdict() | own)
 
     @classmethod
     def from_json(cls, text: str | bytes, url: bytes) -> Unit:
@@ -55,16 +53,17 @@ class Unit:
         if not isinstance(values, dict):
             raise ValueError("a unit is a JSON object")
         try:
-            return cls(url=url, **{n: v for n, v in values.items() if n in _KNOWN})
+            carried = Carried(**{n: v for n, v in values.items() if n in CARRIED})
+            return cls(url=url, carried=carried, **{n: v for n, v in values.items() if n in _KNOWN})
         except TypeError as error:
             raise ValueError(f"not a unit: {error}") from None
 
 
 _REQUIRED: Final = object()
-_FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name != "url")
+_FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "carried"))
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
-    "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "extra": {},
+    "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "",
 }  # fmt: skip
 
 

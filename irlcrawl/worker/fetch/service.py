@@ -18,23 +18,25 @@ from typing import Any
 import uvloop
 
 import irlcrawl
-from drum import Damaged, Files
+from drum import Files
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
-from irlcrawl.web.robots import Rules, RulesCache, product_token
+from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
-from irlcrawl.worker.fetch.visit import Detour, Lease, Visit
+from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.known_rules import KnownRules
 from irlcrawl.worker.harvest.process import process, rules_text
-from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
+from irlcrawl.worker.harvest.rules_log import Pointer
 
 RULES_CACHE_BYTES = 2 << 20
 """Rules of the last hundreds of hosts. Those of others are read again from their log, tens of microseconds a visit; a
@@ -81,7 +83,7 @@ class Worker:
         self._room = asyncio.Event()
         self._room.set()
         self._token = product_token(self.config.crawl.user_agent)
-        self._rules = RulesCache(RULES_CACHE_BYTES)
+        self._rules = KnownRules(files, self._state_dir, self._token, RULES_CACHE_BYTES)
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self._visits: dict[asyncio.Task[None], Visit] = {}
         self._chores: set[asyncio.Task[None]] = set()
@@ -112,17 +114,7 @@ class Worker:
             await self._room.wait()
 
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
-        key = tuple(pointer)
-        rules = self._rules.get(key)
-        if rules is None:
-            try:
-                text = RulesLog.read(self._files, self._state_dir, pointer)
-            except (Damaged, OSError) as error:
-                _log.error("robots rules cannot be read, they are fetched again: %s", error)
-                return None
-            rules = Rules(text, self._token)
-            self._rules.put(key, rules)
-        return rules
+        return self._rules.at(pointer)
 
     def rules_of(self, exchange: Exchange) -> Rules:
         return Rules(rules_text(exchange, self.config), self._token)

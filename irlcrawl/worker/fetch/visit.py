@@ -8,25 +8,24 @@ URLs it did not reach simply have no unit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
-from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
+from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.base.url import PORTS, canonical, split
 from irlcrawl.config.keys import Config
 from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
+from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
-
-Row = tuple[int, int, str, int, int, int, int, int]
 
 
 class Services(Protocol):
@@ -48,7 +47,7 @@ class Services(Protocol):
         ...
 
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
-        """The rules a pointer names; None when they cannot be read."""
+        """The rules a pointer names; None when their log is gone. Damaged."""
         ...
 
     def rules_of(self, exchange: Exchange) -> Rules:
@@ -77,38 +76,6 @@ class Detour:
     number: int
     address: str | None  # None: refused
     reason: int | None  # why, when the answer is final
-
-
-@dataclass(slots=True, frozen=True)
-class Lease:
-    """A `visit` message (see irlcrawl.worker.fetch.wire)."""
-
-    visit: int
-    host: str
-    scheme: str
-    port: int
-    address: str
-    host_key: int
-    gap: float
-    robots: dict[str, Any]
-    urls: dict[str, Any]
-    not_after: float
-    failures: int = 0
-    patience: float | None = None
-
-    def __len__(self) -> int:
-        return len(self.urls["key"])
-
-    def rows(self) -> Iterator[Row]:
-        """(row, key, url, depth, hop, source, priority, attempt) of each URL."""
-        urls, last = self.urls, self.urls["row"] + len(self)
-        texts = urls["url"].split("\n") if len(self) else ()
-        others = (urls[name] for name in ("depth", "hop", "source", "priority", "attempt"))
-        yield from zip(range(urls["row"], last), urls["key"], texts, *others, strict=True)
-
-    @classmethod
-    def of(cls, message: Message) -> Lease:
-        return cls(**{name: message[name] for name in cls.__slots__ if name in message})
 
 
 class Visit:
@@ -142,7 +109,7 @@ class Visit:
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
                 for row in self.lease.rows():
-                    if not await self._url(row):
+                    if not await self._url(*row):
                         break
         except asyncio.CancelledError:
             self._ended = self._clock.now() if self._requests else None
@@ -167,13 +134,11 @@ class Visit:
             "robots": self._robots,
         }
 
-    async def _url(self, row: Row) -> bool:
+    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
         """One URL of the lease. Returns whether the visit goes on."""
-        number, key, url, depth, hop, source, priority, attempt = row
         unit = Unit(
-            url=url.encode("ascii"), segment=self.lease.urls["segment"], row=number, key=key, host=self.lease.host_key,
-            depth=depth, hop=hop, source=source, attempt=attempt, priority=priority, cls=Class.NONE, reason=Reason.OK,
-            status=0, start=0.0,
+            url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
+            carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
         if self._rules is not None and not self._rules.allowed(unit.url):
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
@@ -182,7 +147,7 @@ class Visit:
         fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
         if fetched is None:
             return False
-        verdict = judge(fetched, attempt, self._config)
+        verdict = judge(fetched, carried.attempt, self._config)
         unit.cls, unit.reason, unit.status = verdict.cls, verdict.reason, verdict.status
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
@@ -360,8 +325,8 @@ class Visit:
         self, url: bytes, fetched: Fetched | None, fact: dict[str, Any] | None, reason: Reason = Reason.OK
     ) -> Pointer | None:
         unit = Unit(
-            url=url, segment=NO_SEGMENT, row=0, key=0, host=self.lease.host_key, depth=0, hop=0, source=Source.SEED,
-            attempt=0, priority=0, cls=Class.NONE, reason=reason, status=0, start=self._clock.now(), robots=fact,
+            url=url, segment=NO_SEGMENT, row=0, key=0, host=self.lease.host_key, carried=Carried(), cls=Class.NONE,
+            reason=reason, status=0, start=self._clock.now(), robots=fact,
         )  # fmt: skip
         if fetched is None or fetched.exchange is None:
             unit.status = CRAWL_LOG_STATUS[Reason(unit.reason)]

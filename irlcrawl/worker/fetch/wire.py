@@ -11,12 +11,7 @@ frontier -> worker
             "crawl": str, "clock": [unix, since boot]?}
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
            processes read the same time however the system's clock is stepped.
-  visit    {"t":"visit", "visit": id, "host": name, "scheme": str, "port": int, "address": ip, "host_key": key,
-            "gap": seconds, "patience": seconds?, "robots": ROBOTS, "scope": version, "failures": int?,
-            "urls": COLUMNS, "not_after": unix}
-           `gap` is the least time from the end of one exchange of the visit to the start of the next; where it grows
-           beyond `patience` (default politeness.visit_seconds) the visit ends. `failures` is how many visits in a row
-           failed before (default 0); when it is not 0 the first response makes a fact failed=0.
+  visit    {"t":"visit", "visit": id, …}: a lease; its fields are those of lease.py, which writes and reads it.
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   ping     {"t":"ping"}: say something; a worker that does not is killed.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
@@ -48,8 +43,6 @@ worker -> frontier
   pong     {"t":"pong"}: the answer to a `ping`.
   bye      {"t":"bye"}: everything is handed over; the process exits.
 
-COLUMNS = {"segment": n, "row": n, "key": [key, …], "url": str, "depth": [n, …], "hop": […], "source": […],
-"priority": […], "attempt": […]}: rows of one ready segment from `row` on; `url` holds them all, a line each.
 ROBOTS = {"state": Robots, "until": unix, "rules": [log, offset, length] | null, "crawl_delay": seconds}
 OUTCOMES = "ok" (some or all URLs reached, nothing wrong with the host), "throttled" (429 or 503), "failed" (no response
 to the last request, or robots.txt denies the host), "unreached" (ended before its first request: stop, not_after; or by

@@ -2,8 +2,8 @@
 --fd N --job PATH`.
 
 It takes visits from its pipe (wire.py) and ends with it: after `bye`, when the frontier closes it, and by SIGKILL when
-its parent dies. Exit codes (ExitCode): DONE when the pipe closed, DISK_FULL, FAILED for anything else; stderr
-says why.
+its parent dies. Exit codes (ExitCode): DONE when the pipe closed, DISK_FULL, DAMAGED when the crawl is damaged, FAILED
+for anything else; stderr says why.
 
 The process that starts it passes nothing but the worker's end of a socket pair (--fd) and the job's lock, which stays
 held while this process lives.
@@ -82,8 +82,13 @@ def work(sock: socket.socket, job: Path, parent: int | None, *, eager: bool = Tr
     try:
         service.run(sock, job)
     except Exception as error:
+        from drum import Damaged  # loaded by the service, if by anything
+
         if ran_out(error):
             _log.error("cannot go on: out of memory")
+        elif isinstance(error, Damaged):
+            _log.error("cannot go on: %s", error)
+            return ExitCode.DAMAGED
         elif not isinstance(error, OSError):
             _log.exception("cannot go on")
         elif is_disk_full(error):  # nobody's fault: the frontier says it once for all workers

@@ -1,31 +1,12 @@
 """What a worker hands to the frontier: one immutable segment file of links, outcomes and facts.
 
-A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state has the sections
-
-  links     rows.LINK            discoveries in scope, in arrival order; labels key >> 56 when over 65,536 rows
-  pairs     rows.PAIR            links between two different sites, in arrival order; same labels
-  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
-  outcomes  rows.OUTCOME         one row per unit of the archive, robots.txt included (segment NO_SEGMENT, class NONE)
-  retries   rows.LINK + due f8   URLs to ask for again; attempt is already counted up
-  facts     rows.FACT            what was learnt about hosts; `robots` UNKNOWN says nothing about robots.txt
-  scope     rows.SCOPE_ENTRY     scope entries that seeds' redirects brought
-
-and on `outcomes` the meta
-  {"stream", "number", "warc": [serial, offset], "counters": COUNTERS}
-where `warc` is the end of the last unit it covers. Numbers of a stream count up from 0 without a gap; a harvest covers
-the units between its predecessor's `warc` and its own. COUNTERS: `pages` (responses, robots.txt not counted), `bytes`
-(received, robots.txt counted), `links` (in scope, those in `links` and those dropped), `duplicates` (in scope, dropped:
-an earlier link of this stream has the key), `out_of_scope`, `trapped` (links left out by worker/page/repetition.py),
-`unparsed` (pages that broke a parser), and the ledger's done classes `fetched`, `failed`, `excluded` {reason: n},
-`retries`.
-
-The texts that facts point to are in the stream's robots log (rules_log.py), on the disk before a harvest names them.
+What is in its file, sections.py says; what it counts, counters.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,18 +17,16 @@ from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_LAST
-from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import BYTES, FACT, LINK, OUTCOME, PAIR, SCOPE_ENTRY, YIELD
+from irlcrawl.base.reasons import Class
+from irlcrawl.base.rows import BYTES, Carried
+from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
+from irlcrawl.worker.harvest.sections import SECTIONS, write_sections
 from irlcrawl.worker.page.repetition import Repetition
 
-RETRY = {**LINK, "due": "f8"}
-LABEL_ROWS = 65_536
-LABEL_SHIFT = np.uint64(56)
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
 PAIR_BITS = 14
-PRIORITY_AT = list(LINK).index("priority")
 
 
 @dataclass(slots=True)
@@ -65,7 +44,8 @@ class Fact:
 
 @dataclass(slots=True)
 class UnitRows:
-    """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns."""
+    """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns, in which a Carried
+    stands for its own."""
 
     outcome: tuple[Any, ...]
     links: list[tuple[Any, ...]] = field(default_factory=list)
@@ -77,8 +57,7 @@ class UnitRows:
     directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
     bare: bool = False  # a bare list of links: worker/page/linklist.py
-    out_of_scope: int = 0
-    unparsed: bool = False  # the page broke its parser
+    counts: dict[str, int] = field(default_factory=dict)  # of counters.COUNTERS
 
 
 class RecentKeys:
@@ -130,36 +109,6 @@ def _first(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return first
 
 
-@dataclass(slots=True)
-class Counters:
-    pages: int = 0
-    bytes: int = 0
-    links: int = 0
-    duplicates: int = 0
-    out_of_scope: int = 0
-    trapped: int = 0
-    fetched: int = 0
-    failed: int = 0
-    retries: int = 0
-    unparsed: int = 0
-    excluded: dict[str, int] = field(default_factory=dict)
-
-    def count(self, cls: int, reason: int, status: int, received: int) -> None:
-        self.bytes += received
-        if cls == Class.NONE:
-            return
-        self.pages += status > 0
-        if cls == Class.FETCHED:
-            self.fetched += 1
-        elif cls == Class.FAILED:
-            self.failed += 1
-        elif cls == Class.RETRY:
-            self.retries += 1
-        else:
-            name = Reason(reason).name.lower()
-            self.excluded[name] = self.excluded.get(name, 0) + 1
-
-
 class Rows:
     """Rows of one section on their way into columns: tuples at first, a batch every CHUNK_ROWS."""
 
@@ -173,7 +122,10 @@ class Rows:
         """Turn the tuples into a batch without the rows whose key is in `recent`; returns how many those were."""
         if not self.fresh:
             return 0
-        columns = zip(*self.fresh, strict=True)
+        columns: list[Iterable[Any]] = list(zip(*self.fresh, strict=True))
+        for at, value in enumerate(self.fresh[0]):
+            if isinstance(value, Carried):
+                columns[at : at + 1] = zip(*columns[at], strict=True)
         count = len(self.fresh)
         batch = Batch({
             name: Ragged.from_list(values) if kind == BYTES else np.fromiter(values, "<" + kind, count)
@@ -185,12 +137,6 @@ class Rows:
         self.batches.append(batch)
         self.nbytes += batch.nbytes
         return count - batch.rows
-
-    def write(self, writer: SegmentWriter, name: str, meta: dict[str, Any] | None = None, labels: bool = False) -> None:
-        section = writer.section(name, self.schema, meta)
-        labelled = labels and sum(batch.rows for batch in self.batches) > LABEL_ROWS
-        for batch in self.batches:
-            section.append(batch, (batch["key"] >> LABEL_SHIFT).astype(np.uint8) if labelled else None)
 
 
 class HarvestBuilder:
@@ -219,19 +165,18 @@ class HarvestBuilder:
         self._clear()
 
     def _clear(self) -> None:
-        self._links, self._pairs = Rows(LINK), Rows(PAIR)
-        self._outcomes, self._retries = Rows(OUTCOME), Rows(RETRY)
-        self._facts, self._scope, self._yields = Rows(FACT), Rows(SCOPE_ENTRY), Rows(YIELD)
+        self._rows = {name: Rows(schema) for name, schema in SECTIONS.items()}
         self._recent_pairs = RecentKeys(PAIR_BITS)  # of one harvest: what does not count now may count later
         self._line_bytes = 0
         self._since: float | None = None
-        self.counters = Counters()
+        self.counters = dict.fromkeys(COUNTERS, 0)
 
     @property
     def nbytes(self) -> int:
         """Memory held, packed rows exactly and others roughly: below the size of the file without compression."""
-        packed = sum(rows.nbytes for rows in (self._links, self._pairs, self._outcomes, self._retries, self._facts))
-        return packed + self._line_bytes + 256 * (len(self._links.fresh) + len(self._outcomes.fresh))
+        packed = sum(rows.nbytes for rows in self._rows.values())
+        fresh = len(self._rows["links"].fresh) + len(self._rows["outcomes"].fresh)
+        return packed + self._line_bytes + 256 * fresh
 
     @property
     def empty(self) -> bool:
@@ -246,44 +191,48 @@ class HarvestBuilder:
         """Take in what a unit yields. Returns where its robots.txt text was put, if it brought one."""
         if self._since is None:
             self._since = self._clock.now()
-        _, _, _, _, cls, reason, status, received, line = found.outcome
-        self.counters.count(cls, reason, status, received)
-        self.counters.links += len(found.links)
-        self.counters.out_of_scope += found.out_of_scope
-        self.counters.unparsed += found.unparsed
-        self._outcomes.fresh.append(found.outcome)
+        _, _, _, _, cls, _, status, received, line = found.outcome
+        rows, counters = self._rows, self.counters
+        counters["pages"] += cls != Class.NONE and status > 0
+        counters["bytes"] += received
+        counters["links"] += len(found.links)
+        counters["retries"] += cls == Class.RETRY
+        for name, count in found.counts.items():
+            counters[name] += count
+        rows["outcomes"].fresh.append(found.outcome)
         self._line_bytes += len(line)
         if found.site:
             novel = found.content != 0 and self._recent_contents.one_fresh(found.content)
-            self._yields.fresh.append((found.site, novel and not found.bare))
+            rows["yields"].fresh.append((found.site, novel and not found.bare))
             if found.content and self._repetition.trapped(found.directory, novel):
-                self.counters.trapped += len(found.links)
+                counters["trapped"] += len(found.links)
                 found.links, found.pairs = [], []
             if self._duplicates_last and found.content and not novel:
                 found.pairs = []
-                found.links = [(*link[:PRIORITY_AT], PRIORITY_LAST, *link[PRIORITY_AT + 1 :]) for link in found.links]
-        self._links.fresh += found.links
-        self._pairs.fresh += found.pairs
+                found.links = [
+                    (*key, carried._replace(priority=PRIORITY_LAST), url) for *key, carried, url in found.links
+                ]
+        rows["links"].fresh += found.links
+        rows["pairs"].fresh += found.pairs
         if found.retry is not None:
-            self._retries.fresh.append(found.retry)
-        self._scope.fresh += [(entry,) for entry in found.scope]
+            rows["retries"].fresh.append(found.retry)
+        rows["scope"].fresh += [(entry,) for entry in found.scope]
         pointer = self._add_fact(found.fact) if found.fact is not None else None
-        if len(self._links.fresh) >= CHUNK_ROWS or len(self._outcomes.fresh) >= CHUNK_ROWS:
+        if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:
             self._pack()
         return pointer
 
     def _add_fact(self, fact: Fact) -> Pointer | None:
         pointer = self.rules_log.append(fact.rules) if fact.rules else None
-        self._facts.fresh.append(
+        self._rows["facts"].fresh.append(
             (fact.host, fact.at, fact.robots, fact.robots_until, *(pointer or (0, 0, 0)), fact.crawl_delay, fact.failed)
         )
         return pointer
 
     def _pack(self) -> None:
-        self.counters.duplicates += self._links.pack(self._recent_links)
-        self._pairs.pack(self._recent_pairs)
-        for rows in (self._outcomes, self._retries, self._facts, self._scope, self._yields):
-            rows.pack()
+        recent = {"links": self._recent_links, "pairs": self._recent_pairs}
+        dropped = {name: rows.pack(recent.get(name)) for name, rows in self._rows.items()}
+        self.counters["duplicates"] += dropped["links"]
         self._line_bytes = 0
 
     def take(self, position: tuple[int, int]) -> Harvest | None:
@@ -292,19 +241,9 @@ class HarvestBuilder:
         if self.empty:
             return None
         self._pack()
-        meta = {
-            "stream": self._stream,
-            "number": self._number,
-            "warc": list(position),
-            "counters": dataclasses.asdict(self.counters),
-        }
-        sections = {
-            "links": self._links, "pairs": self._pairs, "outcomes": self._outcomes, "retries": self._retries,
-            "facts": self._facts, "scope": self._scope, "yields": self._yields,
-        }  # fmt: skip
         harvest = Harvest(
-            self._files, self._state_dir, harvest_name(self._stream, self._number), self._number, self.counters.pages,
-            meta, sections, self.rules_log,
+            self._files, self._state_dir, self._stream, self._number, position, self.counters,
+            {name: rows.batches for name, rows in self._rows.items()}, self.rules_log,
         )  # fmt: skip
         self._number += 1
         self._clear()
@@ -325,18 +264,24 @@ class Harvest:
 
     files: Files
     state_dir: str
-    file: str
+    stream: int
     number: int
-    pages: int
-    meta: dict[str, Any]
-    sections: dict[str, Rows]
+    position: tuple[int, int]
+    counters: dict[str, int]
+    rows: dict[str, list[Batch]]
     rules_log: RulesLog
+
+    @property
+    def file(self) -> str:
+        return harvest_name(self.stream, self.number)
+
+    @property
+    def pages(self) -> int:
+        return self.counters["pages"]
 
     def write(self) -> int:
         """Write the file, durable when this returns. Returns its bytes. OSError; then the file is not there."""
         self.rules_log.sync()
         with SegmentWriter(self.files, os.path.join(self.state_dir, self.file)) as writer:
-            for name, rows in self.sections.items():
-                meta = self.meta if name == "outcomes" else None
-                rows.write(writer, name, meta, labels=name in ("links", "pairs", "yields"))
+            write_sections(writer, self.stream, self.number, self.rows, self.position, self.counters)
         return writer.bytes

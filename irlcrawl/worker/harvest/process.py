@@ -12,7 +12,7 @@ from typing import Any
 
 from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class
-from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
+from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config
 from irlcrawl.web.coding import decode
@@ -49,8 +49,7 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
             if isinstance(error, MemoryError) and not context.again:
                 raise  # other pages may have taken it: the worker ends, and the unit is read again
             _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
-            found.links, found.pairs, found.scope, found.out_of_scope = [], [], [], 0
-            found.unparsed = True
+            found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
     return found
 
 
@@ -90,12 +89,9 @@ def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
 
 
 def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
-    """The unit's URL as a row of LINK + due, one request older."""
+    """The unit's URL as a row of RETRY, one request older."""
     site, host = context.names(unit.url)
-    return (
-        unit.key, site, host, unit.depth, unit.hop, unit.source, unit.priority, unit.attempt + 1, unit.url,
-        unit.retry_due,
-    )  # fmt: skip
+    return unit.key, site, host, unit.carried.again(), unit.url, unit.retry_due
 
 
 def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
@@ -112,14 +108,14 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     target = canonical(location, unit.url) if location else None
     if target is None:
         return
-    hop = unit.hop + 1
+    depth, hop = unit.carried.depth, unit.carried.hop + 1
     scope = context.scope
-    if unit.depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
+    if depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
         found.scope.append(scope.entry_of_seed(target))
-    elif not scope.contains(target, unit.depth, hop):
-        found.out_of_scope += 1
+    elif not scope.contains(target, depth, hop):
+        found.counts["out_of_scope"] = 1
         return
-    _add(unit, context, found, [(target, Source.REDIRECT)], unit.depth, hop)
+    _add(unit, context, found, [(target, Source.REDIRECT)], depth, hop)
 
 
 def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
@@ -138,13 +134,16 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
         target = canonical(reference, unit.url) if reference else None
         if target not in (None, unit.url) and all(target != url for url, _ in links):
             links = [*links, (target, Source.LINK)]
-    depth = unit.depth + 1
+    depth = unit.carried.depth + 1
     contains = context.scope.contains
     inside = [link for link in links if contains(link[0], depth, 0)]
-    found.out_of_scope += len(links) - len(inside)
+    if len(inside) < len(links):
+        found.counts["out_of_scope"] = len(links) - len(inside)
+    if page.beyond:
+        found.counts["beyond_max"] = page.beyond
     _add(unit, context, found, inside, depth, 0)
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
-    if unit.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
+    if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
 
 
@@ -154,12 +153,14 @@ def _add(
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
     names, seed, rows = context.names, context.seed, found.links
     own_site = names(unit.url)[0]
-    sources = {source for _, source in links}
-    priorities = {source: (priority_of(depth, source), priority_of(depth, source, True)) for source in sources}
+    carried = {
+        source: [Carried(depth, hop, source, priority_of(depth, source, home)) for home in (False, True)]
+        for source in {source for _, source in links}
+    }
     others: set[int] = set()
     for url, source in links:
         site, host = names(url)
         if site != own_site:
             others.add(site)
-        rows.append((url_key(url, seed), site, host, depth, hop, source, priorities[source][is_home(url)], 0, url))
+        rows.append((url_key(url, seed), site, host, carried[source][is_home(url)], url))
     found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

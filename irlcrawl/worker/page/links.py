@@ -50,8 +50,9 @@ class Found:
     nofollow: bool = False
     """The page (or its header) asks that none of its links be followed. With page.nofollow they are left out."""
     noindex: bool = False
-    cut: bool = False
-    """The page has more links than were taken."""
+    beyond: int = 0
+    """References that were not looked at, for there were enough links. Of a page with more than CANDIDATES_FACTOR times
+    as many references as links are taken the rest is not even read, nor counted."""
     named: int = 0
     """Number of links on the page, each counted as often as it stands there."""
 
@@ -135,7 +136,6 @@ class References:
         self.base: str | None = None
         self.nofollow = False
         self.noindex = False
-        self.cut = False
 
     def read(self, markup: bytes) -> None:
         """One pass over the elements."""
@@ -149,7 +149,6 @@ class References:
             else:
                 self._other(element.tag, element.attrs.get)
             if len(self.references) > self._room:
-                self.cut = True
                 return
 
     def _link(self, href: str) -> None:
@@ -193,7 +192,6 @@ class References:
         for text in texts:
             for string in _LINK_LIKE.finditer(text.replace(b"\\/", b"/")):
                 if len(self.references) > self._room:
-                    self.cut = True
                     return
                 self.named += 1
                 self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
@@ -213,8 +211,9 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
     join = resolver.join
     links: dict[bytes, Source] = {}
     room = URL_BYTES_MAX
-    found.cut, found.named = page.cut, page.named
-    for href, source in page.references.items():  # per reference: each is a parse, and most pages have under a hundred
+    found.named = page.named
+    references = iter(page.references.items())
+    for href, source in references:  # per reference: each is a parse, and most pages have under a hundred
         url = join(href)
         if url is None or url == base_url:
             continue
@@ -222,7 +221,7 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
         if old is None:
             room -= len(url)
             if len(links) >= links_max or room < 0:
-                found.cut = True
+                found.beyond = 1 + sum(1 for _ in references)
                 break
             links[url] = source
         elif source < old:

@@ -130,3 +130,8 @@ def test_what_is_not_set_is_none() -> None:
         None,
     )
     assert overrides.pages_max_by_site() == {name_key(b"b.test"): 0}
+
+
+def test_an_ipv6_address_lies_under_no_name() -> None:
+    overrides = Overrides({"2.3.4": Site(gap_host_seconds=3.0), "::ffff:1.2.3.4": Site(block=True)})
+    assert (overrides.gap_host("::ffff:1.2.3.4"), overrides.blocked("::ffff:1.2.3.4")) == (None, True)

@@ -19,11 +19,10 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import Source
+from irlcrawl.base.rows import Carried, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.seeding import write_seeds
-from irlcrawl.crawl.seeds import Seed
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.runs import Run, RunReader, ready_hosts
 from irlcrawl.frontier.turn import turn
@@ -133,10 +132,8 @@ class Player:
             found = UnitRows((run.segment, row, key, host, Class.FETCHED, Reason.OK, 200, 100, line))
             for link in dict.fromkeys(self.web[url]):
                 site, link_host = self.context.names(link)
-                found.links.append(
-                    (url_key(link, self.state.seed), site, link_host, depth + 1, 0, int(Source.LINK),
-                     priority_of(depth + 1, Source.LINK), 0, link)
-                )  # fmt: skip
+                carried = Carried(depth + 1, 0, Source.LINK, priority_of(depth + 1, Source.LINK))
+                found.links.append((url_key(link, self.state.seed), site, link_host, carried, link))
                 if site != self.context.names(url)[0]:
                     own = self.context.names(url)[0]
                     found.pairs.append((pair_key(own, site), site, own))
@@ -153,7 +150,7 @@ class Player:
 
     def play(self, seed: bytes, steps: str) -> None:
         """Steps: w(ork), t(urn), c(rash); then on until the end."""
-        self.inbox.append(write_seeds(self.state, self.config, [Seed(seed, {})], self.state.streams[0]["next"]))
+        self.inbox.append(write_seeds(self.state, self.config, [seed], self.state.streams[0]["next"]))
         for step in steps:
             {"w": lambda: self.work(5), "t": self.turn, "c": self.crash}[step]()
         for _ in range(10_000):
@@ -194,12 +191,12 @@ def test_a_large_store_is_passed_by_several_turns_and_nothing_waits_for_ever(
     player = Player(tmp_path / "job", web, seen_bytes=256)
     seen = player.state.seen
     first, *others = web
-    player.inbox.append(write_seeds(player.state, player.config, [Seed(first, {})], 0))
+    player.inbox.append(write_seeds(player.state, player.config, [first], 0))
     player.turn()
     assert player.ready
     waited: list[int] = []
     for number in range(1, 40):
-        seeds = [Seed(url, {}) for url in others[3 * (number - 1) : 3 * number]]
+        seeds = others[3 * (number - 1) : 3 * number]
         player.inbox.append(write_seeds(player.state, player.config, seeds, number))
         player.turn()
         cursors = [bucket.cursor for bucket in player.state.seen.buckets]
@@ -253,7 +250,7 @@ def test_i4_lines_of_many_outcomes_are_written_before_the_end_of_their_turn(
     assert 0 < max(held) <= 100
     lines = player.job.crawl_log.read_bytes().split(b"\n")[:-1]
     assert sorted(lines) == sorted(b"fetched " + url for url in reachable(web, start))
-    player.inbox.append(write_seeds(player.state, player.config, [Seed(b"http://new.test/", {})], 99))
+    player.inbox.append(write_seeds(player.state, player.config, [b"http://new.test/"], 99))
     player.web = {**web, b"http://new.test/": []}
     player.turn()
     player.work(1)
@@ -290,7 +287,7 @@ def test_best_first_within_a_host(tmp_path: Path) -> None:
     def urls(run: Run) -> list[bytes]:
         return player.rows(run, run.end)["url"].tolist()
 
-    player.inbox.append(write_seeds(player.state, player.config, [Seed(chain[0], {})], 0))
+    player.inbox.append(write_seeds(player.state, player.config, [chain[0]], 0))
     for number in range(4):  # the hub is as near as chain[1], and is fetched after the end of the chain
         player.turn()
         player.ready.sort(key=urls)
@@ -309,7 +306,7 @@ def test_i2_an_outcome_that_is_told_twice_counts_once(tmp_path: Path) -> None:
     """I1, I2: another harvest with the same rows (another stream's, after a power loss) changes nothing."""
     web = web_of(5, 40)
     player = Player(tmp_path / "job", web)
-    player.inbox.append(write_seeds(player.state, player.config, [Seed(url, {}) for url in web], 0))
+    player.inbox.append(write_seeds(player.state, player.config, list(web), 0))
     player.turn()
     long = [run for run in player.ready if run.rows > 1]
     player.ready = [Run(run.segment, run.at, run.end) for run in long]

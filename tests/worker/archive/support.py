@@ -13,7 +13,7 @@ from warcio.checker import Checker
 from drum.files import Files, Handle
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import Source
+from irlcrawl.base.rows import CARRIED, Carried, Source
 from irlcrawl.worker.archive.warc import Exchange, Unit, WarcWriter, warc_files, warcinfo_values
 
 # warcio takes the module `brotli` for brotlipy's and fails on every `Content-Encoding: br` where it is Google's
@@ -37,11 +37,12 @@ class Quick(Files):
 
 def unit_of(url: bytes = b"http://a.test/", **fields: Any) -> Unit:
     values: dict[str, Any] = {
-        "url": url, "segment": 3, "row": 14, "key": 2**64 - 15, "host": 2**63 + 9, "depth": 2, "hop": 0,
-        "source": int(Source.LINK), "attempt": 0, "priority": 4, "cls": int(Class.FETCHED), "reason": int(Reason.OK),
+        "url": url, "segment": 3, "row": 14, "key": 2**64 - 15, "host": 2**63 + 9, "depth": 2,
+        "source": int(Source.LINK), "priority": 4, "cls": int(Class.FETCHED), "reason": int(Reason.OK),
         "status": 200, "start": 1_700_000_000.25, "duration_ms": 125,
-    }  # fmt: skip
-    return Unit(**{**values, **fields})
+    } | fields  # fmt: skip
+    carried = Carried(**{name: values.pop(name) for name in CARRIED if name in values})
+    return Unit(carried=carried, **values)
 
 
 def failed_unit(url: bytes = b"http://a.test/gone", **fields: Any) -> Unit:

@@ -30,7 +30,7 @@ def few_units() -> list[tuple[Unit, Exchange | None]]:
     robots.robots = {"robots": int(Robots.RULES), "robots_until": 1_700_086_400.0, "crawl_delay": 2.5}
     page = unit_of(b"http://a.test/page")
     retry = failed_unit(b"http://a.test/slow", cls=int(Class.RETRY), reason=int(Reason.TIMEOUT), retry_due=1.7e9)
-    empty = unit_of(b"http://a.test/empty", status=204, extra={"links": ["http://b.test/"]})
+    empty = unit_of(b"http://a.test/empty", status=204)
     return [
         (robots, exchange_of(robots, b"User-agent: *\nDisallow: /no\n")),
         (page, exchange_of(page, b"<a href=x>x</a>" * 30)),

@@ -234,7 +234,7 @@ units = st.builds(
     segment=st.integers(0, 2**32 - 1), key=u64, host=u64, status=st.integers(-10_000, 599),
     start=st.floats(0, 4e9), duration_ms=st.integers(0, 10**6), retry_due=st.none() | st.floats(0, 4e9),
     robots=st.none() | st.dictionaries(st.text(), json_values, max_size=3), detail=st.text(),
-    extra=st.dictionaries(st.text(), json_values, max_size=3),
+    depth=st.integers(0, 2**16 - 1), hop=st.integers(0, 255), attempt=st.integers(0, 255),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from drum import Batch, Files, Section, Segment
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.keys import name_key, priority_of, url_key
-from irlcrawl.base.rows import Robots, Source
+from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.fetch.wire import Decoder, Message, clock_anchor, encode
 
@@ -105,11 +105,11 @@ class Driver:
         scheme, _, authority = origin.partition("://")
         host, _, port = authority.partition(":")
         count, texts = len(targets), [origin + target for target in targets]
+        same = Carried(depth=depth, source=source, priority=priority_of(depth, source), attempt=attempt)
         urls = {
             "segment": 7, "row": self._row, "url": "\n".join(texts),
-            "key": [url_key(text.encode(), SEED) for text in texts], "depth": [depth] * count, "hop": [0] * count,
-            "source": [source] * count, "priority": [priority_of(depth, source)] * count, "attempt": [attempt] * count,
-        }  # fmt: skip
+            "key": [url_key(text.encode(), SEED) for text in texts],
+        } | {name: [value] * count for name, value in same._asdict().items()}  # fmt: skip
         self._row += count
         number = next(self._ids)
         self.send({

@@ -49,7 +49,7 @@ def test_a_page_is_fetched_archived_parsed_and_handed_over(tmp_path: Path) -> No
         (outcome,) = harvest.outcomes
         assert (outcome["segment"], outcome["row"], outcome["cls"], outcome["status"]) == (7, 0, Class.FETCHED, 200)
         counters = harvest.meta["counters"]
-        assert (counters["pages"], counters["fetched"], counters["links"]) == (1, 1, 3)
+        assert (counters["pages"], counters["links"]) == (1, 3)
         assert harvest.message["number"] == 0 and harvest.message["pages"] == 1
         assert worker.stop() == 0
     ((unit, exchange, location),) = archived(tmp_path)
@@ -328,3 +328,20 @@ def test_a_harvest_goes_out_by_itself_when_it_is_old_or_large(tmp_path: Path) ->
             with Driver(tmp_path, config, stream=stream) as worker:
                 worker.visit(origin(server), [target])
                 assert worker.receive("harvest")["file"] == f"harvest-{stream:04d}-000000.seg"
+
+
+def test_a_worker_that_reads_damaged_rules_says_so_and_ends_with_6(tmp_path: Path) -> None:
+    """It took them for rules that are gone, which a turn does not."""
+    with Loopback({"/robots.txt": ROBOTS, "/": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
+        log = RulesLog(Files(), str(tmp_path / "state"), 9)
+        pointer = log.append(b"User-agent: *\nDisallow: /private\n")
+        log.close()
+        path = tmp_path / "state" / "robots-0009.log"
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        known = {"state": int(Robots.RULES), "until": 9e9, "rules": pointer, "crawl_delay": 0.0}
+        worker.visit(origin(server), ["/"], robots=known)
+        with pytest.raises(EOFError):
+            worker.receive("end")
+        assert worker.process.wait(20) == 6
+        assert worker.process.stderr is not None and str(path).encode() in worker.process.stderr.read()
+        assert server.asked == []

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import NO_SEGMENT, Robots
+from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import Rules
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Request
-from irlcrawl.worker.fetch.visit import Detour, Lease, Visit
+from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
 
@@ -125,9 +126,7 @@ def visit(
         count = len(targets)
         urls = {
             "segment": 3, "row": 0, "key": list(range(count)), "url": "\n".join(f"http://a.test{t}" for t in targets),
-            "depth": [1] * count, "hop": [0] * count, "source": [2] * count, "priority": [2] * count,
-            "attempt": [0] * count,
-        }  # fmt: skip
+        } | {name: [value] * count for name, value in Carried(1, 0, 2, 2)._asdict().items()}  # fmt: skip
         known = {
             "state": int(robots), "until": 0.0 if robots is Robots.UNKNOWN else clock.now() + 1e6, "rules": [1, 0, 9],
             "crawl_delay": delay if robots is Robots.RULES else 0.0,

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from drum import Files
+from irlcrawl.base.rows import CARRIED
 from irlcrawl.config.toml import to_dict
 from irlcrawl.worker.fetch import worker
 from irlcrawl.worker.fetch.process import Forked
@@ -79,7 +80,7 @@ def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
     with Loopback({"/": response(b"x")}) as server, ours:
         urls = {
             "segment": 1, "row": 0, "key": [0, 1, 2], "url": "\n".join([f"http://a.test:{server.port}/"] * 3),
-            **{name: [0] * 3 for name in ("depth", "hop", "source", "priority", "attempt")},
+            **{name: [0] * 3 for name in CARRIED},
         }  # fmt: skip
         visit = {
             "t": "visit", "visit": 1, "host": "a.test", "scheme": "http", "port": server.port, "address": "127.0.0.1",

@@ -16,8 +16,9 @@ from drum import Batch, Damaged, Files, Segment
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.harvest import rules_log
-from irlcrawl.worker.harvest.builder import LABEL_ROWS, Fact, HarvestBuilder, RecentKeys, UnitRows
+from irlcrawl.worker.harvest.builder import Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
+from irlcrawl.worker.harvest.sections import LABEL_ROWS
 
 
 def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200, size: int = 10) -> tuple[Any, ...]:
@@ -59,7 +60,11 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
     assert made.empty and made.write((0, 0)) is None
     made.add(
         UnitRows(
-            outcome(), links=[link(1), link(2), link(1)], pairs=[(8, 9, 7), (8, 9, 7)], scope=[b"any"], out_of_scope=4
+            outcome(),
+            links=[link(1), link(2), link(1)],
+            pairs=[(8, 9, 7), (8, 9, 7)],
+            scope=[b"any"],
+            counts={"out_of_scope": 4},
         )
     )
     made.add(UnitRows(outcome(Class.RETRY, Reason.THROTTLED, 503), retry=(*link(3), 77.5)))
@@ -82,8 +87,8 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
     assert Segment.open(Files(), path).sections["outcomes"].meta == {
         "stream": 7, "number": 5, "warc": [2, 345],
         "counters": {
-            "pages": 2, "bytes": 25, "links": 3, "duplicates": 1, "out_of_scope": 4, "trapped": 0, "fetched": 1,
-            "failed": 1, "retries": 1, "unparsed": 0, "excluded": {"robots": 1},
+            "pages": 2, "bytes": 25, "links": 3, "duplicates": 1, "out_of_scope": 4, "trapped": 0,
+            "beyond_max": 0, "unparsed": 0, "retries": 1,
         },
     }  # fmt: skip
     assert made.empty and made.write((2, 345)) is None

@@ -1,0 +1,63 @@
+"""A lease on its way from the frontier to a worker: the one file that writes and reads a `visit` message.
+
+    {"t": "visit", FIELD: value, …}      every field of `Lease`; those at their default may be missing
+
+URLS = {"segment": n, "row": n, "key": [key, …], "url": str, COLUMN: [n, …], …}: rows of one ready segment from `row`
+on; `url` holds them all, a line each. There is a COLUMN for each of rows.CARRIED, so that what a link row says of its
+URL reaches the archived unit, and comes back with a repeat, without being named on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from drum import Batch
+from irlcrawl.base.rows import CARRIED, Carried
+from irlcrawl.worker.fetch.wire import Message
+
+
+@dataclass(slots=True)
+class Lease:
+    """URLs of one host, and how it may be asked for them. Times are unix seconds."""
+
+    visit: int  # its number, which every answer names
+    host: str  # name, without port
+    scheme: str
+    port: int
+    address: str  # the one to connect to
+    host_key: int
+    gap: float  # seconds, at least, from the end of one exchange of the visit to the start of the next
+    robots: dict[str, Any]  # ROBOTS (wire.py), as known
+    urls: dict[str, Any]  # URLS
+    not_after: float  # no request begins later
+    failures: int = 0  # visits in a row that failed before; when not 0 the first response makes a fact failed=0
+    patience: float | None = None  # seconds: where the gap grows beyond them the visit ends; None: visit_seconds
+    scope: int = 0  # version of the scope that the frontier knows
+
+    @classmethod
+    def of(cls, message: Message) -> Lease:
+        """The lease in a `visit` message."""
+        return cls(**{name: message[name] for name in cls.__slots__ if name in message})
+
+    def message(self) -> Message:
+        """The `visit` message."""
+        return {"t": "visit", **{name: getattr(self, name) for name in self.__slots__}}
+
+    def __len__(self) -> int:
+        return len(self.urls["key"])
+
+    def rows(self) -> Iterator[tuple[int, int, str, Carried]]:
+        """(row in the segment, url_key, URL, what its link row carries) of each URL."""
+        urls, last = self.urls, self.urls["row"] + len(self)
+        texts = urls["url"].split("\n") if len(self) else ()
+        carried = map(Carried._make, zip(*(urls[name] for name in CARRIED), strict=True))
+        yield from zip(range(urls["row"], last), urls["key"], texts, carried, strict=True)
+
+
+def leased_urls(segment: int, row: int, links: Batch) -> dict[str, Any]:
+    """URLS of LINK rows that lie in a ready segment from `row` on."""
+    texts = b"\n".join(links["url"].tolist()).decode("ascii")
+    carried = {name: links[name].tolist() for name in CARRIED}
+    return {"segment": segment, "row": row, "key": links["key"].tolist(), "url": texts, **carried}

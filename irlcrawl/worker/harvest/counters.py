@@ -1,0 +1,32 @@
+"""What a harvest counts beside its rows. A new counter is a line here and the line that counts it (UnitRows.counts, or
+builder.py): turns add it up, the status record has it, `irlcrawl status` tells it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Counted(NamedTuple):
+    meaning: str
+    field: str = ""  # its name in the status record (crawl/status.py); empty: not there
+    told: str = ""  # what `irlcrawl status` says behind the number, where it is not 0; empty: nothing of its own
+
+
+COUNTERS = {
+    "pages": Counted("responses, robots.txt not counted"),
+    "bytes": Counted("received, header and body", "bytes"),  # robots.txt counted
+    "links": Counted("links in scope, also those of `duplicates` and `trapped`"),
+    "duplicates": Counted("links to URLs already known", "duplicate_urls"),
+    "out_of_scope": Counted("links that lead out of scope", "out_of_scope_urls"),
+    "trapped": Counted(
+        "links of near-duplicates in a row (page.near_duplicates_max), not followed", "trapped_urls", "in traps"
+    ),
+    "beyond_max": Counted(
+        "links beyond page.links_max of their page, not followed; where a page has over four times as many, at least",
+        "beyond_max_urls",
+        "beyond page.links_max",
+    ),
+    "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
+    "retries": Counted("requests put off to be repeated", "retry_count"),
+}
+"""By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
