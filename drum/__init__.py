@@ -1,20 +1,17 @@
 """Disk repository with update management: check, update and merge billions of keys in sequential passes.
 
-The library's front (the crawler does without it):
-
-drum.py        `Drum`: keys in, verdicts out
-directory.py   the directory of one drum: ownership, commits
-checks.py      wrong use, found before anything is done
-errors.py      wrong use, by name
-wide.py        keys of 128 bits
+library        the front for other programs: the crawler does without it
+processor.py   numpy's fast sort, asked for before numpy is loaded
 
 The engine:
 
+errors.py       wrong use, by name
 repository.py   pending rows, buckets, merges, catalogue entries
 pending.py      rows that wait in front of a repository
 store.py        rows that are kept: sorted slices
 merge.py        one merge, bucket by bucket
 kernels.py      what a merge computes
+wide.py         keys of 128 bits
 keyset.py       sets of nothing but keys
 bucket.py       rows gathered in RAM, the cache of recent keys
 fifo.py         durable queues
@@ -29,6 +26,7 @@ codec.py     columns as bytes
 labels.py    rows by label
 pool.py      which segments are open
 catalog.py   the log of commits
+names.py     names of these files
 files.py     every call to the file system
 sectors.py   the same, where a sector that cannot be read is damage
 spill.py     rows sorted in temporary files
@@ -36,7 +34,6 @@ spill.py     rows sorted in temporary files
 Shapes:
 
 ragged.py    columns of bytes, and batches of columns
-hashing.py   keys of byte strings
 """
 
 from drum import processor

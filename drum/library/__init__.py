@@ -1,6 +1,8 @@
-"""DRUM for a program that wants just that: a directory of its own, arrays of keys in, batches of verdicts out.
+"""DRUM for a program that wants just that: a directory of its own, arrays of keys in, batches of verdicts out. The
+crawler imports none of this: several drums share its commits, so it uses `Repository` directly.
 
-`drum.py` is `Drum`, which gathers rows, spills them and merges when that is worth its pass; `directory.py` is what it
-owns and how it commits; `checks.py` finds what a caller did wrong, and names it; `hashing.py` makes keys. The crawler
-imports none of these: several drums share its commits, so it uses `drum.repository` directly.
+drum.py        `Drum`: keys in, verdicts out
+directory.py   the directory of one drum: ownership, commits
+checks.py      wrong use, found before anything is done
+hashing.py     keys of byte strings
 """

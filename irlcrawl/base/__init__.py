@@ -1,9 +1,13 @@
 """Words that every room uses. Nothing here knows a crawl: what a URL is, how rows look, what time it is, where files
 lie.
 
-url.py      URLs as browsers see them: canonical form, host, site
-rows.py     columns of the rows that cross process and disk boundaries, outcome reasons and classes, keys
-clock.py    time as an argument: the system's clock, and how tests give another one
-job.py      JOB, the directory of a crawl: its paths, its lock, exit codes
-memory.py   handing freed memory back to the system
+url.py          URLs as browsers see them: canonical form, host, site
+rows.py         columns of the rows that cross process and disk boundaries
+reasons.py      classes and reasons of outcomes, and sets of them
+keys.py         the 64-bit keys of URLs, hosts and sites
+clock.py        time as an argument: the system's clock, and how tests give another one
+job.py          JOB, the directory of a crawl: its paths, its lock
+job_files.py    names of all files in JOB, made and parsed
+exit_codes.py   with which code a run ends; what a full disk is
+memory.py       handing freed memory back to the system
 """

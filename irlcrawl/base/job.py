@@ -118,7 +118,7 @@ class JobDir:
 
     def lost_config(self) -> bool:
         """Whether a crawl was started here whose configuration is gone."""
-        return not self.exists() and any(self.state.glob("catalog-*.log"))
+        return not self.exists() and self.has_catalogue()
 
     def check_usable(self, repairing: bool = False) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""

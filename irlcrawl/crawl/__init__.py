@@ -1,6 +1,7 @@
 """The running crawl, from a locked JOB to an exit code: one event loop, one turn thread, and what starts and ends them.
 
 start.py             from a locked JOB to an exit code
+this_run.py          since when a run lasts, and with which code it is to stop
 supervisor.py        one run: state, workers, signals, control socket
 loop.py              the event loop: when to turn, to lease, to end
 turns.py             the turn thread, and the commit of each turn

@@ -1,7 +1,10 @@
 """Everything under JOB/state: the catalogue, four drums, queues, runs, calendar, clocks, scope. What a turn changes.
 
-crawl_state.py   all of it, opened; the checks of a start
+crawl_state.py   all of it, opened by the crawl that writes it
+start_checks.py  what a start checks before it changes anything
+stores.py        the drums, runs and calendar, opened; the classes a URL may be in
 formats.py       which versions of JOB open
+harvested.py     harvests that no commit names yet, and the archives they cover
 hosts.py         the record of a host, and the kernel of the hosts drum
 runs.py          URLs ready to be leased, a run per host
 calendar.py      URLs with a due second

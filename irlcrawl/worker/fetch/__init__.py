@@ -7,6 +7,7 @@ wire.py             the messages between frontier and worker
 visit.py            one visit: robots.txt, gaps, the URLs one by one
 verdict.py          what an answer means for its URL
 http.py             one GET: the seam behind which the clients live
+clients.py          which of the two clients a worker has
 client.py           the httptools client: a pool of connections, TLS sessions
 connection.py       one connection of it
 response.py         HTTP/1 responses out of bytes
