@@ -108,7 +108,9 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
         from drum import Damaged, UnknownVersion
 
         if isinstance(error, (Damaged, LedgerError)):
-            look = f"; {command('fsck', args.job)} checks all of it, --repair mends it" if hasattr(args, "job") else ""
+            look = (
+                f"; to check all of it: {command('fsck', args.job)}; --repair mends it" if hasattr(args, "job") else ""
+            )
             return _fail(f"{error}{look}", ExitCode.DAMAGED)
         if isinstance(error, UnknownVersion):
             return _fail(error, ExitCode.FAILED)
