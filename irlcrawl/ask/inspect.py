@@ -16,8 +16,8 @@ from irlcrawl.terminal import words
 
 def describe(job: JobDir, name: str) -> list[str]:
     """Lines of text; `name` is JOB as the person wrote it. Raises JobDamaged, ControlError, drum's Damaged, OSError."""
+    record = status.read_status(job)  # first: another version's configuration is no damage
     config = load_stored(job.config_file)
-    record = status.read_status(job)
     return [
         f"{job.path}: a crawl by irlcrawl",
         "",

@@ -108,7 +108,7 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
 
         if isinstance(error, (Damaged, LedgerError)):
             look = (
-                f"; to check all of it: {command('fsck', args.job)} (--repair mends it)" if hasattr(args, "job") else ""
+                f"; to check all of it: {command('fsck', args.job)}; --repair mends it" if hasattr(args, "job") else ""
             )
             return _fail(f"{error}{look}", ExitCode.DAMAGED)
         if isinstance(error, UnknownVersion):

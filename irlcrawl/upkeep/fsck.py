@@ -320,7 +320,7 @@ class Fsck:
             whole = False
         elif until is not None and size > until:
             yield note(path, f"its last {size - until} bytes were not committed, and are cut when the crawl goes on")
-        if size:
+        if size or path.endswith(COMPRESSED):
             whole = (yield from self._log_part(census, path, until, crc)) and whole
         return whole
 
@@ -365,8 +365,8 @@ class Fsck:
             path, units = os.path.join(warcs, file.on_disk), list[Found]()
             size = self.files.size(path)
             covered = _covered(file, streams, size, catalog)
-            harvested = reach[file.stream].needed(file.serial) if file.stream in reach else 0
-            for found in check_file(self.files, path, self.bar, units.append, max(covered, harvested)):
+            known = reach[file.stream].known(file.serial, size) if file.stream in reach else covered
+            for found in check_file(self.files, path, self.bar, units.append, known):
                 behind_commit = covered < size and found.offset is not None and found.offset >= covered
                 if found.damage and file.stream in streams and behind_commit:
                     self.closed_to_starts.add(path)
@@ -379,7 +379,7 @@ class Fsck:
                 if behind := sum(unit.end > covered for unit in units):
                     yield note(path, f"{behind} units behind the last commit are read again at the next start")
         logged = sorted(census.archives) if census is not None else []
-        names = {(known.stream, known.serial): name for name in logged if (known := WarcName.parse(name)) is not None}
+        names = {(one.stream, one.serial): name for name in logged if (one := WarcName.parse(name)) is not None}
         lost = set(missing(self.job, self.files, reach))
         for stream, serial in sorted(lost):
             called = names.get((stream, serial))  # None where no committed line points into it

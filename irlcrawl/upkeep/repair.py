@@ -28,7 +28,7 @@ from budgets import RECORD as SITE
 from budgets import Histogram
 from budgets.sites import HISTOGRAM
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
-from drum.sectors import Sectors
+from drum.sectors import Sectors, Unreadable
 from drum.spill import Spill
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import REPAIRED, JobDamaged, JobDir
@@ -235,10 +235,17 @@ class _Repair:
                     sink.add(
                         unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.carried.depth == 0
                     )
-            if file.open and end:  # without a whole unit it is left as it is
-                redo.keep(self.files, path, end)
-                redo.finish(self.files, path)
-                self.files.fsync_dir(warcs)
+            if file.open:
+                self._finish(path, end)
+
+    def _finish(self, path: str, end: int) -> None:
+        """Close an archive that a dead worker left open, behind its last whole unit: `end`, 0 when it has none."""
+        try:
+            redo.keep(self.files, path, end) if end else redo.cut_tail(self.files, path)
+        except Unreadable:
+            return  # there may be a unit where the disk fails, perhaps only this time
+        redo.finish(self.files, path)
+        self.files.fsync_dir(str(self.job.warcs))
 
     # -- what is known -------------------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ def check_file(
                     yield finding
         except Damaged as error:
             following = next_record(files, path, error.offset + 1, size)
-            behind = following == size or (written is not None and error.offset >= written)
+            behind = following == size if written is None else error.offset >= written
             if path.endswith(OPEN) and behind and not isinstance(error, Unreadable):
                 yield note(path, f"torn at offset {error.offset}: {size - error.offset} bytes, cut at the next start")
                 return

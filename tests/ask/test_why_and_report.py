@@ -14,6 +14,7 @@ import pytest
 from irlcrawl.ask import report, why
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import main
+from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.view import PLACES, Reading
 from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
@@ -138,7 +139,7 @@ def test_a_report_of_very_many_sites_is_bounded(tmp_path: Path, monkeypatch: pyt
 
 def test_before_the_first_commit_there_is_little_to_say(tmp_path: Path, ask: Ask) -> None:
     with JobDir(tmp_path / "job") as job:
-        job.write_config("")
+        job.write_config(to_toml(Config()))
     assert "nothing is known yet" in ask("why", job.path, "a.test")["stands"]
     assert ask("report", job.path)["totals"]["sites"] == 0
 
@@ -200,7 +201,7 @@ def test_a_bad_line_of_the_crawl_log_is_damage_and_no_traceback(
 
 def test_fewer_than_no_sites_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with JobDir(tmp_path / "job") as job:
-        job.write_config("")
+        job.write_config(to_toml(Config()))
     assert main.main(["report", str(job.path), "--top", "-1"]) == ExitCode.CONFIG
     assert "--top -1" in capsys.readouterr().err
 
@@ -250,6 +251,6 @@ def test_a_report_keeps_its_columns_apart_whatever_stands_in_them() -> None:
 def test_a_question_that_is_empty_is_named(asked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It said `irlcrawl: : empty`."""
     with JobDir(tmp_path / "job") as job:
-        job.write_config("")
+        job.write_config(to_toml(Config()))
     assert main.main(["why", str(job.path), asked]) == ExitCode.CONFIG
     assert f"{asked!r}: empty" in capsys.readouterr().err

@@ -13,6 +13,8 @@ import pytest
 from drum import Catalog, Edits
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import verbs_crawl
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status as status_record
 from tests.cli.conftest import REPOSITORY, Run, tree
 
@@ -29,7 +31,7 @@ LOG = """\
 @pytest.fixture
 def a_job(tmp_path: Path) -> Path:
     with JobDir(tmp_path / "job") as at:
-        at.write_config("")
+        at.write_config(to_toml(Config()))
         at.crawl_log.write_text(LOG)
         edits = Edits()
         edits.set("status", {"state": "done", "fetched": 2, "queued_urls": 0})

@@ -17,8 +17,11 @@ import pytest
 
 from irlcrawl.base.job import ExitCode, JobDir
 from irlcrawl.cli import main
+from irlcrawl.config.toml import from_dict, to_toml
 from irlcrawl.crawl.control import ControlError, ask
 from irlcrawl.crawl.control_server import REQUEST_BYTES_MAX, serve
+
+AGENT = "test/1.0 (+https://crawl.test/; me@crawl.test)"
 
 
 @contextmanager
@@ -163,7 +166,7 @@ def test_a_crawl_whose_lock_was_deleted_is_in_use_all_the_same(
     if not directories:  # a file system that locks none
         monkeypatch.setattr(JobDir, "_lock_archives", lambda _: ())
     with job:
-        job.write_config('[crawl]\nuser_agent = "test/1.0 (+https://crawl.test/; me@crawl.test)"\n')
+        job.write_config(to_toml(from_dict({"crawl": {"user_agent": AGENT}})))
         job.lock_file.unlink()
         with serving(job.socket, {"status": lambda _: {"state": "running"}}):
             for verb in ("resume", "fsck"):
@@ -184,7 +187,7 @@ def test_a_killed_crawl_of_another_user_is_not_said_to_run(
 
     monkeypatch.setattr(socket.socket, "connect", denied)
     with job:
-        job.write_config('[crawl]\nuser_agent = "test/1.0 (+https://crawl.test/; me@crawl.test)"\n')
+        job.write_config(to_toml(from_dict({"crawl": {"user_agent": AGENT}})))
         assert main.main(["status", str(job.path)]) == ExitCode.DONE
         assert "busy" in capsys.readouterr().out
     for verb in ("fsck", "status", "inspect"):

@@ -18,6 +18,8 @@ from drum import Catalog, Edits
 from irlcrawl.ask.inspect import describe
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import from_dict, to_toml
 from irlcrawl.crawl import status
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import LINE_SECONDS, LineProgress, Progress, TerminalProgress, progress_for
@@ -46,7 +48,7 @@ def job(tmp_path: Path) -> JobDir:
     """A JOB in which no crawl runs and none has committed anything."""
     job = JobDir(tmp_path / "job")
     with job:
-        job.write_config("")
+        job.write_config(to_toml(Config()))
     return job
 
 
@@ -209,8 +211,8 @@ def test_a_reader_that_leaves_ends_no_crawl(kind: Callable[..., Progress]) -> No
 
 def test_inspect_says_what_is_in_job(job: JobDir) -> None:
     with job:
-        site = '[site."x.example"]\nblock = true\ndepth_max = 0\n'
-        job.write_config(f'[scope]\nkind = "host"\nexclude = ["a", "b"]\n{site}')
+        site = {"x.example": {"block": True, "depth_max": 0}}
+        job.write_config(to_toml(from_dict({"scope": {"kind": "host", "exclude": ["a", "b"]}, "site": site})))
     commit(job, {**RECORD, "state": "done"})
     (job.warcs / "a.warc.gz").write_bytes(b"x" * 2000)
     (job.warcs / "b.warc.gz.open").write_bytes(b"x" * 3000)

@@ -15,6 +15,8 @@ from drum import Catalog, Damaged, Files
 from irlcrawl.base.job import ExitCode, JobDir, JobError
 from irlcrawl.base.job_files import SEEDS_STREAM, rules_log_name
 from irlcrawl.cli import main
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import to_toml
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.upkeep.fsck import Fsck
@@ -193,7 +195,7 @@ def test_a_snapshot_before_the_first_commit_says_why_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with JobDir(tmp_path / "job") as job:
-        job.write_config("")
+        job.write_config(to_toml(Config()))
     assert main.main(["snapshot", str(job.path), "first"]) == ExitCode.FAILED
     assert "committed nothing yet" in capsys.readouterr().err
 

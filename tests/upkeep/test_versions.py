@@ -56,7 +56,8 @@ def test_what_another_version_wrote_is_refused_with_a_sentence(
     if what != "segment":  # these read none
         at = str(job.path)
         for words in (["snapshot", at, "x"], ["report", at, "--politeness"], ["report", at], ["status", at],
-                      ["urls", at], ["fsck", at, "--quiet"], ["fsck", at, "--repair", "--quiet"]):  # fmt: skip
+                      ["inspect", at], ["urls", at], ["fsck", at, "--quiet"],
+                      ["fsck", at, "--repair", "--quiet"]):  # fmt: skip
             assert main.main(words) == ExitCode.FAILED, words
             assert "this program reads" in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in before}, "and is left as it was"

@@ -31,7 +31,15 @@ class Reach(NamedTuple):
     def needed(self, serial: int) -> int:
         """The least bytes that an archive of the stream must have; 0: it need not be there."""
         (first, begin), (last, end) = self
-        return end if serial == last else max(begin, 1) if serial == first else 1 if first < serial < last else 0
+        if serial == last:
+            return end
+        if serial == first:
+            return max(begin, 1)
+        return 1 if first < serial < last else 0
+
+    def known(self, serial: int, size: int) -> int:
+        """Up to which byte an archive of that size was harvested: all of those before the last one."""
+        return self.harvested[1] if serial == self.harvested[0] else size if serial < self.harvested[0] else 0
 
 
 def reach_of(files: Files, state: str, catalog: Catalog) -> dict[int, Reach]:
@@ -89,11 +97,10 @@ def not_closed(serial: int, stream: int) -> str:
 
 def _check_harvested(files: Files, path: str, file: WarcName, reach: Reach) -> None:
     """Read what lies between the last commit and the last harvest; each gzip member has a checksum."""
-    (first, begin), (last, end) = reach
-    if not first <= file.serial <= last:
+    if file.serial < reach.committed[0]:
         return
-    start = begin if file.serial == first else 0
-    until = end if file.serial == last else files.size(path)
+    start = reach.committed[1] if file.serial == reach.committed[0] else 0
+    until = reach.known(file.serial, files.size(path))
     if start >= until:
         return
     for record in records(files, path, start, keep=False):
