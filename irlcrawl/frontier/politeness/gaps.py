@@ -1,9 +1,9 @@
 """How long the gaps are: what the configuration says of a clock when it comes into use, inside a visit, and after it.
 
-A gap is the least time from the end of one request to the start of the next. Each clock has one: floors from the
-configuration, and for a host ten times the last fetch. A host may add its own (Crawl-delay, Retry-After), and any clock
-may back off for a while after failures. An address backs off more gently than a host, and not at all inside
-politeness.shared_addresses, for its hosts fail for reasons of their own.
+A gap is the least time from the end of one request to the start of the next. Each clock has one: a floor from the
+configuration, for a host at least gap_host_factor (ten) times the duration of its last fetch. A host may ask for more
+(Crawl-delay, Retry-After), and the clocks of hosts and addresses back off for a while after failures: an address more
+gently than a host, and not at all inside politeness.shared_addresses, because its hosts fail for reasons of their own.
 
 `Gaps` knows clocks, not hosts. Of a host it is told its clocks (the host's first, then the site's where sites have a
 gap, then the address's where it is known; as a table i8[hosts, 3] of many hosts, NONE where there is none) and its *own

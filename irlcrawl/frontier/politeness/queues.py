@@ -8,6 +8,9 @@ rules do that:
    does, in that of its own name).
 2. A clock that has a queue and is not held stands in the line, at the time it comes due.
 
+    the line:  192.0.2.1, due at 10.0   |   b.test, due at 10.5   |   192.0.2.7, due at 12.0
+    queues:    a.test, c.test, d.test   |   b.test                |   e.test, f.test
+
 `take` takes the first due clock out of the line, and the oldest host of that clock's queue. If another of the host's
 clocks is not due, or is held, the host moves to that clock's queue and the next host of the first clock has its turn.
 So no host is looked at before it can matter, and a thousand hosts at one address are one entry in the line.
