@@ -38,7 +38,8 @@ from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
 from drum import Batch, Files, Ragged, SegmentWriter
 from drum.names import SEGMENT
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.keys import priority_of
 from irlcrawl.base.rows import BYTES, LINK, Source

@@ -16,8 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from irlcrawl.base import job_files
-from irlcrawl.base.exit_codes import ExitCode as ExitCode
-from irlcrawl.base.exit_codes import is_disk_full
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job_files import REPAIRED, SNAPSHOT
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from irlcrawl.base.job import ExitCode, JobDamaged, JobDir, JobError, command
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDamaged, JobDir, JobError, command
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.open_files import FILES_MIN, allow_all

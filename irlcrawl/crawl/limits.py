@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.crawl.disk_space import DiskSpace
 from irlcrawl.crawl.pressure import Pressure

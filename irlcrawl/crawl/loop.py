@@ -14,7 +14,7 @@ from typing import Any
 
 from drum import Edits
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import to_dict

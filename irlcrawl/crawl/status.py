@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from irlcrawl.base.job import SNAPSHOT, ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import SNAPSHOT, JobDir
 from irlcrawl.base.reasons import CLASS_OF, Class
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl.status import ENDED
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from irlcrawl.ask import politeness_audit
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.url import host_of
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from irlcrawl.ask import report, why
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from drum import Files
-from irlcrawl.base.job import ExitCode, JobDir, JobError, JobFull, JobLocked
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError, JobFull, JobLocked
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load, to_toml
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from drum import Catalog, Edits
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.cli import verbs_crawl
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml

@@ -23,7 +23,8 @@ import pytest
 
 from drum import Catalog
 from irlcrawl.base import job
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main, verbs_crawl
 from irlcrawl.config import keys as config
 from irlcrawl.config.checks import USER_AGENT_EXAMPLE

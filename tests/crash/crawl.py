@@ -22,7 +22,8 @@ import pytest
 
 from budgets import Ledger
 from drum import Catalog, Segment
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Class
 from irlcrawl.base.rows import Robots
 from irlcrawl.crawl import gauges

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from drum import Catalog
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Config
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 

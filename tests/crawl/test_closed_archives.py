@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from drum import Catalog, Edits
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import START, Crawl, Killed

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main
 from irlcrawl.config.toml import from_dict, to_toml
 from irlcrawl.crawl.control import ControlError, ask

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from drum import Edits
 from drum.catalog import Catalog
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.worker.fetch.wire import Message
 from tests.crawl.virtual_crawl import Crawl, Killed, Web, star

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgets import SiteRecord
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.keys import name_key
 from irlcrawl.config.toml import load, to_toml
 from irlcrawl.frontier.state.crawl_state import CrawlState

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl.deaths import DEATHS_MAX
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.worker.fetch import service

@@ -15,7 +15,7 @@ import pytest
 from pytest import approx
 
 from drum import Files
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.rows import Reason
 from irlcrawl.crawl import gauges, status
 from irlcrawl.web.robots import RULE_BYTES

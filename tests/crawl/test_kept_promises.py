@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config

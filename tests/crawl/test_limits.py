@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
 

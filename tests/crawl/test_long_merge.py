@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drum import MergeStats, Repository
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl import status, turns
 from irlcrawl.frontier.turn.turn import Task
 from tests.crawl.virtual_crawl import Crawl, Web

@@ -17,7 +17,7 @@ import pytest
 
 from budgets import Ledger, Sites
 from drum import Catalog, Repository
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Site
 from irlcrawl.crawl.deaths import Deaths
 from irlcrawl.crawl.disk_space import DiskSpace

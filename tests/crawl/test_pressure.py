@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.crawl.pressure import Pressure

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drum import Damaged
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import loop as loop_module
 from irlcrawl.terminal.progress import Bar

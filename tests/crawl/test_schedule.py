@@ -13,7 +13,7 @@ import pytest
 
 from drum import Edits
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.schedule import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.state import crawl_state, lease_log

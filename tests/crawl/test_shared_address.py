@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from tests.crawl.virtual_crawl import Crawl, Web, star
 
 GAP_ADDRESS_S = 0.1

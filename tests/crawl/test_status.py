@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from drum import Catalog, Edits
 from irlcrawl.ask.inspect import describe
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict, to_toml
 from irlcrawl.crawl import status

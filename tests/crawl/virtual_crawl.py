@@ -22,8 +22,8 @@ import pytest
 
 from drum import Damaged, Files
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.exit_codes import is_disk_full
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode, is_disk_full
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module

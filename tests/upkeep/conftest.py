@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.config.toml import to_toml
 from irlcrawl.worker.archive.warc import WarcWriter
 from irlcrawl.worker.fetch import service

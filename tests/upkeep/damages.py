@@ -22,7 +22,8 @@ from pathlib import Path
 import pytest
 
 from drum import Damaged
-from irlcrawl.base.job import ExitCode, JobDamaged, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDamaged, JobDir
 from irlcrawl.cli import main
 from irlcrawl.config.toml import load_stored, to_toml
 from irlcrawl.crawl import schedule

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from drum import Catalog, Files
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main
 from irlcrawl.frontier.state.harvested import Reach, reach_of
 from irlcrawl.worker.archive.warc import warc_files

@@ -18,7 +18,8 @@ import pytest
 from drum import Catalog, Damaged, Edits, Files
 from drum.sectors import Sectors
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvest_name, rules_log_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state.crawl_state import CrawlState

@@ -10,7 +10,8 @@ import pytest
 
 from drum import Damaged
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load

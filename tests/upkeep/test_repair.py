@@ -12,7 +12,8 @@ import pytest
 
 from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import REPAIRED, SEEDS_STREAM, harvest_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state import formats

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from drum import Catalog, Damaged, Files
-from irlcrawl.base.job import ExitCode, JobDir, JobError
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.base.job_files import SEEDS_STREAM, rules_log_name
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config

@@ -10,7 +10,7 @@ import pytest
 
 from drum import Files
 from drum.sectors import Sectors
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.cli import main
 from irlcrawl.terminal import words

@@ -11,7 +11,7 @@ import xxhash
 
 from drum import Catalog, Edits, Files, UnknownVersion
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state import formats

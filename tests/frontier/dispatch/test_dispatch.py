@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site

@@ -10,7 +10,8 @@ import pytest
 
 from drum import Files
 from irlcrawl.base.clock import VirtualClock
-from irlcrawl.base.job import ExitCode, JobDir
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.worker.archive.log_parts import read

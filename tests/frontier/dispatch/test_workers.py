@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker, how_ended
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irlcrawl.base.job import ExitCode
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main as cli
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.status import lines, read_status
