@@ -10,6 +10,7 @@ pressure.py          bounds on harvests and on URLs that wait
 limits.py            when a crawl has to end
 disk_space.py        how much of the disk must stay free
 recovery.py          what a dead worker or crawl left
+old_rules.py         deleting robots logs that no record points to any more
 deaths.py            workers that die, and their replacement
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest

@@ -9,8 +9,8 @@ still promise something, because they are due in the future or remember a back-o
 bounded by the active hosts plus `idle_max`.
 
 What survives a crash: `Clocks.delta` gives the clocks that moved since the last commit, as one section of that commit;
-a lease writes its promises (the clocks it will move) into leases.log before a request goes out (state/lease_log.py). At
-the next start `load` takes the sections back and `open` the log. Nothing here does any I/O.
+a lease writes its promises (the clocks it will move) into leases.log (lease_log.py) before a request goes out. At the next
+start `load` takes the sections back and `open` the log. Nothing here does any I/O.
 """
 
 from __future__ import annotations
@@ -389,7 +389,7 @@ class Clocks:
 
     def load(self, batches: Iterable[Batch], now: float, clock_set: float = 0.0) -> None:
         """Take back the sections of earlier deltas, oldest first. `clock_set`: seconds by which the system's clock was
-        set since they were written (state/clock_set.py), which are added to their times.
+        set since they were written (frontier/state/clock_set.py), which are added to their times.
 
         No clock becomes due later than the wait it was given, counted from now: a system's clock that was set back
         unnoticed closes no host for years.

@@ -1,7 +1,10 @@
 """From an archived unit to the rows that a turn takes in. The same pure function serves live pages and replay.
 
-process.py     what a unit means: outcome, links, what it says of its host
-context.py     what all pages of a crawl share: names, keys, scope
-builder.py     a harvest: rows gathered and written as one segment file
-rules_log.py   the texts of robots.txt: one append-only log per stream
+process.py      what a unit means: outcome, links, what it says of its host
+context.py      what all pages of a crawl share: names, keys, scope
+builder.py      rows gathered for the next harvest
+sections.py     the sections of a harvest, and the function that writes them
+counters.py     what a harvest counts beside its rows
+rules_log.py    the texts of robots.txt: append-only logs per stream
+known_rules.py  those texts by their pointers, parsed and remembered
 """
