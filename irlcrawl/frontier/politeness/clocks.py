@@ -9,8 +9,8 @@ still promise something, because they are due in the future or remember a back-o
 bounded by the active hosts plus `idle_max`.
 
 What survives a crash: `Clocks.delta` gives the clocks that moved since the last commit, as one section of that commit;
-a lease writes its promises (the clocks it will move) into leases.log (lease_log.py) before a request goes out. At the next
-start `load` takes the sections back and `open` the log. Nothing here does any I/O.
+a lease writes its promises (the clocks it will move) into leases.log (lease_log.py) before a request goes out. At the
+next start `load` takes the sections back and `open` the log. Nothing here does any I/O.
 """
 
 from __future__ import annotations
