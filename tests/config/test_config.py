@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import string
 import subprocess
@@ -16,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from irlcrawl.base.job import JobDamaged
 from irlcrawl.config import keys as c
 from irlcrawl.config.checks import USER_AGENT_EXAMPLE, check_resume, check_start
 from irlcrawl.config.keys import keys
-from irlcrawl.config.toml import apply, from_dict, load, reference, to_dict, to_toml
+from irlcrawl.config.toml import apply, from_dict, load, load_stored, reference, to_dict, to_toml
 
 AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
 
@@ -295,3 +297,21 @@ def test_what_shaped_the_files_cannot_change() -> None:
     told = r"scope\.private_suffixes was false, now true.*budgets\.base was 20, now 11"
     with pytest.raises(c.ConfigError, match=told):
         check_resume(old, both)
+
+
+def test_a_stored_configuration_lacks_only_what_the_program_that_wrote_it_had_not(tmp_path: Path) -> None:
+    """A key that came later has its default; one that was there and is gone is damage, named."""
+    file, text = tmp_path / "irlcrawl.toml", to_toml(c.Config())
+    file.write_text(text)
+    assert load_stored(file) == c.Config()
+    shorter = re.sub(r"^links_max = .*\n", "", text, flags=re.MULTILINE)
+    file.write_text(shorter)
+    with pytest.raises(JobDamaged, match=re.escape("irlcrawl.toml: lacks page.links_max; mend")):
+        load_stored(file)
+    count = int(re.findall(r"The end: (\d+) keys", text)[0])
+    file.write_text(shorter.replace(f"The end: {count} keys", f"The end: {count - 1} keys"))
+    assert load_stored(file) == c.Config()
+    for end in range(0, text.index(" keys, those of"), 3):
+        file.write_text(text[:end])
+        with pytest.raises(JobDamaged):
+            load_stored(file)
