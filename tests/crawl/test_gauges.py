@@ -16,7 +16,7 @@ from pytest import approx
 
 from drum import Files
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.rows import Reason
+from irlcrawl.base.reasons import Reason
 from irlcrawl.crawl import gauges, status
 from irlcrawl.web.robots import RULE_BYTES
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
@@ -128,6 +128,8 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
         "out_of_scope_urls": (1, 1),
         "trapped_urls": (0, 0),
+        "beyond_max_urls": (0, 0),
+        "unparsed_pages": (0, 0),
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt

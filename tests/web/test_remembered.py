@@ -11,7 +11,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.url import HOSTS_CACHED
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.process import process
-from tests.worker.fetch.test_process import LOCATION, context, exchange, unit
+from tests.worker.harvest.test_process import LOCATION, context, exchange, unit
 
 LINKS = 200
 GROWTH_BYTES_MAX = 1 << 20

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
-from tests.worker.fetch.test_responses import VECTORS
+from tests.worker.fetch.test_response import VECTORS
 
 
 def read(pieces: list[bytes], header_bytes_max: int = 1 << 16, body_bytes_max: int = 1 << 16) -> tuple[object, ...]:

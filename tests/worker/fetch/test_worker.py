@@ -1,347 +1,193 @@
-"""A real worker process and a real server, driven over the wire: what is asked and when, archived and handed over."""
+"""The worker as a process: it does not outlive its parent, and a full disk has a number."""
 
 from __future__ import annotations
 
 import asyncio
-import time
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drum import Files
-from irlcrawl.base.keys import name_key, url_key
-from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
-from irlcrawl.worker.archive import crawl_log, redo
-from irlcrawl.worker.harvest.rules_log import RulesLog
-from tests.worker.fetch.driver import SEED, UNKNOWN, Driver, crawl_config
-from tests.worker.fetch.loopback import Asked, Loopback, response, say
+from irlcrawl.base.rows import CARRIED
+from irlcrawl.config.toml import to_dict
+from irlcrawl.worker.fetch import worker
+from irlcrawl.worker.fetch.process import Forked
+from irlcrawl.worker.fetch.service import serve
+from irlcrawl.worker.fetch.wire import encode
+from tests.worker.fetch.driver import ALLOW, SEED, crawl_config
+from tests.worker.fetch.loopback import Loopback, response
 
-LINKS = b'<a href="/b">b</a> <a href="/c#frag">c</a> <a href="http://other.test/">o</a> <a href="/b">again</a>'
-PAGE = response(LINKS)
-ROBOTS = response(b"User-agent: *\nDisallow: /private\nCrawl-delay: 0.3\n", kind="text/plain")
-
-
-def origin(server: Loopback, host: str = "a.test") -> str:
-    return f"http://{host}:{server.port}"
-
-
-def archived(job: Path, stream: int = 0) -> list[tuple]:
-    redo.recover(Files(), str(job / "warcs"), stream)
-    return list(redo.units(Files(), str(job / "warcs"), stream))
+PARENT = """
+import socket, subprocess, sys, time
+theirs = socket.socket(fileno=int(sys.argv[1]))
+command = [sys.executable, "-m", "irlcrawl.worker.fetch.worker", "--fd", sys.argv[1], "--job", sys.argv[2]]
+print(subprocess.Popen(command, pass_fds=(int(sys.argv[1]),)).pid, flush=True)
+time.sleep(600)
+"""
 
 
-def test_a_page_is_fetched_archived_parsed_and_handed_over(tmp_path: Path) -> None:
-    with Loopback({"/": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
-        home = origin(server)
-        worker.visit(home, ["/"])
-        end = worker.end()
-        assert (end["reached"], end["outcome"], end["requests"], end["robots"]) == (1, "ok", 1, None)
-        assert end["started"] <= end["ended"] and end["fetch_s"] >= 0
-        harvest = worker.harvest()
-        links = {link["url"]: link for link in harvest.links}
-        assert sorted(links) == sorted([f"{home}/b".encode(), f"{home}/c".encode(), b"http://other.test/"])
-        link = links[f"{home}/b".encode()]
-        assert link["key"] == url_key(link["url"], SEED)
-        assert (link["depth"], link["hop"], link["source"], link["attempt"]) == (1, 0, Source.LINK, 0)
-        assert link["host"] == name_key(home.encode()) and link["site"] == name_key(b"a.test")
-        assert [pair["site"] for pair in harvest.pairs] == [name_key(b"other.test")]
-        (outcome,) = harvest.outcomes
-        assert (outcome["segment"], outcome["row"], outcome["cls"], outcome["status"]) == (7, 0, Class.FETCHED, 200)
-        counters = harvest.meta["counters"]
-        assert (counters["pages"], counters["links"]) == (1, 3)
-        assert harvest.message["number"] == 0 and harvest.message["pages"] == 1
-        assert worker.stop() == 0
-    ((unit, exchange, location),) = archived(tmp_path)
-    assert unit.url == f"{home}/".encode() and exchange.header + exchange.body == PAGE
-    assert list(location.position) == harvest.meta["warc"]
-    entry = crawl_log.parse(outcome["line"])
-    assert entry.url == unit.url and entry.warc[0] == location.file
+def hello() -> dict[str, Any]:
+    return {
+        "t": "hello", "config": to_dict(crawl_config()), "seed": SEED, "scope_version": 1, "scope_entries": ["any"],
+        "stream": 0, "crawl": "test",
+    }  # fmt: skip
 
 
-def test_harvests_are_numbered_and_an_empty_one_is_no_file(tmp_path: Path) -> None:
-    pages = {"/": PAGE, "/2": response(LINKS + b" but for this the same page")}
-    with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
-        worker.send({"t": "harvest"})
-        assert worker.receive("harvest")["file"] is None
-        _, first = worker.crawl(origin(server), ["/"])
-        _, second = worker.crawl(origin(server), ["/2"])
-        assert [h.meta["number"] for h in (first, second)] == [0, 1]
-        assert second.links == [] and second.meta["counters"]["duplicates"] == 3
-        assert second.pairs == first.pairs, "what does not count yet may count later: told in every harvest"
+def test_a_worker_dies_with_its_parent(tmp_path: Path) -> None:
+    """The pipe stays open here, so it is not the pipe that ends it."""
+    ours, theirs = socket.socketpair()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(theirs.fileno()), str(tmp_path)],
+        pass_fds=(theirs.fileno(),), stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    for name in ("state", "warcs"):
+        (tmp_path / name).mkdir()
+    ours.sendall(encode(hello()))
+    assert select.select([ours], [], [], 20)[0], "it is at work"
+    watch = os.pidfd_open(pid)
+    parent.kill()
+    parent.wait()
+    assert select.select([watch], [], [], 20)[0], "it is gone"
+    for thing in (ours, theirs, parent.stdout):
+        thing.close()
+    os.close(watch)
 
 
-def test_robots_txt_comes_first_and_is_obeyed(tmp_path: Path) -> None:
-    with Loopback({"/robots.txt": ROBOTS, "/": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
-        end, harvest = worker.crawl(origin(server), ["/", "/private/x", "/"], robots=UNKNOWN)
-        assert [asked.target for asked in server.asked] == ["/robots.txt", "/", "/"]
-        assert end["reached"] == 3 and end["requests"] == 3
-        robots = end["robots"]
-        assert robots["state"] == Robots.RULES and robots["crawl_delay"] == 0.3
-        assert ROBOTS.endswith(RulesLog.read(Files(), str(tmp_path / "state"), robots["rules"]))
-        (fact,) = harvest.facts
-        assert fact["robots"] == Robots.RULES and fact["robots_until"] == robots["until"]
-        assert [fact["rules_log"], fact["rules_offset"], fact["rules_length"]] == robots["rules"]
-        told = [(o["segment"], o["cls"], o["reason"], o["status"]) for o in harvest.outcomes]
-        assert told == [
-            (NO_SEGMENT, Class.NONE, Reason.OK, 200),
-            (7, Class.FETCHED, Reason.OK, 200),
-            (7, Class.EXCLUDED, Reason.ROBOTS, -9998),
-            (7, Class.FETCHED, Reason.OK, 200),
-        ]
-        gaps = [b.at - a.answered for a, b in zip(server.asked, server.asked[1:], strict=False)]
-        assert all(gap >= 0.3 for gap in gaps), "the Crawl-delay just learnt holds at once"
+class FullFiles(Files):
+    """A disk without room for archives."""
+
+    def write(self, handle: int, data: Any) -> None:
+        if ".warc.gz" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(handle, data)
 
 
-def test_known_rules_are_read_from_the_log_another_worker_wrote(tmp_path: Path) -> None:
-    with Loopback({"/robots.txt": ROBOTS, "/": PAGE}) as server:
-        with Driver(tmp_path, crawl_config(), stream=3) as worker:
-            worker.visit(origin(server), [], robots=UNKNOWN)
-            robots = worker.end()["robots"]
-        with Driver(tmp_path, crawl_config(), stream=4) as worker:
-            end, harvest = worker.crawl(origin(server), ["/private/", "/"], robots=robots)
-        assert end["robots"] is None and end["reached"] == 2
-        assert [o["reason"] for o in harvest.outcomes] == [Reason.ROBOTS, Reason.OK]
-        assert [asked.target for asked in server.asked] == ["/robots.txt", "/"]
+def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
+    for name in ("state", "warcs"):
+        (tmp_path / name).mkdir()
+    ours, theirs = socket.socketpair()
+    with Loopback({"/": response(b"x")}) as server, ours:
+        urls = {
+            "segment": 1, "row": 0, "key": [0, 1, 2], "url": "\n".join([f"http://a.test:{server.port}/"] * 3),
+            **{name: [0] * 3 for name in CARRIED},
+        }  # fmt: skip
+        visit = {
+            "t": "visit", "visit": 1, "host": "a.test", "scheme": "http", "port": server.port, "address": "127.0.0.1",
+            "host_key": 1, "gap": 0.0, "robots": ALLOW, "scope": 1, "urls": urls, "not_after": 9e9,
+        }  # fmt: skip
+        ours.sendall(encode(hello()) + encode(visit))
+        with pytest.raises(OSError, match="No space left") as caught:
+            asyncio.run(asyncio.wait_for(serve(theirs, tmp_path, FullFiles()), 20))
+        assert caught.value.errno == errno.ENOSPC
+        assert len(server.asked) == 1, "nothing more is asked for that could not be kept"
 
 
 @pytest.mark.parametrize(
-    ("status", "state", "outcome"),
-    [("404 No", Robots.ALLOW, "ok"), ("500 Oops", Robots.DENY, "failed"), ("429 Slow", Robots.DENY, "throttled")],
-)
-def test_robots_answers_without_rules(tmp_path: Path, status: str, state: Robots, outcome: str) -> None:
-    pages = {"/robots.txt": response(b"", "Retry-After: 7", status=status), "/": PAGE}
-    with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
-        end, harvest = worker.crawl(origin(server), ["/"], robots=UNKNOWN)
-        assert (end["robots"]["state"], end["outcome"]) == (state, outcome)
-        assert end["reached"] == (state is Robots.ALLOW)
-        assert end["retry_after"] == (7.0 if outcome == "throttled" else None)
-        assert harvest.facts[0]["failed"] == 0
-        assert len(server.asked) == 1 + end["reached"]
+    ("error", "code", "said"),
+    [
+        (OSError(errno.ENOSPC, "full"), 3, ""), (OSError(errno.EDQUOT, "quota"), 3, ""), (None, 0, ""),
+        (OSError(errno.EIO, "bad"), 1, "cannot go on: [Errno 5] bad"), (ValueError("bug"), 1, "Traceback"),
+        (MemoryError(), 1, "cannot go on: out of memory"),
+        (OSError(errno.ENOMEM, ""), 1, "cannot go on: out of memory"),
+        # of the thread that ends a loop's others: it was a traceback
+        (RuntimeError("can't start new thread"), 1, "cannot go on: out of memory"),
+    ],
+)  # fmt: skip
+def test_exit_codes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception | None, code: int, said: str
+) -> None:
+    class Service:
+        @staticmethod
+        def run(sock: socket.socket, job: Path) -> None:
+            sock.close()
+            if error is not None:
+                raise error
+
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(worker, "_import_service", lambda: Service)
+    monkeypatch.setattr(worker, "_prepare_process", lambda: None)
+    assert worker.main(["--fd", str(theirs.detach()), "--job", "x"]) == code
+    assert said in caplog.text if said else not caplog.text
+    ours.close()
 
 
-@pytest.mark.parametrize(("status", "state"), [("200 OK", Robots.DENY), ("404 No", Robots.ALLOW)])
-def test_the_part_of_a_robots_txt_that_came_in_time_was_all_of_it(tmp_path: Path, status: str, state: Robots) -> None:
-    async def endless(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n\r\nUser-agent: *\nDisallow: /a\n"
-        await say(asked, writer, head.encode())
-        await asyncio.Event().wait()
-
-    config = crawl_config()
-    config.fetch.total_seconds = 0.2
-    with Loopback({"/robots.txt": endless, "/": PAGE}) as server, Driver(tmp_path, config) as worker:
-        end, harvest = worker.crawl(origin(server), ["/"], robots=UNKNOWN)
-        assert end["robots"]["state"] == state and end["reached"] == (state is Robots.ALLOW)
-        assert harvest.outcomes[0]["status"] == int(status[:3]) and harvest.facts[0]["failed"] == 0
-
-
-def test_robots_redirects_stay_inside_the_visit_on_the_same_name(tmp_path: Path) -> None:
-    pages = {
-        "/robots.txt": response(b"", "Location: /r2", status="301 Moved"),
-        "/r2": response(b"User-agent: testbot\nDisallow: /", kind="text/plain"),
-    }
-    with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
-        end, harvest = worker.crawl(origin(server), ["/"], robots=UNKNOWN, gap=0.2)
-        assert [asked.target for asked in server.asked] == ["/robots.txt", "/r2"]
-        assert server.asked[1].at - server.asked[0].answered >= 0.2
-        assert [o["reason"] for o in harvest.outcomes] == [Reason.REDIRECT, Reason.OK, Reason.ROBOTS]
-        assert len(harvest.facts) == 1 and end["robots"]["state"] == Robots.RULES
+FORKING = """
+import json, os, sys
+from irlcrawl.worker.fetch.process import fork_workers
+lock = os.open(sys.argv[1] + "/LOCK", os.O_CREAT | os.O_RDWR)
+secret = os.open(sys.argv[1] + "/SECRET", os.O_CREAT | os.O_RDWR)
+told, tell = os.pipe()
+workers = fork_workers(sys.argv[1], (lock,), 3, lambda: os.write(tell, b"."))
+forgot = b""
+while len(forgot) < 3:
+    forgot += os.read(told, 3)
+os.close(told), os.close(tell)
+pids = [worker.process.pid for worker in workers]
+workers[0].sock.sendall(sys.stdin.buffer.read())
+assert workers[0].sock.recv(1 << 16)
+open_files = [sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")) for pid in pids]
+names = [open(f"/proc/{pid}/comm").read().strip() for pid in pids]
+workers[1].process.kill()
+workers[0].sock.close()
+workers[2].sock.close()
+print(json.dumps([open_files, names, [worker.process.wait(20) for worker in workers]]))
+"""
 
 
-def test_a_robots_redirect_to_another_host_asks_for_a_detour(tmp_path: Path) -> None:
-    with Loopback({}, addresses=("127.0.0.1", "127.0.0.2")) as server, Driver(tmp_path, crawl_config()) as worker:
-        away = f"http://www.b.test:{server.port}/robots.txt"
-        redirect = response(b"", f"Location: {away}", status="302 Found")
-        server.pages["/robots.txt"] = _by_host({"b.test": redirect}, ROBOTS)
-        visit = worker.visit(origin(server, "b.test"), ["/private", "/"], robots=UNKNOWN)
-        detour = worker.receive("detour")
-        assert (detour["visit"], detour["url"]) == (visit, away)
-        assert len(server.asked) == 1, "nothing goes out before the detour is granted"
-        worker.send({"t": "detour", "id": detour["id"], "address": "127.0.0.2"})
-        detour_end = worker.receive("detour_end")
-        assert detour_end["id"] == detour["id"] and detour_end["ended"] is not None
-        assert worker.end()["reached"] == 2
-        assert [(asked.address, asked.host.split(":")[0]) for asked in server.asked] == [
-            ("127.0.0.1", "b.test"), ("127.0.0.2", "www.b.test"), ("127.0.0.1", "b.test"),
-        ]  # fmt: skip
+def test_forked_workers_hold_nothing_but_their_pipe_and_the_lock(tmp_path: Path) -> None:
+    """One is at work, one is killed while it waits to be wanted, one never was: its pipe closes, and it ends."""
+    for name in ("state", "warcs"):
+        (tmp_path / name).mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, str(tmp_path)], input=encode(hello()), stdout=subprocess.PIPE, timeout=60,
+        check=True,
+    )  # fmt: skip
+    open_files, names, statuses = json.loads(done.stdout)
+    assert names == ["irlcrawl-worker"] * 3
+    assert statuses == [0, -9, 0]
+    for files in open_files:
+        assert str(tmp_path / "LOCK") in files
+        assert str(tmp_path / "SECRET") not in files
+        assert os.devnull in files
+    assert [sum(file.startswith("socket:") for file in files) for files in open_files[1:]] == [1, 1]
 
 
-def test_a_refused_detour_closes_the_host_and_an_unanswered_one_does_not(tmp_path: Path) -> None:
-    pages = {"/robots.txt": response(b"", "Location: http://gone.test/robots.txt", status="301 Moved")}
-    with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
-        worker.visit(origin(server), ["/"], robots=UNKNOWN)
-        worker.send({"t": "detour", "id": worker.receive("detour")["id"], "address": None, "reason": int(Reason.DNS)})
-        end = worker.end()
-        assert (end["outcome"], end["reason"], end["robots"]["state"]) == ("failed", Reason.DNS, Robots.DENY)
-        worker.visit(origin(server), ["/"], robots=UNKNOWN)
-        worker.send({"t": "detour", "id": worker.receive("detour")["id"], "address": None})
-        assert worker.end()["robots"] is None
-        asked = len(server.asked)
-        worker.visit(origin(server), ["/"], robots=UNKNOWN)
-        worker.receive("detour")
-        assert len(server.asked) == asked, "the next visit goes on where that one had to stop"
+def test_a_forked_process_is_waited_for_no_longer_than_asked(tmp_path: Path) -> None:
+    pid = os.fork()
+    if not pid:
+        signal.pause()
+        os._exit(0)
+    child = Forked(pid)
+    assert child.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.01)
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    assert child.poll() == -signal.SIGKILL
+    child.kill()  # nothing is left to end
 
 
-def _by_host(pages: dict[str, bytes], other: bytes):
-    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await say(asked, writer, pages.get(asked.host.split(":")[0], other))
-
-    return answer
-
-
-def test_requests_of_a_visit_keep_the_gap_whatever_they_are(tmp_path: Path) -> None:
-    """robots.txt, a redirect of it, pages, an answer that took long, a connection that broke: the gap runs from the end
-    of one to the start of the next."""
-
-    async def slow(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.3)
-        await say(asked, writer, PAGE)
-
-    async def dropped_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        if sum(a.target == "/drop" for a in server.asked) == 1:
-            asked.answered = time.monotonic()
-            writer.transport.abort()
-        else:
-            await say(asked, writer, PAGE)
-
-    pages = {
-        "/robots.txt": response(b"", "Location: /r", status="302 Found"), "/r": response(b""), "/": PAGE,
-        "/slow": slow, "/drop": dropped_once,
-    }  # fmt: skip
-    with Loopback(pages) as server, Driver(tmp_path, crawl_config()) as worker:
-        end, _ = worker.crawl(origin(server), ["/", "/slow", "/drop", "/"], robots=UNKNOWN, gap=0.15)
-        assert end["reached"] == 4
-        assert [a.target for a in server.asked] == ["/robots.txt", "/r", "/", "/slow", "/drop", "/drop", "/"]
-        gaps = [b.at - a.answered for a, b in zip(server.asked, server.asked[1:], strict=False)]
-        assert min(gaps) >= 0.15
-        assert end["ended"] - end["started"] >= 6 * 0.15 + 0.3
-
-
-def test_the_gap_grows_with_the_time_a_fetch_took(tmp_path: Path) -> None:
-    async def slow(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.1)
-        await say(asked, writer, PAGE)
-
-    config = crawl_config()
-    config.politeness.gap_host_factor = 5.0
-    with Loopback({"/": slow}) as server, Driver(tmp_path, config) as worker:
-        worker.crawl(origin(server), ["/", "/"])
-        assert server.asked[1].at - server.asked[0].answered >= 0.5
-
-
-def test_a_visit_ends_rather_than_wait_long_or_start_late(tmp_path: Path) -> None:
-    with Loopback({"/": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
-        worker.visit(origin(server), ["/", "/"], gap=60.0)
-        end = worker.end()
-        assert (end["reached"], end["outcome"]) == (1, "ok")
-        worker.visit(origin(server), ["/"], not_after=worker.clock.now() - 1)
-        end = worker.end()
-        assert (end["reached"], end["outcome"], end["started"], end["ended"]) == (0, "unreached", None, None)
-        worker.visit(origin(server), ["/", "/"], gap=2.0, not_after=worker.clock.now() + 1)
-        assert worker.end()["reached"] == 1
-        assert len(server.asked) == 2
-
-
-def test_redirects_are_discoveries_and_a_seeds_redirect_extends_the_scope(tmp_path: Path) -> None:
-    config = crawl_config()
-    config.scope.kind = "site"
-    moved = response(b"", "Location: http://new.test/x", status="301 Moved")
-    with Loopback({"/": moved, "/deep": moved}) as server, Driver(tmp_path, config, entries=("site a.test",)) as worker:
-        _, harvest = worker.crawl(origin(server), ["/"])
-        (link,) = harvest.links
-        assert link["url"] == b"http://new.test/x"
-        assert (link["depth"], link["hop"], link["source"]) == (0, 1, Source.REDIRECT)
-        assert harvest.scope == [{"entry": b"site new.test"}]
-        assert harvest.outcomes[0]["reason"] == Reason.REDIRECT
-        _, harvest = worker.crawl(origin(server), ["/deep"], depth=2, source=Source.LINK)
-        assert harvest.links == [] and harvest.meta["counters"]["out_of_scope"] == 1
-        worker.send({"t": "scope", "version": 2, "entries": ["site new.test"]})
-        _, harvest = worker.crawl(origin(server), ["/deep"], depth=2, source=Source.LINK)
-        assert harvest.meta["counters"]["out_of_scope"] == 0 and harvest.meta["counters"]["duplicates"] == 1
-
-
-@pytest.mark.parametrize(("status", "again"), [("503 Busy", True), ("500 Oops", True), ("501 No", False)])
-def test_passing_failures_come_back_later_and_not_for_ever(tmp_path: Path, status: str, again: bool) -> None:
-    with Loopback({"/": response(b"", status=status)}) as server, Driver(tmp_path, crawl_config()) as worker:
-        end, harvest = worker.crawl(origin(server), ["/"], attempt=1)
-        (outcome,) = harvest.outcomes
-        assert outcome["cls"] == (Class.RETRY if again else Class.FETCHED) and outcome["status"] == int(status[:3])
-        if again:
-            (retry,) = harvest.retries
-            assert retry["attempt"] == 2 and retry["url"] == f"{origin(server)}/".encode()
-            assert retry["due"] == pytest.approx(end["ended"] + 5.0 * 3, abs=0.01)
-        _, harvest = worker.crawl(origin(server), ["/"], attempt=3)
-        assert harvest.outcomes[0]["cls"] == Class.FETCHED and harvest.retries == []
-
-
-def test_a_throttled_visit_ends_at_once_and_tells_for_how_long(tmp_path: Path) -> None:
-    busy = response(b"", "Retry-After: 100", status="429 No")
-    with Loopback({"/": busy}) as server, Driver(tmp_path, crawl_config()) as worker:
-        end, harvest = worker.crawl(origin(server), ["/", "/x"])
-        assert (end["reached"], end["outcome"], end["retry_after"]) == (1, "throttled", 100.0)
-        assert end["reason"] == Reason.THROTTLED and len(server.asked) == 1
-        assert harvest.retries[0]["due"] == pytest.approx(end["ended"] + 100.0, abs=0.01)
-
-
-def test_a_dead_port_fails_the_visit_and_says_so_of_the_host(tmp_path: Path) -> None:
-    with Driver(tmp_path, crawl_config()) as worker:
-        with Loopback({}) as server:
-            gone = origin(server)
-        end, harvest = worker.crawl(gone, ["/", "/x"])
-        assert (end["reached"], end["outcome"], end["reason"]) == (1, "failed", Reason.CONNECT)
-        (outcome,) = harvest.outcomes
-        assert (outcome["cls"], outcome["status"]) == (Class.RETRY, -2)
-        assert [fact["failed"] for fact in harvest.facts] == [1] and harvest.facts[0]["robots"] == Robots.UNKNOWN
-        _, harvest = worker.crawl(gone, ["/"], robots=UNKNOWN)
-        assert [fact["failed"] for fact in harvest.facts] == [1] and harvest.facts[0]["robots"] == Robots.DENY
-
-
-def test_the_first_response_after_failed_visits_clears_the_host(tmp_path: Path) -> None:
-    with Loopback({"/": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
-        _, harvest = worker.crawl(origin(server), ["/", "/"], failures=2)
-        assert [(fact["failed"], fact["robots"]) for fact in harvest.facts] == [(0, Robots.UNKNOWN)]
-
-
-def test_visits_run_side_by_side(tmp_path: Path) -> None:
-    """A barrier in the server: no answer goes out before every host has asked."""
-    waiting: list[asyncio.StreamWriter] = []
-
-    async def barrier(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        waiting.append(writer)
-        if len(waiting) == 20:
-            for other in waiting:
-                other.write(PAGE)
-
-    with Loopback({"/": barrier}) as server, Driver(tmp_path, crawl_config()) as worker:
-        for number in range(20):
-            worker.visit(origin(server, f"h{number}.test"), ["/"])
-        assert all(worker.end()["reached"] == 1 for _ in range(20))
-
-
-def test_a_harvest_goes_out_by_itself_when_it_is_old_or_large(tmp_path: Path) -> None:
-    old, large = crawl_config(), crawl_config()
-    old.frontier.harvest_seconds = 0.01
-    large.frontier.harvest_bytes = 1 << 16
-    links = b"".join(b'<a href="/page-with-a-long-name-number-%d">' % n for n in range(3000))
-    with Loopback({"/": PAGE, "/links": response(links)}) as server:
-        for stream, (config, target) in enumerate([(old, "/"), (large, "/links")]):
-            with Driver(tmp_path, config, stream=stream) as worker:
-                worker.visit(origin(server), [target])
-                assert worker.receive("harvest")["file"] == f"harvest-{stream:04d}-000000.seg"
-
-
-def test_a_worker_that_reads_damaged_rules_says_so_and_ends_with_6(tmp_path: Path) -> None:
-    """It took them for rules that are gone, which a turn does not."""
-    with Loopback({"/robots.txt": ROBOTS, "/": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
-        log = RulesLog(Files(), str(tmp_path / "state"), 9)
-        pointer = log.append(b"User-agent: *\nDisallow: /private\n")
-        log.close()
-        path = tmp_path / "state" / "robots-0009.log"
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-        known = {"state": int(Robots.RULES), "until": 9e9, "rules": pointer, "crawl_delay": 0.0}
-        worker.visit(origin(server), ["/"], robots=known)
-        with pytest.raises(EOFError):
-            worker.receive("end")
-        assert worker.process.wait(20) == 6
-        assert worker.process.stderr is not None and str(path).encode() in worker.process.stderr.read()
-        assert server.asked == []
+def test_a_crawl_starts_with_its_standard_streams_closed(tmp_path: Path) -> None:
+    """Then the pipe or the lock may have their numbers, which a forked worker must not take for them."""
+    job = tmp_path / "job"
+    with Loopback({"/": response(b"x")}) as server:
+        words = f"crawl {job} http://127.0.0.1:{server.port}/ --quiet -s crawl.workers=2 --network-allow 127.0.0.0/8"
+        done = subprocess.run(
+            ["sh", "-c", f'exec "{sys.executable}" -m irlcrawl {words} -s "crawl.user_agent=t/1 (+https://t.test/)" '
+             "<&- >&- 2>&-"],
+            timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0
+    log = (job / "logs" / "crawl.log").read_text()
+    assert log.count("outcome=fetched") == 1

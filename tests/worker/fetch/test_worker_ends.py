@@ -11,7 +11,7 @@ from pathlib import Path
 from irlcrawl.worker.fetch.wire import Message
 from tests.worker.fetch.driver import UNKNOWN, Driver, Harvested, crawl_config
 from tests.worker.fetch.loopback import Asked, Loopback, response, say
-from tests.worker.fetch.test_worker import PAGE, archived, origin
+from tests.worker.fetch.test_service import PAGE, archived, origin
 
 
 async def _never(asked: Asked, writer: asyncio.StreamWriter) -> None:

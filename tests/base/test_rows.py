@@ -27,7 +27,7 @@ exec(compile(source, spec.origin, "exec"), rows.__dict__)
 
 import pytest
 from drum import Files
-from irlcrawl.upkeep.findings import Silent
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.repair import repair
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.harvest import process
@@ -55,7 +55,7 @@ with pytest.MonkeyPatch.context() as patch:
     crawl.on_request = lambda url: None
     job = save_config(crawl)
     job.acquire()
-    list(repair(job, set(), crawl.clock, Silent()))
+    list(repair(job, set(), crawl.clock, Bar()))
     job.release()
     crawl.run()
 print(json.dumps([
