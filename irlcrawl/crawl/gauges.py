@@ -18,6 +18,7 @@ from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.worker.harvest.counters import COUNTERS
 
 Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
@@ -107,16 +108,12 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "failed_by_reason": dict(counters.get("failed_by_reason", {})),
         "excluded": sum(ledger.excluded.values()),
         "excluded_by_reason": dict(ledger.excluded),
-        "bytes": counters.get("bytes", 0),
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
-        "duplicate_urls": counters.get("duplicates", 0),
-        "out_of_scope_urls": counters.get("out_of_scope", 0),
-        "trapped_urls": counters.get("trapped", 0),
+        **{counted.field: counters.get(name, 0) for name, counted in COUNTERS.items() if counted.field},
         "fetch_failures": _without_response(counters),
-        "retry_count": counters.get("retries", 0),
         "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
         "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
     }
