@@ -6,8 +6,9 @@ import importlib
 import pkgutil
 import sys
 
-import bench
 import drum  # noqa: F401 - before a benchmark loads numpy: drum/processor.py
+
+import bench
 from tools.ending import exit_when_told
 
 

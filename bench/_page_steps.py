@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from drum import Files
+
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.keys import url_key
 from irlcrawl.base.url import Base

@@ -13,13 +13,14 @@ import json
 import tempfile
 from pathlib import Path
 
+from drum import Batch, Drum, Ragged, cost
+from drum.cost import Paper, Seen, Traffic
+from drum.library.drum import KEYS_EIGHTHS
+
 import numpy as np
 
 from bench.seen.counting import CountingFiles
 from bench.seen.stream import splitmix64
-from drum import Batch, Drum, Ragged, cost
-from drum.cost import Paper, Seen, Traffic
-from drum.library.drum import KEYS_EIGHTHS
 from tools.options import share, whole
 
 PAGES = (800e6, 8e9, 80e9, 800e9)

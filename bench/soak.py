@@ -32,11 +32,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drum import Catalog, Files
+
 import numpy as np
 
 from bench import _jobs
 from bench.crawl import ours, tree
-from drum import Catalog, Files
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.crawl.control import ControlError, ask

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from drum import Batch, Bucket, Result
+from drum.kernels import group_starts, sort_keys
+
 import numpy as np
 import numpy.typing as npt
 
 from budgets.star import WITHOUT_LIMIT, Histogram, Ints, Star
 from budgets.worth import IN_DEGREE_ALONE, Worth
-from drum import Batch, Bucket, Result
-from drum.kernels import group_starts, sort_keys
 
 RECORD = {
     "in_degree": "u4",  # distinct other sites with a link to this one

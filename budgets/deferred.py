@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from drum import Batch, Catalog, Edits, Repository, SegmentPool, SegmentWriter
 from drum.bucket import PART_SHIFT
 from drum.store import TIER, to_rewrite
+
+import numpy as np
+import numpy.typing as npt
 
 PREFIX = "budgets/deferred/"
 

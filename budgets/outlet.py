@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from drum import Batch, Bucket, SectionWriter, SegmentWriter
+
 import numpy as np
 
 from budgets.beast import DEFER, EXCLUDE
 from budgets.deferred import partition
-from drum import Batch, Bucket, SectionWriter, SegmentWriter
 
 Sink: TypeAlias = Callable[[Batch], None]
 

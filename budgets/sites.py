@@ -16,6 +16,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from drum import (
+    Batch,
+    Bucket,
+    Catalog,
+    CheckUpdate,
+    Edits,
+    Fifo,
+    Holder,
+    Kernel,
+    Repository,
+    Result,
+    SegmentPool,
+    SegmentWriter,
+)  # fmt: skip
+
 import numpy as np
 import numpy.typing as npt
 
@@ -38,20 +53,6 @@ from budgets.ledger import LedgerError
 from budgets.outlet import LABELS_MAX, Outlet, Sink, keyed_by_site, keyed_by_url, without
 from budgets.star import BudgetParams, Histogram, Ints, Star
 from budgets.worth import IN_DEGREE_ALONE, Worth
-from drum import (
-    Batch,
-    Bucket,
-    Catalog,
-    CheckUpdate,
-    Edits,
-    Fifo,
-    Holder,
-    Kernel,
-    Repository,
-    Result,
-    SegmentPool,
-    SegmentWriter,
-)  # fmt: skip
 
 Proceed: TypeAlias = Callable[[], bool]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from drum.kernels import Index, Keys, Mask
 from drum.keyset import compact, distinct
 from drum.ragged import Batch
 from drum.segment import Section
 from drum.writer import SegmentWriter
+
+import numpy as np
 
 PART_SHIFT = 56  # partition of a key: its top 8 bits
 _CHUNK = 32_768  # keys looked up at once: their arrays stay in the processor's cache

@@ -17,12 +17,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-import xxhash
-
 from drum.codec import KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Damaged, Files, Handle, Path
 from drum.names import SEGMENT, TEMPORARY, log_name, parse_log
+
+import xxhash
 
 MISSING = "the catalogue names this file, and it is missing"
 COMPACT_BYTES_MIN = 1 << 20  # a log shorter than this is never rewritten

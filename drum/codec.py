@@ -6,12 +6,12 @@ import threading
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from drum.files import Data
+from drum.ragged import BYTES, Array, Column, Ragged
+
 import numpy as np
 import xxhash
 import zstandard
-
-from drum.files import Data
-from drum.ragged import BYTES, Array, Column, Ragged
 
 MAGIC = b"drumseg\n"
 MAGIC_END = b"drumend\n"

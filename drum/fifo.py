@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from drum.catalog import Catalog, Edits
 from drum.kernels import sort_keys
 from drum.pool import SegmentPool
@@ -22,6 +19,9 @@ from drum.ragged import Batch
 from drum.store import TIER, to_rewrite
 from drum.vacuum import Place
 from drum.writer import SectionWriter, SegmentWriter
+
+import numpy as np
+from numpy.typing import NDArray
 
 _FIRST_LABELS = 16
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from drum.ragged import Array, Batch, Column
+
 import numpy as np
 from numpy.typing import NDArray
-
-from drum.ragged import Array, Batch, Column
 
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]

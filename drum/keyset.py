@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from drum.codec import BLOCK_ROWS, Halves
 from drum.kernels import Index, Keys, Mask
 from drum.ragged import Array
 from drum.segment import Section
+
+import numpy as np
 
 _PIECE_ROWS = 32_768
 _PLACES = np.arange(BLOCK_ROWS, dtype=np.uint16)

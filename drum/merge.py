@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from drum import wide
 from drum.errors import Incompatible
 from drum.kernels import CheckUpdate, Index, Kernel, Keys, Result, group_starts, sort_keys
@@ -33,6 +31,8 @@ from drum.store import (
     write_slice,
 )
 from drum.writer import SegmentWriter
+
+import numpy as np
 
 _ROW_BYTES = 56  # a pending row in a merge: key, sort word, order, sorted key, masks, group starts, and a margin
 _KEY_BYTES = 64  # where rows are only keys: they take half of it, and what waits has the rest of the RAM

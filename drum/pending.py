@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from drum.bucket import PART_SHIFT
 from drum.kernels import Keys, Mask
 from drum.pool import SegmentPool
 from drum.ragged import Batch, Schema
 from drum.segment import Section
 from drum.store import KEY_MAX, Slice
+
+import numpy as np
 
 EMIT_ROWS = 65_536
 EMIT_BYTES = 4 << 20

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-import numpy as np
-
 from drum import wide
 from drum.bucket import write_parts
 from drum.catalog import Catalog, Edits
@@ -26,6 +24,8 @@ from drum.ragged import Batch, Schema
 from drum.store import Slice, look_up, merged, pieces, range_of, write_slice
 from drum.vacuum import Place
 from drum.writer import SegmentWriter
+
+import numpy as np
 
 ONCE_BYTES = 512 << 20  # a store of more is passed without leaving its bytes in the page cache
 JOINED_BYTES = 16 << 20  # of batches in RAM that are copied together by `join`

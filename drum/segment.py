@@ -17,10 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import xxhash
-from numpy.typing import NDArray
-
 from drum.codec import (
     BLOCK,
     CHUNK,
@@ -42,6 +38,10 @@ from drum.codec import (
 from drum.errors import UnknownVersion
 from drum.files import Damaged, Data, Files, OpenFile, Path
 from drum.ragged import Array, Batch, Column, Ragged
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 TOGETHER_BYTES = 1 << 20  # of neighbouring blocks read at once past the page cache: each such read costs 30 us
 _ENTRY_BYTES = 2 * np.dtype("<u8").itemsize  # of a label and its rows

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from drum import wide
 from drum.kernels import Keys, Mask, match
 from drum.keyset import absent, is_in, united
@@ -19,6 +17,8 @@ from drum.pool import SegmentPool
 from drum.ragged import Batch, Schema
 from drum.segment import Section
 from drum.writer import SectionWriter
+
+import numpy as np
 
 TIER = 8  # slices of one size that become one
 TIER_ROWS_LEAST = 4096  # slices smaller than TIER times this are of one size

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from drum import kernels
 from drum.kernels import Index, Keys, Mask
 from drum.pool import SegmentPool
 from drum.ragged import Array, Batch, Schema
+
+import numpy as np
 
 LOW = "low"
 

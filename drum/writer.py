@@ -7,10 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import xxhash
-import zstandard
-
 from drum.codec import (
     BLOCK,
     BLOCK_BYTES,
@@ -33,6 +29,10 @@ from drum.labels import LabelCounts
 from drum.names import TEMPORARY
 from drum.ragged import BYTES, Array, Batch, Column, Ragged, Schema
 from drum.segment import Section
+
+import numpy as np
+import xxhash
+import zstandard
 
 _PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, min_match=6)
 """Of the fast strategy: matches of 6 bytes rather than 7 make URLs smaller, and take less time."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
+
 import numpy as np
 
 from bench._sim.crawl import CountingFiles
 from budgets import BudgetParams, Sites
-from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
 from irlcrawl.base.job_files import turn_name
 
 SITE = 0x9E3779B97F4A7C15

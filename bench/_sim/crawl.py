@@ -17,11 +17,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+from drum.cost import Seen
+
 from bench._sim.fetch import Harvester, Leased, Spent
 from bench._sim.hosts import Hosts
 from bench._sim.policies import Policy
-from drum import Files
-from drum.cost import Seen
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim

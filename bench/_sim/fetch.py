@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from drum import Batch, Ragged, SegmentWriter
+from drum.ragged import Column
+
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from drum import Batch, Ragged, SegmentWriter
-from drum.ragged import Column
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
 from irlcrawl.base.reasons import Class, Reason

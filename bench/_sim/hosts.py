@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
+from drum import Batch
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,6 @@ from bench._sim.leases import Leases, RunQueues
 from bench._sim.polite import PoliteColumns
 from bench._sim.records import Records
 from bench._sim.table import Table
-from drum import Batch
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots

@@ -5,11 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
+from drum import Batch
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.table import Table
-from drum import Batch
 from irlcrawl.frontier.politeness.columns import NONE, take_numbers
 from irlcrawl.frontier.state.runs import Run, Runs
 

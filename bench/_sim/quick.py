@@ -11,6 +11,9 @@ import resource
 import time
 from pathlib import Path
 
+from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
+from drum.ragged import Column
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +22,6 @@ from bench._sim.fetch import Spent, link_lists
 from bench._sim.policies import Policy
 from budgets.beast import RECORD, YIELD
 from budgets.worth import Worth
-from drum import Batch, Catalog, Edits, SegmentPool, SegmentWriter
-from drum.ragged import Column
 from irlcrawl.base.job_files import turn_name
 from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
 from irlcrawl.base.rows import Source

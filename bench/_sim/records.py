@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from drum import Batch
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.table import Table
-from drum import Batch
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.state.hosts import STATE

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from drum import Batch, CheckUpdate, Edits, Ragged
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, CheckUpdate, Edits, Ragged
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, priority_of

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.crawl import tree
 from drum.files import Files
+
+from bench.crawl import tree
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import section_keys

@@ -26,9 +26,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from drum.files import Files
+
 from bench.crawl import achievable, cores, handshake, ours, tree
 from bench.crawl.achievable import Gaps
-from drum.files import Files
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import Config

@@ -30,14 +30,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Files, Ragged, SegmentWriter
+from drum.names import SEGMENT
+
 import numpy as np
 
 from bench.crawl import ours, polite, tree
 from bench.crawl.made_state import make_state
 from bench.seen.stream import Keys, splitmix64, stream
 from bench.seen.systems import clone
-from drum import Batch, Files, Ragged, SegmentWriter
-from drum.names import SEGMENT
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
-from bench.seen.counting import CountingFiles
-from bench.seen.stream import BATCH, Keys, Links, known
-from bench.seen.systems import Batched, Deliver, Refused, System, ascending, distinct
 from drum import Batch, Drum
 from drum.bucket import KeyBuffer, RecentKeys
 from drum.keyset import compact
 from drum.library.drum import CACHE_BYTES_MAX, KEYS_EIGHTHS
 from drum.names import SEGMENT
+
+import numpy as np
+
+from bench.seen.counting import CountingFiles
+from bench.seen.stream import BATCH, Keys, Links, known
+from bench.seen.systems import Batched, Deliver, Refused, System, ascending, distinct
 
 BLOCK = 1 << 18  # keys of a sorted file handled at once: its arrays stay in the processor's cache
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from drum import Ragged
+
 import numpy as np
 from numpy.typing import NDArray
-
-from drum import Ragged
 
 Keys = NDArray[np.uint64]
 

@@ -7,11 +7,11 @@ import operator
 from collections.abc import Callable, Container, Mapping
 from typing import Any, TypeGuard
 
-import numpy as np
-
 from drum.kernels import Check, CheckUpdate, Kernel, Keys, Update
 from drum.ragged import BYTES, Array, Column, Ragged, Schema
 from drum.wide import LOW
+
+import numpy as np
 
 RAM_BYTES_LEAST = 256
 

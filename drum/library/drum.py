@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
 
-import numpy as np
-
 from drum import cost
 from drum.bucket import KeyBuffer, RamBuckets, RecentKeys
 from drum.errors import Busy, Incompatible
@@ -28,6 +26,8 @@ from drum.library.directory import Commit, Directory
 from drum.merge import MergeStats
 from drum.ragged import BYTES, Batch, Column, Schema
 from drum.repository import Repository
+
+import numpy as np
 
 CACHE_BYTES_MAX = 32 << 20
 KEYS_EIGHTHS = 6  # of the RAM setting, for waiting rows that are only keys

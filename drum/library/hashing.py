@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 
-import numpy as np
-import xxhash
-
 from drum.kernels import Keys
 from drum.library.checks import checked_key_bits
+
+import numpy as np
+import xxhash
 
 
 def keys_of(rows: Sequence[bytes], seed: int = 0, key_bits: int = 64) -> Keys:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from typing import Literal
 
+from drum.files import Damaged, Files
+
 from isal import isal_zlib
 
-from drum.files import Damaged, Files
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.base.url import canonical

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from drum import Files
 from drum.sectors import Sectors
+
 from irlcrawl.base.job import JobDir
 from irlcrawl.frontier.state import formats
 from irlcrawl.worker.archive import log_parts

@@ -18,10 +18,11 @@ from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from typing import Any
 
+from drum.spill import Spill
+
 import numpy as np
 import numpy.typing as npt
 
-from drum.spill import Spill
 from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of

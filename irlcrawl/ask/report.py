@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from drum import Batch
+
 import numpy as np
 
 from budgets.star import WITHOUT_LIMIT
-from drum import Batch
 from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key

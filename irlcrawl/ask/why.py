@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from drum import Batch
+
 import numpy as np
 
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
-from drum import Batch
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of, url_key

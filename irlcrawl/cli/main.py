@@ -103,8 +103,9 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
     except Exception as error:
         if ran_out(error):
             return _fail("out of memory; what was committed is safe, and the same command goes on", ExitCode.FAILED)
-        from budgets import LedgerError
         from drum import Damaged, UnknownVersion
+
+        from budgets import LedgerError
 
         if isinstance(error, (Damaged, LedgerError)):
             look = (

@@ -105,6 +105,7 @@ def _say(what: object) -> None:
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from drum.sectors import Sectors
+
     from irlcrawl.upkeep.verify import verify as check
     from irlcrawl.upkeep.verify import warcs_of
 

@@ -17,6 +17,7 @@ import tempfile
 import threading
 
 from drum import Edits
+
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.archive.warc import warc_files
 

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from drum import Edits
+
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Config

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from drum import Files
+
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import parse_rules_log
 from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drum import Batch
+
 import numpy as np
 
-from drum import Batch
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.base.reasons import UNANSWERED, Class, Reason

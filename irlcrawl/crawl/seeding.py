@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from drum import Batch, Ragged, SegmentWriter
+
 import numpy as np
 
-from drum import Batch, Ragged, SegmentWriter
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.keys import priority_of, url_key
 from irlcrawl.base.rows import BYTES, LINK, Source

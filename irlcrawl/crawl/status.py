@@ -102,6 +102,7 @@ def read_status(job: JobDir) -> dict[str, Any]:
 
 def _committed(job: JobDir) -> dict[str, Any]:
     from drum import Files  # loads numpy: only when no crawl could be asked
+
     from irlcrawl.frontier.state import formats
 
     try:

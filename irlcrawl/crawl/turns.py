@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from drum import Batch, Edits
+
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of

@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from drum import Batch
+from drum.spill import Spill
+
 import numpy as np
 import numpy.typing as npt
 
-from drum import Batch
-from drum.spill import Spill
 from irlcrawl.base.keys import name_key, url_key
 from irlcrawl.base.reasons import DONE_NAMES
 from irlcrawl.frontier.state.view import Reading

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from drum import Repository
+
 from irlcrawl.upkeep.findings import Finding, Findings
 
 

@@ -15,11 +15,12 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from budgets import Ledger, LedgerError
 from drum import Catalog, Damaged, Files, UnknownVersion
 from drum.catalog import MISSING, logs
 from drum.sectors import Sectors
 from drum.segment import Segment
+
+from budgets import Ledger, LedgerError
 from irlcrawl.base.job import SNAPSHOT, JobDamaged, JobDir
 from irlcrawl.base.job_files import COMPRESSED, OPEN, SEGMENT, harvests_from, parse_rules_log, part_name, rules_log_name
 from irlcrawl.config.toml import load_stored

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
 from drum.spill import Spill
+
+import numpy as np
+
 from irlcrawl.base.keys import url_key
 from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import LINK, PAIR, SCOPE_ENTRY, Carried

@@ -22,14 +22,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
+from drum.sectors import Sectors, Unreadable
+from drum.spill import Spill
+
 import numpy as np
 
 from budgets import RECORD as SITE
 from budgets import Histogram
 from budgets.sites import HISTOGRAM
-from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
-from drum.sectors import Sectors, Unreadable
-from drum.spill import Spill
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import REPAIRED, JobDamaged, JobDir
 from irlcrawl.base.job_files import (

@@ -17,6 +17,7 @@ from drum import Batch, Damaged, Files
 from drum.catalog import files_of, logs, parse_line
 from drum.sectors import read_around
 from drum.segment import Section, Segment
+
 from irlcrawl.base.job_files import SEGMENT, parse_harvest
 from irlcrawl.base.keys import url_key
 from irlcrawl.base.rows import CARRIED

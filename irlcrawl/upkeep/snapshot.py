@@ -27,6 +27,7 @@ from typing import Any
 from drum import Catalog, Damaged, Edits, Files, UnknownVersion
 from drum.catalog import MISSING
 from drum.names import parse_log
+
 from irlcrawl.base.exit_codes import is_disk_full
 from irlcrawl.base.job import JobDir, JobError, JobFull, JobLocked, command
 from irlcrawl.base.job_files import (

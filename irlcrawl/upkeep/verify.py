@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from drum.files import Damaged, Files, Handle
 from drum.sectors import SECTOR_BYTES, Unreadable
+
 from irlcrawl.base.job_files import OPEN, WARC
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note

@@ -7,11 +7,12 @@ import os
 import re
 from pathlib import Path
 
+from drum.files import Damaged, Files
+
 import brotlicffi as brotli
 import pytest
 import zstandard
 
-from drum.files import Damaged, Files
 from irlcrawl.ask import get
 from irlcrawl.ask.get import Unavailable
 from irlcrawl.base.reasons import Class, Reason

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from drum import Files
+
 import pytest
 
-from drum import Files
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError, JobFull, JobLocked
 from irlcrawl.config.keys import Config

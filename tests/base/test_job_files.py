@@ -6,11 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+from drum import names as drum_names
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drum import names as drum_names
 from irlcrawl.base import job_files
 from irlcrawl.base.job_files import Warc
 

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drum import Files
+
 import numpy as np
 
-from drum import Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import TRIM_S, Trim

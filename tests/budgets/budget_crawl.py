@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
+
 import numpy as np
 from beast_model import Model, Record
 
 from budgets import RECORD, BudgetParams, Histogram, Sites, Worth
-from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 from irlcrawl.base.keys import pair_key
 
 SITE_STEP = 0x9E3779B97F4A7C15

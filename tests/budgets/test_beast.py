@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from drum import Batch, Bucket
+
 import numpy as np
 from beast_model import Model, Record
 from hypothesis import given, settings
@@ -22,7 +24,6 @@ from budgets.beast import (
     drain_to,
 )
 from budgets.star import BudgetParams, Ints, Star
-from drum import Batch, Bucket
 
 FLAT = BudgetParams(base=1)
 

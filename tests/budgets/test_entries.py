@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from drum import Batch, Bucket
+
 import numpy as np
 from beast_model import Model, Record
 from hypothesis import given, settings
@@ -10,7 +12,6 @@ from test_beast import star
 
 from budgets import Worth
 from budgets.beast import DEFER, ENTRY_PRIORITY, PLACE, RECORD, SLOTS, Placement, Position, Quotas
-from drum import Batch, Bucket
 
 records = st.builds(
     Record, in_degree=st.integers(0, 3), tail=st.integers(0, 9), count=st.integers(0, 6), placed=st.integers(0, 9),

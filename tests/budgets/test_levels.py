@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,6 @@ from hypothesis import strategies as st
 
 from budgets import BudgetParams, Sites
 from budgets.beast import LEVEL_SHIFT, LEVELS
-from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 
 BUDGET = 10
 

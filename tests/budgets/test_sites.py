@@ -6,6 +6,9 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+import drum.repository
+from drum import Batch
+
 import numpy as np
 import pytest
 from beast_model import Model, Record
@@ -13,10 +16,8 @@ from budget_crawl import Crawl, key_of, model_of, record_of, urls_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import drum.repository
 from budgets import BudgetParams, LedgerError
 from budgets.star import CURVES
-from drum import Batch
 
 pairs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1])
 steps = st.lists(

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from drum import Catalog
+
 import pytest
 
-from drum import Catalog
 from irlcrawl.base import job
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
@@ -165,8 +166,9 @@ def test_a_crawl_at_its_size_limit_says_which(
 
 
 def test_errors_of_a_crawl_have_codes(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
-    from budgets import LedgerError
     from drum import Damaged
+
+    from budgets import LedgerError
 
     starved = RuntimeError("Cannot close a running event loop")  # what fails on the way out hides what did first
     starved.__context__ = RuntimeError("can't start new thread")

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from drum import Catalog, Edits
+
 import pytest
 
-from drum import Catalog, Edits
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.cli import verbs_crawl

@@ -18,10 +18,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from drum import Catalog, Segment
+
 import pytest
 
 from budgets import Ledger
-from drum import Catalog, Segment
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Class

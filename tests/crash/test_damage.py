@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+from drum import Damaged
+
 import pytest
 
-from drum import Damaged
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import get_args
 
+from drum.files import Files
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drum.files import Files
 from tests.crash.disk import SECTOR, Disk, DiskFiles, Outcome
 
 _writes = st.lists(st.tuples(st.integers(1, 1500), st.booleans()), max_size=8)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 
+from drum import Catalog, Edits
+
 import pytest
 
-from drum import Catalog, Edits
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.frontier.state.sections import CrawlLog
 from irlcrawl.worker.archive import redo

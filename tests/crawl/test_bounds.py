@@ -8,10 +8,11 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
+from drum import Batch, Edits, Ragged, SegmentWriter
+
 import numpy as np
 import pytest
 
-from drum import Batch, Edits, Ragged, SegmentWriter
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvest_name

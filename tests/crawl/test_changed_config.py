@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from drum import Catalog
+
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from drum import Catalog
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Config
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web

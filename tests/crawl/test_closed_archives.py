@@ -8,9 +8,10 @@ import shlex
 import threading
 from pathlib import Path
 
+from drum import Catalog, Edits
+
 import pytest
 
-from drum import Catalog, Edits
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.terminal.progress import Bar

@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from drum import Edits
+from drum.catalog import Catalog
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drum import Edits
-from drum.catalog import Catalog
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.worker.fetch.wire import Message

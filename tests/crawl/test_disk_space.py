@@ -7,9 +7,10 @@ import os
 import re
 from pathlib import Path
 
+from drum import Catalog, Files
+
 import pytest
 
-from drum import Catalog, Files
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobDir
 from irlcrawl.crawl.disk_space import HYSTERESIS, DiskSpace

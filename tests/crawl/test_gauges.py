@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+
 import pytest
 from pytest import approx
 
-from drum import Files
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.reasons import Reason
 from irlcrawl.crawl import gauges, status

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drum import MergeStats, Repository
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import MergeStats, Repository
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl import status, turns
 from irlcrawl.frontier.turn.turn import Task

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from drum import Catalog, Repository
+
 import pytest
 
 from budgets import Ledger, Sites
-from drum import Catalog, Repository
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Site
 from irlcrawl.crawl.deaths import Deaths
@@ -40,7 +41,7 @@ from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState, Pace
 from irlcrawl.frontier.state.runs import RunReader, Runs
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
-from irlcrawl.frontier.turn.rules import KnownRules
+from irlcrawl.frontier.turn.rules import RulesOfHosts
 from irlcrawl.web.scope import Scope
 from tests.crawl.virtual_crawl import Answer, Crawl, VirtualLoop, Web, star
 
@@ -48,7 +49,7 @@ LOOPS = (
     CrawlLoop, Clocks, Deaths, Dispatcher, DiskSpace, Fleet, Gauges, Handover, Host, Limits, Loads, Outage,
     Politeness, Pressure, RemoteWorker, RunReader, Schedule, ThisRun, Turns,
 )  # fmt: skip
-TURNS = (Calendar, ClockLog, CrawlLog, KnownRules, Ledger, Pace, Repository, Runs, ScopeLog, Sites)
+TURNS = (Calendar, ClockLog, CrawlLog, RulesOfHosts, Ledger, Pace, Repository, Runs, ScopeLog, Sites)
 SHARED = ("catalog", "clock", "config", "crawl_id", "dir", "files", "job", "pool", "seed", "turn_file")
 """Of CrawlState: nobody's, or the loop's."""
 TURN_S = 3.0
@@ -172,13 +173,13 @@ def test_a_scope_that_grows_during_turns(tmp_path: Path, monkeypatch: pytest.Mon
 
 def of_turn(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: hosts were looked up where the loop has them."""
-    allowed = KnownRules.allowed
+    allowed = RulesOfHosts.allowed
 
-    def look(rules: KnownRules, *rest: Any) -> list[bool]:
+    def look(rules: RulesOfHosts, *rest: Any) -> list[bool]:
         assert crawl.loop is not None and crawl.loop.dispatcher.hosts
         return allowed(rules, *rest)
 
-    monkeypatch.setattr(KnownRules, "allowed", look)
+    monkeypatch.setattr(RulesOfHosts, "allowed", look)
 
 
 def of_loop(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:

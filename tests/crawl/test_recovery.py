@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from drum import Edits, Files, SegmentPool
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Edits, Files, SegmentPool
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, url_key

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from drum import Edits
+
 import pytest
 
-from drum import Edits
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Config

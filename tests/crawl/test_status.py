@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from drum import Catalog, Edits
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drum import Catalog, Edits
 from irlcrawl.ask.inspect import describe
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drum import Damaged, Files
+
 import pytest
 
-from drum import Damaged, Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobDir

@@ -6,11 +6,11 @@ import errno
 import os
 from typing import Any
 
-import numpy as np
-from hypothesis import strategies as st
-
 from drum import BYTES, Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 from drum.files import Data, Handle, Path
+
+import numpy as np
+from hypothesis import strategies as st
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 KINDS = ["u1", "u2", "u4", "u8", "i2", "i8", "f4", "f8", BYTES]

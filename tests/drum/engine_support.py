@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from drum_support import Desk
-
 from drum import (
     Batch,
     Bucket,
@@ -17,6 +14,9 @@ from drum import (
     Repository,
 )
 from drum.bucket import PART_SHIFT
+
+import numpy as np
+from drum_support import Desk
 
 GOLDEN = 0x9E3779B97F4A7C15
 

@@ -4,13 +4,13 @@ import errno
 import os
 from pathlib import Path
 
+from drum import Catalog, Damaged, Edits, Files
+from drum import catalog as module
+
 import pytest
 from drum_support import FullDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Catalog, Damaged, Edits, Files
-from drum import catalog as module
 
 keys = st.sampled_from(["a", "a/1", "a/2", "b", "c/1"])
 values = st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3), st.none())

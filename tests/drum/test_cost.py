@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import Batch, CheckUpdate, Ragged, Repository
+from drum.cost import Paper, Seen, Traffic, falsely_seen, merge_rows, packed_bytes, store_bytes
+
 import numpy as np
 import pytest
 from drum_support import CountingFiles, Desk
 
 from bench.model import claim, measured, ram_of_the_claim
-from drum import Batch, CheckUpdate, Ragged, Repository
-from drum.cost import Paper, Seen, Traffic, falsely_seen, merge_rows, packed_bytes, store_bytes
 
 
 @pytest.mark.parametrize(

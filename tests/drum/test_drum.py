@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import drum as drum_package
+from drum import Batch, CheckUpdate, Drum, Files, Ragged, Update, keys_of
+from drum.bucket import KeyBuffer, RecentKeys
+
 import numpy as np
 import pytest
 from drum_support import FullDisk, spread
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import drum as drum_package
-from drum import Batch, CheckUpdate, Drum, Files, Ragged, Update, keys_of
-from drum.bucket import KeyBuffer, RecentKeys
 
 
 class Seen(Drum):
@@ -175,7 +175,7 @@ def test_a_file_is_durable_before_it_is_named_and_named_before_another_goes(tmp_
 
 def test_the_examples_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    readme = Path(inspect.getfile(Drum)).with_name("README.md").read_text()
+    readme = Path(inspect.getfile(drum_package)).with_name("README.md").read_text()
     example, account, parts = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(example, {})
     exec(example, {})

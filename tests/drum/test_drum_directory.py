@@ -6,11 +6,11 @@ import os
 import threading
 from pathlib import Path
 
+from drum import Batch, Busy, Catalog, Damaged, Drum, Edits, Files, Incompatible, Locked
+
 import numpy as np
 import pytest
 from drum_support import nothing, spread
-
-from drum import Batch, Busy, Catalog, Damaged, Drum, Edits, Files, Incompatible, Locked
 
 
 def test_a_drum_that_nobody_closed_kept_its_lock(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from drum import Drum, Files
+
 import numpy as np
 import pytest
-
-from drum import Drum, Files
 
 
 class Watched(Files):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import Batch, Drum, Ragged
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from bench.seen.stream import splitmix64
-from drum import Batch, Drum, Ragged
 
 BATCH = 1 << 18
 DIGITS = 16

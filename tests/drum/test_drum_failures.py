@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Damaged, Drum, Files
+
 import numpy as np
 import pytest
 from drum_support import nothing, spread
-
-from drum import Batch, Damaged, Drum, Files
 
 
 def test_the_rest_of_an_add_that_failed_was_taken_for_seen_and_lost(tmp_path: Path) -> None:

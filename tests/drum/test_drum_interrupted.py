@@ -6,13 +6,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from drum import Drum, Statistics
+
 import numpy as np
 import pytest
 from drum_support import nothing, spread
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Drum, Statistics
 
 
 def buckets_of(drum: Drum) -> int:

@@ -11,6 +11,9 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import drum.repository
+from drum import Batch, Check, CheckUpdate, Drum, Kernel, Ragged, Result, Statistics, Update
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -23,9 +26,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-
-import drum.repository
-from drum import Batch, Check, CheckUpdate, Drum, Kernel, Ragged, Result, Statistics, Update
 
 CHECK, UPDATE, CHECK_UPDATE, ADD = range(4)
 NEVER = 1 << 40  # merge_rows

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Busy, Check, CheckUpdate, Closed, Drum, Incompatible, Locked, Ragged, Result, Update
+
 import numpy as np
 import pytest
 from drum_support import nothing, spread
-
-from drum import Batch, Busy, Check, CheckUpdate, Closed, Drum, Incompatible, Locked, Ragged, Result, Update
 
 BLOB = np.frombuffer(b"abcd", np.uint8)
 

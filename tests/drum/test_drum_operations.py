@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from drum import Batch, Drum, Result
+
 import numpy as np
 import pytest
 from drum_support import spread
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Batch, Drum, Result
 
 
 class Account:

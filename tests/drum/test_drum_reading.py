@@ -6,12 +6,12 @@ import errno
 import os
 from pathlib import Path
 
+from drum import CheckUpdate, Drum, Files
+from drum.files import OpenFile
+
 import numpy as np
 import pytest
 from drum_support import CountingFiles, nothing, spread
-
-from drum import CheckUpdate, Drum, Files
-from drum.files import OpenFile
 
 
 class Passing(Files):

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-import pytest
-from drum_support import nothing, spread
-
 import drum.bucket
 import drum.catalog
 from drum import Batch, Drum, Files, Update
 from drum.bucket import KeyBuffer, RecentKeys
+
+import numpy as np
+import pytest
+from drum_support import nothing, spread
 
 CHANGES = ("create", "append", "write", "fsync", "fsync_dir", "rename", "unlink", "truncate", "size", "listdir")
 

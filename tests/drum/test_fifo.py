@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import BYTES, Batch, Fifo, Ragged
+from drum.fifo import first_entries
+
 import numpy as np
 import pytest
 from drum_support import Desk, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import BYTES, Batch, Fifo, Ragged
-from drum.fifo import first_entries
 
 steps = st.lists(
     st.one_of(

@@ -6,12 +6,12 @@ import json
 import struct
 from pathlib import Path
 
+from drum import BYTES, Batch, Ragged
+
 import numpy as np
 import xxhash
 import zstandard
 from drum_support import Desk, rows_of
-
-from drum import BYTES, Batch, Ragged
 
 
 def read_segment(data: bytes) -> dict[str, list[dict[str, list[object]]]]:

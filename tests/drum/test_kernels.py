@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from drum import Batch, Check, CheckUpdate, Update, kernels
+from drum.kernels import group_starts, match, sort_keys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Batch, Check, CheckUpdate, Update, kernels
-from drum.kernels import group_starts, match, sort_keys
 
 hashes = st.integers(0, 2**64 - 1)
 narrow = st.one_of(st.integers(0, 9), st.sampled_from([0, 1, 2**63, 2**64 - 1]))

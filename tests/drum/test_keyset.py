@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import Batch, Damaged, Files, Segment
+from drum.codec import RAW, STEPS, encode_sorted, halves_of
+from drum.keyset import absent, compact, is_in, minus, minus_packed, united
+
 import numpy as np
 import pytest
 from drum_support import Desk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Batch, Damaged, Files, Segment
-from drum.codec import RAW, STEPS, encode_sorted, halves_of
-from drum.keyset import absent, compact, is_in, minus, minus_packed, united
 
 key = st.one_of(st.integers(0, 60), st.integers(2**64 - 30, 2**64 - 1), st.integers(0, 2**64 - 1))
 some = st.sets(key, max_size=80)

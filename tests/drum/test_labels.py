@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from drum import labels as module
+from drum.labels import LabelCounts
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import labels as module
-from drum.labels import LabelCounts
 
 batches = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=30), min_size=1, max_size=12)
 

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from drum import processor
+
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[import-not-found]
-
-from drum import processor
 
 AVX512 = "avx512f avx512dq avx512ifma avx512cd avx512bw avx512vl avx512_bf16 avx512vbmi avx512_vbmi2 avx512_vnni"
 

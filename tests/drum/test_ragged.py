@@ -4,14 +4,14 @@ import gc
 import weakref
 from itertools import accumulate
 
+from drum import Batch, Ragged
+from drum.codec import raw_bytes
+
 import numpy as np
 import pytest
 from drum_support import batches, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from drum import Batch, Ragged
-from drum.codec import raw_bytes
 
 strings = st.lists(st.binary(max_size=40), max_size=30)
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Check, CheckUpdate, Incompatible, Ragged, Result, Update
+
 import numpy as np
 import pytest
 from drum_support import rows_of
 from engine_support import Engine, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Batch, Check, CheckUpdate, Incompatible, Ragged, Result, Update
 
 step = st.one_of(
     st.tuples(st.just("rows"), st.lists(st.integers(0, 300), max_size=150), st.sampled_from(["ram", "plain", "parts"])),

@@ -6,11 +6,6 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-import numpy as np
-import pytest
-from drum_support import FullDisk, rows_of
-from engine_support import GOLDEN, Engine, rows
-
 from drum import (
     Batch,
     Bucket,
@@ -18,6 +13,11 @@ from drum import (
     Damaged,
     Ragged,
 )
+
+import numpy as np
+import pytest
+from drum_support import FullDisk, rows_of
+from engine_support import GOLDEN, Engine, rows
 
 
 def test_halves_inherit_cursor_and_extra_and_share_slices(tmp_path: Path) -> None:

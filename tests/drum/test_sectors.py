@@ -6,10 +6,10 @@ import errno
 import os
 from pathlib import Path
 
-import pytest
-
 from drum import Damaged
 from drum.sectors import SECTOR_BYTES, Sectors, Unreadable, read_around
+
+import pytest
 
 BAD = 2
 """The number of the sector that the disk cannot read."""

@@ -7,15 +7,15 @@ import random
 import tracemalloc
 from pathlib import Path
 
+from drum import BYTES, Batch, Damaged, Files, Ragged, Segment, SegmentPool, SegmentWriter
+from drum.codec import BLOCK_BYTES, BLOCK_ROWS, HEADER
+from drum.segment import LabelsAt
+
 import numpy as np
 import pytest
 from drum_support import CountingFiles, FullDisk, batches, random_batch, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import BYTES, Batch, Damaged, Files, Ragged, Segment, SegmentPool, SegmentWriter
-from drum.codec import BLOCK_BYTES, BLOCK_ROWS, HEADER
-from drum.segment import LabelsAt
 
 FILES = Files()
 LINK = {"key": "u8", "label": "u1", "url": BYTES}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+from drum import spill as module
+from drum.spill import Spill
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import spill as module
-from drum.spill import Spill
 
 ROW = np.dtype([("key", "<u8"), ("value", "<i4")])
 ROWS = st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(-9, 9)), max_size=40)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import Batch, Bucket, CheckUpdate, Repository
+from drum.pending import CROWD_ROWS, middle_of
+from drum.store import KEY_MAX
+
 import numpy as np
 from drum_support import Desk
 from hypothesis import given
 from hypothesis import strategies as st
-
-from drum import Batch, Bucket, CheckUpdate, Repository
-from drum.pending import CROWD_ROWS, middle_of
-from drum.store import KEY_MAX
 
 KEYS = st.integers(0, KEY_MAX)
 

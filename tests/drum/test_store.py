@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pytest
-from drum_support import CountingFiles, Desk
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from drum import Batch
 from drum.store import (
     KEY_MAX,
@@ -25,6 +19,12 @@ from drum.store import (
     to_rewrite,
     write_slice,
 )  # fmt: skip
+
+import numpy as np
+import pytest
+from drum_support import CountingFiles, Desk
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 slices_of_dicts = st.lists(st.dictionaries(st.integers(0, 50), st.integers(0, 9), min_size=1), max_size=6)
 VALUES = {"v": "i8"}

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 from drum import Batch, Catalog, CheckUpdate, Damaged, Edits, Fifo, Files, Place, Repository, SegmentPool, SegmentWriter
 from drum import vacuum as run_vacuum
 from drum.files import Handle
+
+import numpy as np
+import pytest
 
 SCHEMA = {"key": "u8"}
 

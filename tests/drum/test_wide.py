@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Check, Drum, Incompatible, Update, keys_of, wide
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from drum import Batch, Check, Drum, Incompatible, Update, keys_of, wide
 
 half = st.one_of(st.integers(0, 5), st.sampled_from([2**63, 2**64 - 1]))
 pair = st.tuples(half, half)

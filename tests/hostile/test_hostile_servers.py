@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+
 import pytest
 
-from drum import Files
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config

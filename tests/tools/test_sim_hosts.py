@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
+from drum import Batch
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._sim.leases import Leases, RunQueues
 from bench._sim.records import Records
-from drum import Batch
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.dispatch.handover import Handover

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from drum.ragged import Ragged
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drum.ragged import Ragged
 from irlcrawl.base.url import SiteOf, canonical, split
 from tools.simweb import writing
 from tools.simweb.params import Params

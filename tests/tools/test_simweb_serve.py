@@ -10,11 +10,12 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from drum.files import Files
+from drum.ragged import Ragged
+
 import numpy as np
 import pytest
 
-from drum.files import Files
-from drum.ragged import Ragged
 from irlcrawl.base.job import JobDir
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.log_parts import read

@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from drum import Damaged
+
 import pytest
 
-from drum import Damaged
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDamaged, JobDir
 from irlcrawl.cli import main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drum import Catalog, Edits
+
 from tests.upkeep.conftest import Copy
 from tests.upkeep.test_fsck import damage
 

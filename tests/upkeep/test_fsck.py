@@ -13,10 +13,11 @@ import sys
 import zlib
 from pathlib import Path
 
-import pytest
-
 from drum import Catalog, Damaged, Edits, Files
 from drum.sectors import Sectors
+
+import pytest
+
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir

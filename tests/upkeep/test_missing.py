@@ -6,9 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
+from drum import Damaged
+
 import pytest
 
-from drum import Damaged
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir

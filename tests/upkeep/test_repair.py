@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from drum import Catalog, Damaged, Edits, Files
 from drum.segment import Segment
+
+import pytest
+
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import REPAIRED, SEEDS_STREAM, harvest_name

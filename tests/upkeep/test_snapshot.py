@@ -9,9 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from drum import Catalog, Damaged, Files
+
 import pytest
 
-from drum import Catalog, Damaged, Files
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.base.job_files import SEEDS_STREAM, rules_log_name

@@ -6,10 +6,11 @@ import gzip
 import os
 from pathlib import Path
 
-import pytest
-
 from drum import Files
 from drum.sectors import Sectors
+
+import pytest
+
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.cli import main

@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 from drum import Files
+
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.url import HOSTS_CACHED
 from irlcrawl.worker.harvest.builder import HarvestBuilder

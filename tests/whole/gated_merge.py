@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from drum import MergeStats, Repository
+
 from irlcrawl.cli.main import main
 from irlcrawl.crawl.loop import CrawlLoop
 

@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drum.files import Files
+
 from warcio.archiveiterator import ArchiveIterator
 
-from drum.files import Files
 from irlcrawl.base.job import JobDir
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.log_parts import read

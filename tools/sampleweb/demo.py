@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drum.files import Files
+
 from irlcrawl.base.job import JobDir
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.log_parts import read

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from drum.ragged import Batch
+
 import numpy as np
 
-from drum.ragged import Batch
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, Reason
 from tools.simweb.mix import Array, F8s, U8s, lots, mix, normal, uniform
 from tools.simweb.params import SLOW_FACTOR

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from drum.ragged import Ragged
+
 import numpy as np
 
-from drum.ragged import Ragged
 from tools.simweb.mix import Array, Bools, I8s
 
 URL_BYTES_MAX = 160

@@ -15,9 +15,10 @@ is ever taken for it.
 
 from __future__ import annotations
 
+from drum.ragged import Ragged
+
 import numpy as np
 
-from drum.ragged import Ragged
 from tools.simweb import glyphs
 from tools.simweb.mix import Array, Bools, I8s, U8s, mix
 from tools.simweb.paths import TRAP_PATHS, read_trap

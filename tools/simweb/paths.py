@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from drum.ragged import Ragged
+
 import numpy as np
 
-from drum.ragged import Ragged
 from tools.simweb import glyphs
 from tools.simweb.mix import Array, I8s
 from tools.simweb.truth import Section

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from drum.ragged import Batch
+
 import numpy as np
 
-from drum.ragged import Batch
 from irlcrawl.base.rows import Robots
 from tools.simweb.mix import Array, Bools, U8s, lot, lots, mix, uniform
 from tools.simweb.params import DELAYS_LONG, DELAYS_SHORT

@@ -17,9 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from drum.ragged import Ragged
+
 import numpy as np
 
-from drum.ragged import Ragged
 from irlcrawl.base.rows import Robots
 from tools.sampleweb.dns import NameServer
 from tools.sampleweb.server import Ask, Origin, Reply, Server

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from drum.ragged import Batch, Ragged
+
 import numpy as np
 
-from drum.ragged import Batch, Ragged
 from tools.simweb import answers as _answers
 from tools.simweb import robots as _robots
 from tools.simweb.links import Links, links

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from drum.ragged import Ragged
+
 import numpy as np
 
-from drum.ragged import Ragged
 from tools.simweb import glyphs
 from tools.simweb.mix import Array, I8s, U8s, mix
 from tools.simweb.paths import DIRECTORIES, WORDS, trap_path

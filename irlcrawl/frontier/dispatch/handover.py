@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drum import Batch
+
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
 from irlcrawl.frontier.state.runs import Withdrawal

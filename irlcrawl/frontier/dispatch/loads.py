@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nlargest
 
+from drum import Batch
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.politeness.columns import NONE, view

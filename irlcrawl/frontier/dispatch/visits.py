@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from drum import Batch
+
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome
 from irlcrawl.frontier.state.hosts import HostRecord

@@ -19,10 +19,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from drum.ragged import Batch
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum.ragged import Batch
 from irlcrawl.frontier.politeness.columns import NONE, Bools, F8s, I8s, KeyIndex, U8s, take_numbers, view
 
 BACKOFF_MEMORY = 8.0

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from drum import Batch, Catalog, Edits, Fifo, Holder, SegmentPool, SegmentWriter
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Catalog, Edits, Fifo, Holder, SegmentPool, SegmentWriter
 from irlcrawl.base.rows import LINK
 from irlcrawl.frontier.state.clock_set import clock_set
 

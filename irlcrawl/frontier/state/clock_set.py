@@ -16,6 +16,7 @@ import logging
 import math
 
 from drum import Catalog, Edits
+
 from irlcrawl.base.clock import Clock
 
 CLOCK_SET = "clock-set"

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
+from drum.sectors import Sectors
+
 import numpy as np
 from numpy.typing import NDArray
 
 from budgets import Ledger
-from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
-from drum.sectors import Sectors
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, turn_name

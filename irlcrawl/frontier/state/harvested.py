@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from drum import Catalog, Damaged, Files
 from drum.segment import Segment
+
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvests_from
 from irlcrawl.worker.archive.reader import records

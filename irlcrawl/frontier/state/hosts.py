@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
+from drum import Batch, Result
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Result
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 
+from drum import Ragged
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Ragged
 from irlcrawl.worker.archive.crawl_log import BadLine, parse
 
 WAITING_MAX = 1 << 16

@@ -24,12 +24,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import xxhash
-
 from drum.catalog import SECTOR
 from drum.codec import KEY_FUNCTION, KEY_FUNCTION_NAME
 from drum.errors import UnknownVersion
 from drum.files import Files
+
+import xxhash
+
 from irlcrawl.base.job_files import temporary
 from irlcrawl.frontier.politeness.clocks import REBOOT, Promise
 

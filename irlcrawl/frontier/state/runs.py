@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from drum import Batch, Catalog, Edits, Place, Ragged, Section, SegmentPool, SegmentWriter
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Catalog, Edits, Place, Ragged, Section, SegmentPool, SegmentWriter
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import STATE

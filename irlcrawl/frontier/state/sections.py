@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from drum import Batch, Catalog, Damaged, Edits, Files, Place, Ragged, SegmentPool, SegmentWriter
+
 from isal import isal_zlib
 
-from drum import Batch, Catalog, Damaged, Edits, Files, Place, Ragged, SegmentPool, SegmentWriter
 from irlcrawl.base.job_files import COMPRESSED, part_name, temporary
 from irlcrawl.base.rows import SCOPE_ENTRY
 from irlcrawl.frontier.politeness.clocks import CLOCK, fold

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 
 from drum import Catalog, Damaged, Files
+
 from irlcrawl.base.job import JobDamaged, JobDir, command
 from irlcrawl.base.job_files import SEEDS_STREAM, parse_turn, turn_name
 from irlcrawl.config.checks import changes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from budgets import BudgetParams, Sites, Worth
 from drum import Catalog, Repository, SegmentPool
+
+from budgets import BudgetParams, Sites, Worth
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import Calendar

@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from budgets import outlet
-from budgets.deferred import Deferred
 from drum import Batch, Catalog, Damaged, Fifo, Files, SegmentPool
 from drum.catalog import MISSING
 from drum.sectors import Sectors
+
+from budgets import outlet
+from budgets.deferred import Deferred
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import origin_of
 from irlcrawl.base.rows import LINK

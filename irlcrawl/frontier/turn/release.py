@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from drum import Batch, Ragged
+from drum.kernels import group_starts, sort_keys
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Ragged
-from drum.kernels import group_starts, sort_keys
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of

@@ -14,11 +14,12 @@ import math
 import time
 from dataclasses import dataclass, field
 
+from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
+
 import numpy as np
 from numpy.typing import NDArray
 
 from budgets.sites import Proceed, always
-from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
 from irlcrawl.base.rows import LINK, NO_SEGMENT
 from irlcrawl.frontier.state.crawl_state import CrawlState

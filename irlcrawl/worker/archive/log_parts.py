@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
+from drum.files import Damaged, Files
+
 from isal import isal_zlib
 
-from drum.files import Damaged, Files
 from irlcrawl.base.job_files import COMPRESSED, parse_part, part_name
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, field_of, parse, split_line
 from irlcrawl.worker.archive.reader import FLAGS_AT, RESERVED_FLAGS

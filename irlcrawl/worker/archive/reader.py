@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from drum.files import Damaged, Files
+
 from isal import isal_zlib
 
-from drum.files import Damaged, Files
 from irlcrawl.worker.archive.record import UNIT_FIELD, WARC_VERSION
 
 READ_BYTES = 256 << 10

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from drum.files import Damaged, Files
 from drum.sectors import Unreadable
+
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.worker.archive.reader import Record, record_at, records
 from irlcrawl.worker.archive.record import split_response, wire_header

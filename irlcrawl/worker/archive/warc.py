@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from drum.files import Files, Handle
+
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import OPEN, Warc, is_prefix, parse_warc, warc_name
 from irlcrawl.worker.archive import record

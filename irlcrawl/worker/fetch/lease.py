@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drum import Batch
+
 from irlcrawl.base.rows import CARRIED, Carried
 from irlcrawl.worker.fetch.wire import Message
 

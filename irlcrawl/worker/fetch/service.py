@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+
 import uvloop
 
 import irlcrawl
-from drum import Files
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from drum import Batch, Files, Ragged, SegmentWriter
+
 import numpy as np
 from numpy.typing import NDArray
 
-from drum import Batch, Files, Ragged, SegmentWriter
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_LAST

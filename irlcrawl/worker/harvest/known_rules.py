@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from drum import Files
+
 from irlcrawl.web.robots import Rules, RulesCache
 from irlcrawl.worker.harvest.rules_log import RulesLog
 

@@ -18,10 +18,11 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
-import xxhash
-
 from drum import Damaged, Files, UnknownVersion
 from drum.codec import KEY_FUNCTION
+
+import xxhash
+
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job_files import parse_rules_log, rules_log_name
 from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX

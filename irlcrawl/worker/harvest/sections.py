@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from drum import Batch, SegmentWriter
+
 import numpy as np
 
-from drum import Batch, SegmentWriter
 from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, YIELD
 
 SECTIONS = {

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from pathlib import Path
 
+from drum import Files
+
 import pytest
 
-from drum import Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from drum.ragged import Batch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum.ragged import Batch
 from irlcrawl.frontier.politeness.clocks import BACKOFF_MEMORY, CLOCK, KIND_NAMES, Clocks, Coarse, Kind, Promise, fold
 from irlcrawl.frontier.politeness.columns import NONE
 

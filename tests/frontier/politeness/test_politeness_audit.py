@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+from drum.ragged import Batch
+
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from drum.ragged import Batch
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Promise
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState

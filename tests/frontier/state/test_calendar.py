@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, Catalog, Edits, Files, Ragged, SegmentPool, SegmentWriter
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.rows import LINK
 from irlcrawl.config.keys import Site

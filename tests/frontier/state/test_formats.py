@@ -6,10 +6,11 @@ import contextlib
 import json
 from pathlib import Path
 
+from drum import Catalog, Edits, Files, UnknownVersion
+
 import pytest
 import xxhash
 
-from drum import Catalog, Edits, Files, UnknownVersion
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main

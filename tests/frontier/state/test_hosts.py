@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drum import Batch, Catalog, Edits, Files, Ragged, Repository, SegmentPool, SegmentWriter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, Catalog, Edits, Files, Ragged, Repository, SegmentPool, SegmentWriter
 from irlcrawl.base.rows import LINK
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,

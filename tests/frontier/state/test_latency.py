@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from drum import Ragged
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drum import Ragged
 from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.worker.archive.crawl_log import LogEntry, format_entry
 

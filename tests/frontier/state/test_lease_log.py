@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import struct
 
+from drum.codec import KEY_FUNCTION
+from drum.errors import UnknownVersion
+from drum.files import Files
+
 import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum.codec import KEY_FUNCTION
-from drum.errors import UnknownVersion
-from drum.files import Files
 from irlcrawl.frontier.politeness.clocks import Promise
 from irlcrawl.frontier.state import lease_log
 from irlcrawl.frontier.state.lease_log import LeaseLog

@@ -6,11 +6,12 @@ import errno
 import os
 from pathlib import Path
 
+from drum import Damaged, Files
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Damaged, Files
 from irlcrawl.base.job import JobDir
 from irlcrawl.frontier.state.sections import CrawlLog
 from irlcrawl.worker.archive import log_parts

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from drum import Batch, Ragged
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, Ragged
 from irlcrawl.base.keys import origin_of
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from drum import Damaged
+
 import pytest
 
-from drum import Damaged
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import loop as loop_module

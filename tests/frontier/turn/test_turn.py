@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+from drum import Batch, Edits
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from budgets import LedgerError
-from drum import Batch, Edits
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import pair_key, priority_of, url_key

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from drum.files import Files, Handle
+
 from warcio.bufferedreaders import BufferedReader
 from warcio.checker import Checker
 
-from drum.files import Files, Handle
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, Carried, Source

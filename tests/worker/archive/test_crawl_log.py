@@ -6,11 +6,12 @@ import os
 import re
 from pathlib import Path
 
+from drum.files import Damaged, Files, Handle
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from drum.files import Damaged, Files, Handle
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Source
 from irlcrawl.worker.archive import crawl_log, log_parts

@@ -8,11 +8,12 @@ import random
 import tracemalloc
 from pathlib import Path
 
+from drum.files import Damaged, Files, Handle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum.files import Damaged, Files, Handle
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Robots
 from irlcrawl.worker.archive import redo

@@ -13,6 +13,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from drum.files import Files
+
 import brotlicffi as brotli
 import pytest
 import zstandard
@@ -20,7 +22,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from drum.files import Files
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.record import member, new_id, stored_header, wire_header

@@ -8,9 +8,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from drum.files import Data, Files, Handle
+
 import pytest
 
-from drum.files import Data, Files, Handle
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.warc import Exchange, Unit
 from tests.worker.archive.support import TEXT, Quick, check, exchange_of, failed_unit, paths_in, unit_of, writer_in

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drum import Batch, Files, Section, Segment
+
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.keys import name_key, priority_of, url_key
 from irlcrawl.base.rows import Carried, Robots, Source

@@ -6,9 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 
+from drum import Files
+
 import pytest
 
-from drum import Files
 from irlcrawl.base.keys import name_key, url_key
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Robots, Source

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+
 import pytest
 
-from drum import Files
 from irlcrawl.base.rows import CARRIED
 from irlcrawl.config.toml import to_dict
 from irlcrawl.worker.fetch import worker

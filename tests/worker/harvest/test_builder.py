@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Damaged, Files, Segment
+
 import numpy as np
 import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drum import Batch, Damaged, Files, Segment
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.harvest import rules_log

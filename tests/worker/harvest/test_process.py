@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from drum import Batch, Files, Segment
+
 import brotlicffi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drum import Batch, Files, Segment
 from irlcrawl.base.clock import SystemClock, VirtualClock
 from irlcrawl.base.keys import name_key, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class, Reason

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 from drum import Files
 from drum.segment import Segment
 from drum.spill import Spill
+
+import numpy as np
+import pytest
+
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Class, Reason
