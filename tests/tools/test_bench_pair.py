@@ -30,8 +30,11 @@ SLOW = {"pages_per_cpu_s": 1000.0, "frontier_cpu_share": 0.25, "recall": 0, "sec
 FAIL = "sys.exit('no such option: --pages')"
 SERVE = """
 import subprocess
-server = subprocess.Popen(["sleep", "60"], stdout=open(os.environ["ALIVE"], "w"), process_group=0)
+alive = open(os.environ["ALIVE"], "w")
+server = subprocess.Popen(["sleep", "60"], stdout=alive, process_group=0)
 try:
+    print("from here on it is ended", file=alive, flush=True)
+    alive.close()
     server.wait()
 finally:
     server.terminate()
@@ -212,10 +215,11 @@ def test_ending_it_ends_what_a_side_started(number: signal.Signals, repository: 
     command = [sys.executable, "-c", code]
     process = subprocess.Popen(command, env={**os.environ, "ALIVE": str(alive)}, process_group=0)
     try:
-        with alive.open() as still:
+        with alive.open("rb", buffering=0) as still:
+            assert still.read(1000)
             process.send_signal(number)
             assert process.wait(30) == (-2 if number == signal.SIGINT else 143)
-            assert select.select([still], [], [], 30)[0] and still.read() == ""
+            assert select.select([still], [], [], 30)[0] and still.read() == b""
     finally:
         process.kill()
         process.wait()
