@@ -44,6 +44,18 @@ def test_a_room_imports_nothing(room: str) -> None:
     assert [type(node).__name__ for node in tree.body if not isinstance(node, (ast.Expr, ast.Assign))] == []
 
 
+@pytest.mark.parametrize("room", [room for room in ROOMS if room.startswith("irlcrawl/")])
+def test_the_tests_of_a_module_are_where_a_newcomer_looks(room: str) -> None:
+    """Beside the tests of its room, under its name; or the room of tests says where."""
+    modules = {path.stem for path in (ROOT / room).glob("[!_]*.py")}
+    tests = ROOT / "tests" / room.removeprefix("irlcrawl/")
+    beside = {name for name in modules if [*tests.glob(f"test_{name}.py"), *tests.glob(f"test_{name}_*.py")]}
+    said = ast.get_docstring(ast.parse((tests / "__init__.py").read_text())) or "" if modules else ""
+    elsewhere = {name: files.split(", ") for name, files in re.findall(r"^(\w+)\.py {2,}(\S.*)$", said, re.MULTILINE)}
+    assert modules - beside == set(elsewhere)
+    assert [file for files in elsewhere.values() for file in files if not (ROOT / "tests" / file).is_file()] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_names_files_that_are_there(document: str) -> None:
     text = (ROOT / document).read_text()

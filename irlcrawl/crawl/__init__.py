@@ -1,7 +1,7 @@
 """The running crawl, from a locked JOB to an exit code: one event loop, one turn thread, and what starts and ends them.
 
 start.py             from a locked JOB to an exit code
-this_run.py          since when a run lasts, and with which code it is to stop
+this_run.py          since when a run lasts, the code it is to stop with, the steps of its start
 supervisor.py        one run: state, workers, signals, control socket
 loop.py              the event loop: when to turn, to lease, to end
 turns.py             the turn thread, and the commit of each turn
@@ -19,5 +19,4 @@ status.py            the status record: its fields, and reading it
 gauges.py            counting it
 control.py           control.sock: the side that asks
 control_server.py    control.sock: the crawl's side
-steps.py             where a start's time went, in the log
 """

@@ -26,8 +26,7 @@ from irlcrawl.crawl.limits import Limits
 from irlcrawl.crawl.old_rules import OLD_S, OldRules
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.status import ENDED
-from irlcrawl.crawl.steps import log_step
-from irlcrawl.crawl.this_run import ThisRun
+from irlcrawl.crawl.this_run import ThisRun, log_step
 from irlcrawl.crawl.turns import TELL_SECONDS, Turns
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.dns import Resolver

@@ -26,7 +26,7 @@ from irlcrawl.crawl import status
 from irlcrawl.crawl.control_server import serve
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
-from irlcrawl.crawl.steps import log_step
+from irlcrawl.crawl.this_run import log_step
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.fetch.process import Started, start_worker

@@ -1,12 +1,22 @@
-"""One run of a crawl: since when it lasts, and with which code it is to stop, once something says so."""
+"""One run of a crawl: since when it lasts, with which code it is to stop once something says so, and where its start's
+time went (`python -m bench resume`)."""
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl.status import ENDED
+
+_log = logging.getLogger("irlcrawl.start")
+
+
+def log_step(what: str) -> None:
+    """A line in the program's log for a step of the start that is done, with the CPU seconds of this process so far."""
+    _log.info("%.3f CPU s: %s", time.process_time(), what)
 
 
 class ThisRun:

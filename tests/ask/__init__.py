@@ -1,0 +1,8 @@
+"""Tests of irlcrawl/ask: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+inspect.py    cli/test_verbs_ask.py
+outcomes.py   cli/test_verbs_ask.py, ask/test_why.py
+report.py     ask/test_why.py
+"""

@@ -1,0 +1,8 @@
+"""Tests of irlcrawl/cli: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+alone.py          base/test_job.py, upkeep/test_fsck.py
+verbs_crawl.py    cli/test_main.py
+verbs_upkeep.py   upkeep/test_fsck.py, upkeep/test_snapshot.py
+"""

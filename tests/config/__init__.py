@@ -1,0 +1,8 @@
+"""Tests of irlcrawl/config: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+checks.py      config/test_toml.py
+keys.py        config/test_toml.py
+overrides.py   frontier/state/test_calendar.py, web/test_scope.py
+"""

@@ -1,0 +1,9 @@
+"""Tests of irlcrawl/upkeep: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+drums.py      upkeep/test_fsck.py
+findings.py   upkeep/test_fsck.py
+rebuild.py    upkeep/test_repair.py
+salvage.py    upkeep/test_repair.py
+"""

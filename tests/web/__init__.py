@@ -1,0 +1,6 @@
+"""Tests of irlcrawl/web: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+retry_after.py   worker/fetch/test_verdict.py, ask/test_politeness_audit.py
+"""

@@ -1,0 +1,8 @@
+"""Tests of irlcrawl/frontier/dispatch: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+detours.py    frontier/dispatch/test_dispatch.py, worker/fetch/test_service.py
+handover.py   frontier/dispatch/test_dispatch.py
+visits.py     frontier/dispatch/test_dispatch.py
+"""

@@ -1,0 +1,10 @@
+"""Tests of irlcrawl/frontier/state: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+crawl_state.py    frontier/turn/test_turn.py, crawl/test_recovery.py
+harvested.py      upkeep/test_agreement.py
+start_checks.py   upkeep/test_missing.py, upkeep/test_agreement.py
+stores.py         upkeep/test_fsck.py
+view.py           ask/test_why.py, upkeep/test_fsck.py
+"""

@@ -1,0 +1,6 @@
+"""Tests of irlcrawl/worker/page: those of MODULE.py are test_MODULE.py, or begin so.
+
+Modules whose tests stand elsewhere in tests/:
+
+fingerprint.py   worker/page/test_repetition.py
+"""
