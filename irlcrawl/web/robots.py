@@ -17,9 +17,6 @@ from dataclasses import dataclass, field
 from irlcrawl.base.rows import Robots
 from irlcrawl.config import keys as config
 
-CRAWL_DELAY_MAX = 1e9
-"""Seconds, thirty years: a longer delay would make no difference, and would not fit into stored times."""
-
 WORK_MAX = 1 << 28
 """Octets of wildcard rules times octets of a path that one check may compare, at most 0.1 CPU-s. Beyond it the path
 counts as forbidden. Of 512 KiB of wildcard rules paths up to 512 octets are within."""
@@ -200,7 +197,7 @@ def _seconds(value: bytes) -> float | None:
         seconds = float(value)
     except ValueError:
         return None
-    return min(seconds, CRAWL_DELAY_MAX) if math.isfinite(seconds) and seconds >= 0 else None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def outcome(status: int | None, params: config.Robots) -> tuple[Robots, float]:
