@@ -25,7 +25,7 @@ from irlcrawl.crawl.control import ControlError
 from irlcrawl.terminal.progress import reader_may_leave, unheard
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy", "protego",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy",
     "publicsuffixlist", "rich", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 

@@ -27,6 +27,8 @@ PAGES_MAX = 10**15
 """Largest quota of a site, within 64 bits for the same reason."""
 ROBOTS_FRESH_S_MAX = 86_400
 """RFC 9309, 2.4: no answer is used for longer than a day."""
+CRAWL_DELAY_S_MAX = 1e9
+"""Thirty years: a longer delay would make no difference, and would not fit into stored times."""
 
 
 def key(
@@ -119,6 +121,10 @@ class Politeness:
     gap_host_max_seconds: float = key(
         300.0, "Most seconds that gap_host_factor and back-off make of a gap. A Crawl-delay is not bounded by this.",
         low=0,
+    )  # fmt: skip
+    crawl_delay_max_seconds: float = key(
+        3600.0, "Longest Crawl-delay that is kept, in seconds; a longer one counts as this. 0: none is kept.",
+        low=0, high=CRAWL_DELAY_S_MAX,
     )  # fmt: skip
     gap_address_seconds: float = key(
         0.5, "Least seconds between two requests to an address. 0: off.", low=0, high=86_400

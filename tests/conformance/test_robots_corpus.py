@@ -1,5 +1,5 @@
-"""4,231 robots.txt files as sites really write them: all are read, and read as Protego alone reads them but where we
-know better (a byte order mark, agent lines with a version, whole product tokens)."""
+"""4,231 robots.txt files as sites really write them: all are read, and read as Protego reads them but where we know
+better (a byte order mark, agent lines with a version, whole product tokens, octets of the longest match)."""
 
 from __future__ import annotations
 
@@ -50,4 +50,6 @@ def test_every_file_is_read_and_means_what_it_says() -> None:
                 differ.add(name)
     assert asked > 15_000
     assert delays > 400
-    assert len(differ) <= 6, differ  # agent lines with a version or a wildcard, and unknown lines between two agents
+    # Agent lines with a version or a wildcard, other records between two agents, and `?`, which Protego counts as three
+    # octets.
+    assert len(differ) <= 14, differ

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.crawl.deaths import DEATHS_MAX
 from irlcrawl.crawl.loop import CrawlLoop
+from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.fetch import service
-from tests.crawl.virtual_crawl import Crawl, Web, star
+from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
 
 
 class Early(Crawl):
@@ -72,3 +74,25 @@ def test_workers_that_cannot_work_are_not_replaced_for_ever(tmp_path: Path, monk
     monkeypatch.setattr(crawl, "_add_worker", add_worker)
     assert crawl.run(linger, hours=1) == ExitCode.FAILED
     assert 0 < len(crawl.web.log) <= DEATHS_MAX
+
+
+@pytest.mark.parametrize("delay", [b"1e308", b"1e9", b"inf", b"-1"])
+def test_a_crawl_delay_without_end_kept_a_crawl_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: bytes
+) -> None:
+    """It was kept, thirty years a page. No valid one is ignored."""
+    web = Web(star("a.test", 3) | star("b.test", 3))
+    rules = b"User-agent: *\nCrawl-delay: " + delay
+    web.answers["http://a.test/robots.txt"] = Answer(200, {"content-type": "text/plain"}, rules)
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/", "http://b.test/"], monkeypatch)
+    assert crawl.run(hours=5) == ExitCode.DONE
+    asked = [at for at, url in web.log if url.startswith("http://a.test/")]
+    gaps = [later - at for at, later in pairwise(asked)]
+    log = read(crawl.files, str(crawl.job().crawl_log))
+    (robots,) = [entry for entry in log if entry.url == b"http://a.test/robots.txt"]
+    if delay.startswith(b"1e"):
+        assert len(asked) == 5 and min(gaps) >= 3600
+        assert (robots.notes["crawl_delay"], robots.notes["crawl_delay_asked"]) == ("3600", f"{float(delay):g}")
+    else:
+        assert len(asked) == 5 and max(gaps) < 60
+        assert "crawl_delay" not in robots.notes

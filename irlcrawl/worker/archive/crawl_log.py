@@ -7,7 +7,8 @@ ones as needed, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata r
 ASCII, whatever bytes a URL or a server's header has: other bytes, and the backslash, are written `\\xHH`. Times are UTC
 to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links of unknown kind and one of
 kind L. Annotations for an audit of politeness: `address`, the address that was asked; `crawl_delay` (seconds) of a
-robots.txt; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time.
+robots.txt, as it is kept, and `crawl_delay_asked` if it asks for more; `retry_after` of a 429 or 503, in seconds if the
+server gave a date and told its own time.
 
 This file is about lines; log_parts.py is about the files they stand in.
 """
@@ -92,8 +93,10 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
     if address := exchange.ip if exchange is not None else unit.address:
         notes["address"] = address
     # A robots.txt that another host redirected to speaks for that one.
-    if unit.robots is not None and unit.robots.get("crawl_delay") and unit.host == name_key(origin_of(unit.url)):
-        notes["crawl_delay"] = f"{unit.robots['crawl_delay']:g}"
+    if unit.robots is not None and unit.host == name_key(origin_of(unit.url)):
+        for name in ("crawl_delay", "crawl_delay_asked"):
+            if unit.robots.get(name):
+                notes[name] = f"{unit.robots[name]:g}"
     if exchange is not None and exchange.status in THROTTLES and (after := exchange.value(b"retry-after")):
         date = (exchange.value(b"date") or b"").decode("latin-1")
         notes["retry_after"] = as_logged(after.decode("latin-1"), date)[:RETRY_AFTER_CHARS]

@@ -296,11 +296,12 @@ class Visit:
         if fetched is not None and fetched.overdue and fetched.status < 300:
             status = None  # the rules that did not come in time might be those that forbid
         state, seconds = outcome(status, self._config.robots)
-        crawl_delay = 0.0
+        asked = crawl_delay = 0.0
         if state is Robots.RULES:
             assert fetched is not None and fetched.exchange is not None
             self._rules = self._services.rules_of(fetched.exchange)
-            crawl_delay = self._rules.crawl_delay or 0.0
+            asked = self._rules.crawl_delay or 0.0
+            crawl_delay = min(asked, self._config.politeness.crawl_delay_max_seconds)
             self._gap = max(self._gap, crawl_delay)
         self._answered = self._answered or (fetched is not None and fetched.exchange is not None)
         until = self._clock.now() + seconds
@@ -310,6 +311,8 @@ class Visit:
             "crawl_delay": crawl_delay,
             "failed": int(not self._answered),
         }
+        if asked > crawl_delay:
+            fact["crawl_delay_asked"] = asked
         pointer = self._keep_robots(url, fetched, fact, reason)
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:

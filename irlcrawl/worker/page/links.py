@@ -9,7 +9,7 @@ dear, and that removes more than half of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from irlcrawl.base.rows import Source
@@ -179,7 +179,7 @@ class References:
         if (get("http-equiv") or "").lower() == "refresh":
             self._add(refresh_target(content), Source.LINK)
         elif (get("name") or "").strip().lower() in self._names:
-            nofollow, noindex = _directives(re.split(r"[\s,]+", content))
+            nofollow, noindex = _directives([content], self._names)
             self.nofollow |= nofollow
             self.noindex |= noindex
 
@@ -265,23 +265,22 @@ def robots_header(values: Iterable[str], product_token: str) -> tuple[bool, bool
 
     `otherbot: noindex, nofollow` speaks to otherbot up to the next name; a value without a name speaks to all.
     """
-    mine: list[str] = []
-    for value in values:
-        applies = True
-        for part in value.split(","):
-            name, colon, rest = part.partition(":")
-            name = name.strip().lower()
-            if colon and name not in _VALUED_DIRECTIVES:
-                applies = name in ("robots", "*", product_token.lower())
-                part = rest
-            if applies:
-                mine.append(part)
-    return _directives(mine)
+    return _directives(values, {"robots", product_token.lower()})
 
 
+_DIRECTIVE = re.compile(r"([^\s,:]+)(\s*+:)?")
 _VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
-def _directives(words: Iterable[str]) -> tuple[bool, bool]:
-    said = {word.strip().lower() for word in words}
+def _directives(values: Iterable[str], names: Collection[str]) -> tuple[bool, bool]:
+    """(nofollow, noindex) of what is said to one of `names`, to `*`, or to nobody by name."""
+    said = set()
+    for value in values:
+        applies = True
+        for word, colon in _DIRECTIVE.findall(value.lower()):
+            # Not every colon follows a name: `unavailable_after: Friday, 25-Jun-10 15:00:00 PST`.
+            if colon and word not in _VALUED_DIRECTIVES and not word[0].isdigit():
+                applies = word == "*" or word in names
+            elif applies:
+                said.add(word)
     return not said.isdisjoint({"nofollow", "none"}), not said.isdisjoint({"noindex", "none"})

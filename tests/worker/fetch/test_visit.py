@@ -8,6 +8,7 @@ import selectors
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -195,3 +196,12 @@ def test_a_robots_redirect_that_takes_more_than_one_visit_goes_on_where_it_was()
     web, end = visit([(0.0, "301")], ["/"], 7.0, Robots.UNKNOWN, 0.0, 0.0)
     assert (end["reached"], end["robots"], len(web.log)) == (0, None, 1)
     assert web.redirected == {99: (b"http://a.test/elsewhere", 1)}
+
+
+@pytest.mark.parametrize("delay", [1e308, 1e39, 1e11, 3601])
+def test_a_crawl_delay_without_end_fits_where_times_are_kept(delay: float) -> None:
+    """It became infinite in the host's record, and `irlcrawl why` could give no date."""
+    web, ending = visit([], ["/"], 1.0, Robots.UNKNOWN, delay, 0.0)
+    (fact,) = [unit.robots for unit in web.units if unit.robots]
+    assert (fact["crawl_delay"], fact["crawl_delay_asked"]) == (3600.0, delay)
+    assert ending["robots"]["crawl_delay"] == 3600.0 and web.told == [3600.0]

@@ -120,6 +120,9 @@ def test_nofollow_on_a_link() -> None:
         ("<meta name='' content='nofollow'>", False, False),
         ("<meta name=description content='nofollow'>", False, False),
         ("<meta name=robots content=noindex><meta name=FOOBOT content=nofollow>", True, True),
+        ("<meta name=robots content='otherbot: noindex, nofollow'>", False, False),
+        ("<meta name=robots content='otherbot: noindex, FooBot: nofollow'>", True, False),
+        ("<meta name=robots content='nofollow, unavailable_after: 25 Jun 2030 15:00:00 PST, noindex'>", True, True),
     ],
 )
 def test_meta_robots(meta: str, nofollow: bool, noindex: bool) -> None:
@@ -153,6 +156,11 @@ def test_the_header_says_nofollow() -> None:
         (["otherbot: nofollow, FooBot: noindex"], (False, True)),
         (["otherbot: nofollow", "noindex"], (False, True)),
         (["max-snippet: 5, nofollow"], (True, False)),
+        (["unavailable_after: Friday, 25-Jun-10 15:00:00 PST, nofollow"], (True, False)),  # its colons name nobody
+        (["unavailable_after: 2030-06-25T15:00:00+00:00, noindex"], (False, True)),
+        (["otherbot: unavailable_after: 25 Jun 2030 15:00:00 PST, nofollow"], (False, False)),
+        (["noindex nofollow"], (True, True)),
+        (["otherbot : none, * : noindex"], (False, True)),
         ([], (False, False)),
         (["", ",,:"], (False, False)),
     ],
