@@ -3,6 +3,7 @@
 Modules whose tests stand elsewhere in tests/:
 
 crawl_state.py    frontier/turn/test_turn.py, crawl/test_recovery.py
+formats.py        upkeep/test_formats.py
 harvested.py      upkeep/test_agreement.py
 start_checks.py   upkeep/test_missing.py, upkeep/test_agreement.py
 stores.py         upkeep/test_fsck.py
