@@ -222,6 +222,22 @@ def test_the_pages_charset_names_paths_in_utf8_and_queries_in_itself(charset: st
     assert page.links == [(f"http://h.example/{path}?".encode() + query, Source.LINK)]
 
 
+def test_a_page_in_the_replacement_encoding_has_no_links() -> None:
+    assert urls("<a href=/x>", "text/html; charset=iso-2022-kr") == []
+    assert urls("<meta charset=hz-gb-2312><a href=/x>", "text/html") == []
+
+
+def test_a_charset_in_a_comment_script_or_description_decided() -> None:
+    """Any `charset=` behind a `<meta` did, so the paths of a UTF-8 page were read in another encoding."""
+    link = "<a href=/é>"
+    for head in (
+        "<!-- <meta charset=latin1> -->",
+        "<meta name=generator><script src=x charset=latin1></script>",
+        "<meta name=description content='how to write charset=latin1'>",
+    ):
+        assert urls(head + link, "text/html") == ["/%C3%A9"]
+
+
 def test_bytes_that_are_not_the_charset_do_not_stop_it() -> None:
     assert urls(b"\xef\xbb\xbf<a href='/\xff\x00x'><a href=/y>") == ["/%EF%BF%BD%EF%BF%BDx", "/y"]
     assert urls(b"\xff\xfe<\0a\0 \0h\0r\0e\0f\0=\0x\0>\0\xd8\xd8", "text/html") == ["/dir/x"]
