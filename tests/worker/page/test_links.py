@@ -10,7 +10,7 @@ from irlcrawl.base.rows import Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config import keys as config
 from irlcrawl.worker.page import scan
-from irlcrawl.worker.page.links import Found, extract, refresh_target, robots_header
+from irlcrawl.worker.page.links import SRCDOCS_MAX, Found, extract, link_header, refresh_target, robots_header
 
 PAGE = b"http://h.example/dir/page.html"
 HTML = "text/html; charset=utf-8"
@@ -45,10 +45,32 @@ def urls(body: bytes | str, content_type: str = HTML, **params: object) -> list[
         ('<link rel="Canonical" href="/x">', [("/x", Source.CANONICAL)]),
         ('<link rel="alternate" hreflang=de href="/x">', [("/x", Source.LINK)]),
         ('<link rel="next" href="/x">', [("/x", Source.LINK)]),
+        ('<link rel="PREV" href="/x"><link rel="previous" href="/y">', [("/x", Source.LINK), ("/y", Source.LINK)]),
         ('<link rel="stylesheet" href="/x">', []),
         ('<link rel="alternate stylesheet" href="/x">', []),
         ('<link rel="icon" href="/x"><link href="/y">', []),
         ('<iframe src="/x"></iframe>', [("/x", Source.FRAME)]),
+        (
+            '<iframe srcdoc="<p><a href=&quot;/x&quot;><iframe src=/y>"></iframe>',
+            [("/x", Source.LINK), ("/y", Source.FRAME)],
+        ),
+        ("<iframe srcdoc=\"<iframe srcdoc='<a href=/x>'>\"></iframe>", []),  # one in another is not read
+        ('<iframe srcdoc="<base href=/b/><a href=x>"></iframe><a href=y>', [("/dir/y", Source.LINK)]),
+        ('<base href=/b/><iframe srcdoc="<a href=x>"></iframe>', [("/b/x", Source.LINK)]),
+        (
+            '<iframe srcdoc="<meta name=robots content=nofollow><a href=x>"></iframe><a href=y>',
+            [("/dir/y", Source.LINK)],
+        ),
+        ('<iframe srcdoc="<a rel=nofollow href=x><a href=y>"></iframe>', [("/dir/y", Source.LINK)]),
+        ('<iframe srcdoc="<!-- "></iframe><a href=y>', [("/dir/y", Source.LINK)]),
+        ('<svg><a xlink:href="/x"><text>1</text></a></svg>', [("/x", Source.LINK)]),
+        ("<svg><A XLINK:HREF=/x ></a></svg><a href=/y>", [("/x", Source.LINK), ("/y", Source.LINK)]),
+        ('<svg><a xlink:href="/x" href="/y"></a><use xlink:href="/z"/></svg>', [("/y", Source.LINK)]),
+        ('<svg><a xlink:href="/x" rel="nofollow"></a></svg>', []),
+        ('<div><template shadowrootmode="open"><a href="/x"></template></div>', [("/x", Source.LINK)]),
+        ('<div><template shadowrootmode="closed"><a href="/x"></template></div>', []),
+        ('<template ShadowRootMode=OPEN><template><a href="/x"></template><a href="/y">', [("/y", Source.LINK)]),
+        ('<template><template shadowrootmode="open"><a href="/x"></template></template>', []),
         ('<frameset><frame src="/x"><frame src="/y"></frameset>', [("/x", Source.FRAME), ("/y", Source.FRAME)]),
         ('<meta http-equiv="Refresh" content="0; url=/x">', [("/x", Source.LINK)]),
         ("<noscript><a href=/x></a></noscript>", [("/x", Source.LINK)]),
@@ -171,6 +193,47 @@ def test_robots_header(values: list[str], want: tuple[bool, bool]) -> None:
 )  # fmt: skip
 def test_refresh(value: str, want: str | None) -> None:
     assert refresh_target(value) == want
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        ("</x>; rel=next", [("/x", Source.LINK)]),
+        ('</x> ; REL = "Prev"', [("/x", Source.LINK)]),
+        ("<https://o.example/?a,b;c>;rel=canonical", [("https://o.example/?a,b;c", Source.CANONICAL)]),
+        ('</x>; rel="shortlink alternate canonical"', [("/x", Source.LINK), ("/x", Source.CANONICAL)]),
+        ("</x>; rel=next; rel=canonical", [("/x", Source.LINK)]),  # the first counts
+        ('</x>; title="a, \\"<b>; rel=next"; rel=prev, </y>; rel=next', [("/x", Source.LINK), ("/y", Source.LINK)]),
+        ("</x>; title*=UTF-8'de'n%c3%a4chstes; rel=next;, ,</y>;rel=prev", [("/x", Source.LINK), ("/y", Source.LINK)]),
+        ("<>; rel=canonical", [("", Source.CANONICAL)]),
+        ('</x>; rel=preload; as=style, </y>; rel="stylesheet alternate"', []),
+        ("</x>", []),
+        ("</x>; rel", []),
+        ("</x>; rev=next", []),
+        ('</x>; rel=next; anchor="/other"', []),
+        ('</x>; rel="next nofollow"', []),
+        ("</x>; rel=next </y>; rel=prev", [("/x", Source.LINK)]),
+        ("</x>; rel=next, /y; rel=next, </z>; rel=next", [("/x", Source.LINK)]),  # up to the fault
+        ('</x>; rel="next', [("/x", Source.LINK)]),
+        ("</x; rel=next", []),
+        ("", []),
+    ],
+)
+def test_link_header(value: str, want: list[tuple[str, Source]]) -> None:
+    assert list(link_header([value], nofollow=True)) == want
+    assert list(link_header(["<broken", value], nofollow=True)) == want
+
+
+def test_a_link_header_may_be_told_to_follow_all() -> None:
+    assert list(link_header(['</x>; rel="next nofollow"'], nofollow=False)) == [("/x", Source.LINK)]
+
+
+@pytest.mark.parametrize("piece", ["<", "</x>;", "</x>,", ' "', '"\\', ";;", " \t", "</x>; a=", '</x>;a="b";'])
+def test_a_megabyte_of_link_header(piece: str) -> None:
+    """The suite's timeout is the assertion."""
+    value = "</first>; rel=next, " + piece * (1_000_000 // len(piece))
+    assert next(link_header([value], nofollow=True)) == ("/first", Source.LINK)
+    assert len(list(link_header([value], nofollow=True))) == 1
 
 
 @pytest.mark.parametrize(
@@ -311,6 +374,12 @@ HOSTILE = {
     "foreign": "<svg><![CDATA[",
     "ticks": "<script>`/x",
     "headings": "<h1></h2>",
+    "shadow roots": "<template shadowrootmode=open>",
+    "shadow roots with templates": "<template shadowrootmode=open><template></template>",
+    "xlinks": "<svg><a xlink:href=#%d>",
+    "uses": "<svg><use xlink:href=#%d />",
+    "srcdocs": "<iframe srcdoc=<a></iframe>",
+    "srcdocs in srcdocs": "<iframe srcdoc='<iframe srcdoc=%d>'></iframe>",
 }
 
 
@@ -320,6 +389,11 @@ def test_pages_that_would_take_a_tree_builder_minutes(kind: str) -> None:
     page = found("<a href=/first>" + numbered(HOSTILE[kind]) + "\">'--></script><a href=/last>", scripts=True)
     assert page.links[0][0] == b"http://h.example/first"
     assert len(page.links) <= 4
+
+
+def test_only_so_many_srcdocs_are_read() -> None:
+    body = "".join(f"<iframe srcdoc='<a href={i}>'></iframe>" for i in range(SRCDOCS_MAX + 10)) + "<a href=last>"
+    assert urls(body) == [*(f"/dir/{i}" for i in range(SRCDOCS_MAX)), "/dir/last"]
 
 
 @pytest.mark.parametrize("content", ["1" * 1_000_000, "1." * 500_000, "." * 1_000_000, "0" + " " * 1_000_000])
@@ -362,6 +436,10 @@ SHREDS = st.lists(
             b"<table>",
             b"<svg>",
             b"<template>",
+            b"<template shadowrootmode=open>",
+            b"</template>",
+            b"<iframe srcdoc='",
+            b"<a xlink:href=",
             b"</a>",
             b">",
             b"'",
