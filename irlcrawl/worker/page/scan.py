@@ -244,9 +244,10 @@ def _references(markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] 
     if wanted is not None:
         looked = start
         for word in wanted.finditer(markup, start, end):
-            tag = _ANY_TAGS.match(markup, max(markup.rfind(b"<a", looked, word.start()), 0))
+            at = markup.rfind(b"<a", looked, word.start())
+            tag = _ANY_TAGS.match(markup, at) if at >= 0 else None
             looked = word.end()
-            if tag is not None and tag[1] == b"a" and tag.start() >= start and tag.end() >= looked:
+            if tag is not None and tag[1] == b"a" and tag.end() >= looked:
                 yield from dict.fromkeys(_REFERENCES.findall(markup, start, tag.start()))
                 yield Element("a", Attributes(tag[2]))
                 start = tag.end()
