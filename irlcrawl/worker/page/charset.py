@@ -127,6 +127,7 @@ def prescan(head: bytes) -> str | None:
     return "utf-8" if codec in _UTF_16 else codec  # it was readable as ASCII, so it is not UTF-16
 
 
+@lru_cache(maxsize=256)  # pages of a site begin alike
 def _of_meta(attributes: bytes) -> str | None:
     """What a <meta> with these attributes declares: an attribute `charset` decides, though its label be unknown."""
     values: dict[bytes, bytes] = {}
