@@ -17,7 +17,7 @@ from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
 
 PRESCAN_BYTES = 1024
 DETECT_BYTES = 64 << 10
-FALLBACK = "cp1252"
+FALLBACK = "whatwg-1252"
 _UTF_16 = ("utf-16-le", "utf-16-be")
 
 
@@ -120,7 +120,7 @@ def prescan(head: bytes) -> str | None:
     while (skipped := _NO_META.match(head, at)) and (meta := _META.match(head, skipped.end())):
         codec = _of_meta(meta[1])
         if codec is not None:
-            return "utf-8" if codec in _UTF_16 else "cp1252" if codec == USER_DEFINED else codec
+            return "utf-8" if codec in _UTF_16 else FALLBACK if codec == USER_DEFINED else codec
         at = meta.end()
     xml = _XML.match(head)
     codec = codec_of((xml[1] or xml[2] or b"").decode("latin-1")) if xml else None

@@ -10,19 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.worker.page.charset import codec_of, decode, of_content_type, prescan, sniff
-from irlcrawl.worker.page.labels import CODECS, REPLACEMENT
+from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
 
 
 @pytest.mark.parametrize(
     ("label", "codec"),
     [
-        ("utf-8", "utf-8"), ("UTF8", "utf-8"), (" Utf-8\n", "utf-8"), ("iso-8859-1", "cp1252"), ("latin1", "cp1252"),
-        ("us-ascii", "cp1252"), ("windows-1252", "cp1252"), ("iso-8859-9", "cp1254"), ("gb2312", "gb18030"),
+        ("utf-8", "utf-8"), ("UTF8", "utf-8"), (" Utf-8\n", "utf-8"), ("iso-8859-1", "whatwg-1252"),
+        ("latin1", "whatwg-1252"), ("us-ascii", "whatwg-1252"), ("windows-1252", "whatwg-1252"),
+        ("iso-8859-9", "whatwg-1254"), ("gb2312", "gb18030"),
         ("GBK", "gb18030"), ("shift_jis", "cp932"), ("x-sjis", "cp932"), ("euc-kr", "cp949"),
         ("ks_c_5601-1987", "cp949"),
-        ("big5", "big5hkscs"), ("tis-620", "cp874"), ("utf-16", "utf-16-le"), ("utf-16be", "utf-16-be"),
+        ("big5", "big5hkscs"), ("tis-620", "whatwg-874"), ("utf-16", "utf-16-le"), ("utf-16be", "utf-16-be"),
         ("koi8-r", "koi8-r"), ("macintosh", "mac-roman"), ("euc-jp", "euc_jp"), ("iso-2022-jp", "iso2022_jp"),
-        ("windows-1251", "cp1251"), ("iso-8859-15", "iso8859-15"),
+        ("windows-1251", "whatwg-1251"), ("iso-8859-15", "iso8859-15"),
         ("utf-7", None), ("utf-32", None), ("rot13", None), ("idna", None), ("punycode", None), ("hex", None),
         ("unicode_escape", None), ("mbcs", None), ("", None), ("none", None), ("\x00", None),
         ("é", None), ("x" * 99, None),
@@ -54,13 +55,32 @@ def test_a_name_that_only_python_knows_is_no_label(alias: str) -> None:
     assert codec_of(alias) is None
 
 
-def test_x_user_defined_keeps_every_byte() -> None:
-    every = bytes(range(256))
-    text = decode(every, "x-user-defined")
-    assert text == "".join(map(chr, [*range(0x80), *range(0xF780, 0xF800)]))
-    assert text.encode("x-user-defined") == every
+@pytest.mark.parametrize(
+    "label", sorted({"x-user-defined", "koi8-u", *(n for n in CODECS if n.startswith("windows-125"))})
+)
+def test_no_byte_is_lost(label: str) -> None:
+    """Python's codecs of Windows code pages have no character for bytes that the standard has one for."""
+    codec = CODECS[label]
+    assert codecs.lookup(codec).name == codec or codec in ("cp1256", "koi8-u")
+    low = bytes(range(0xA0))
+    assert decode(low, codec).encode(codec) == low
+    every = decode(bytes(range(256)), codec)
+    assert every.replace("\ufffd", "").encode(codec) == bytes(b for b, char in enumerate(every) if char != "\ufffd")
     with pytest.raises(UnicodeEncodeError):
-        "é".encode("x-user-defined")
+        "\U0001f600".encode(codec)
+
+
+@pytest.mark.parametrize(
+    ("label", "byte", "char"),
+    [
+        ("x-user-defined", 0x80, "\uf780"), ("x-user-defined", 0xFF, "\uf7ff"), ("koi8-u", 0xAE, "ў"),
+        ("latin1", 0x80, "€"), ("latin1", 0x81, "\x81"), ("windows-1255", 0xCA, "\u05ba"),
+        ("windows-1253", 0xAA, "\ufffd"),
+        ("tis-620", 0x85, "…"), ("tis-620", 0x86, "\x86"), ("tis-620", 0xDB, "\ufffd"), ("windows-1251", 0x98, "\x98"),
+    ],
+)  # fmt: skip
+def test_bytes_by_the_standards_index(label: str, byte: int, char: str) -> None:
+    assert decode(bytes([byte]), CODECS[label]) == char
 
 
 def test_a_page_in_the_replacement_encoding_says_nothing() -> None:
@@ -101,13 +121,13 @@ RUSSIAN = "Привет, мир! Это страница о том, как лю�
         (b"", "", "utf-8"),
         ("Wörter".encode(), "", "utf-8"),
         ("Wörter".encode()[:2], "", "utf-8"),  # cut in a character
-        (RUSSIAN.encode("cp1251"), "", "cp1251"),
+        (RUSSIAN.encode("cp1251"), "", "whatwg-1251"),
         (RUSSIAN.encode("koi8-r"), "", "koi8-r"),
         (b"\x80\x81\xff" * 3 + b"\xc3", "", None),
         (KOREAN.encode("cp949"), "", "cp949"),  # the detector has a name of its own for it
         (b"<meta charset=koi8-r>", "text/html; charset=hz-gb-2312", REPLACEMENT),
         (b"\xef\xbb\xbfx", "text/html; charset=hz-gb-2312", "utf-8"),
-        (b"x", "text/html; charset=x-user-defined", "x-user-defined"),
+        (b"x", "text/html; charset=x-user-defined", "whatwg-user-defined"),
     ],
 )
 def test_who_decides(body: bytes, content_type: str, codec: str | None) -> None:
@@ -140,7 +160,7 @@ def test_the_detector_called_bytes_utf8_that_are_not(body: bytes, monkeypatch: p
     monkeypatch.setattr(cchardet, "detect", lambda _: {"encoding": "UTF-8"})
     with pytest.raises(UnicodeDecodeError):
         body.decode("utf-8")
-    assert sniff(body) == "cp1252"
+    assert sniff(body) == "whatwg-1252"
 
 
 DECLARATIONS = [
@@ -173,7 +193,7 @@ DECLARATIONS = [
     (b'<p title="\'"><meta charset=gbk>', "gb18030"),
     (b"a < b <meta charset=gbk>", "gb18030"),
     (b"<meta charset=utf-16be>", "utf-8"),
-    (b"<meta charset=x-user-defined>", "cp1252"),
+    (b"<meta charset=x-user-defined>", "whatwg-1252"),
     (b"<meta charset=iso-2022-kr>", REPLACEMENT),
     (b"<?xml version='1.0' encoding = \"gbk\"?>", "gb18030"),
     (b"<?xml version='1.0' encoding='gbk'?><meta charset=koi8-r>", "koi8-r"),
@@ -266,7 +286,7 @@ def model_meta(data: bytes, at: int) -> tuple[int, str | None]:
             charset, need_pragma = codec_of(value.decode("latin-1")), False
     if need_pragma is None or (need_pragma and not got_pragma) or charset is None:
         return at, None
-    return at, {"utf-16-le": "utf-8", "utf-16-be": "utf-8", "x-user-defined": "cp1252"}.get(charset, charset)
+    return at, {"utf-16-le": "utf-8", "utf-16-be": "utf-8", USER_DEFINED: "whatwg-1252"}.get(charset, charset)
 
 
 def model_attribute(data: bytes, at: int) -> tuple[int, bytes | None, bytes]:

@@ -269,20 +269,27 @@ def test_xhtml_may_close_a_script_at_once() -> None:
 @pytest.mark.parametrize(
     ("charset", "codec"),
     [
-        ("windows-1252", "cp1252"),
-        ("iso-8859-1", "cp1252"),
+        ("windows-1252", "whatwg-1252"),
+        ("iso-8859-1", "whatwg-1252"),
         ("shift_jis", "cp932"),
         ("koi8-r", "koi8-r"),
         ("gbk", "gb18030"),
     ],
 )
 def test_the_pages_charset_names_paths_in_utf8_and_queries_in_itself(charset: str, codec: str) -> None:
-    word = {"cp1252": "é", "cp932": "ソ", "koi8-r": "я", "gb18030": "中"}[codec]
+    word = {"whatwg-1252": "é", "cp932": "ソ", "koi8-r": "я", "gb18030": "中"}[codec]
     page = found(f"<a href='/{word}?{word}'>".encode(codec), f"text/html; charset={charset}")
     assert page.charset == codec
     path = "".join(f"%{byte:02X}" for byte in word.encode())
     query = b"".join(bytes([b]) if 0x20 < b < 0x7F else b"%%%02X" % b for b in word.encode(codec))
     assert page.links == [(f"http://h.example/{path}?".encode() + query, Source.LINK)]
+
+
+def test_a_query_in_utf8_on_a_page_that_says_latin1_lost_bytes() -> None:
+    """0x81, 0x8d, 0x8f, 0x90 and 0x9d are in no character of Python's cp1252: `%26%2365533%3B` was asked for."""
+    body = "<a href='/?q=Ноты, ÁÍ'>".encode()
+    word = "".join(f"%{byte:02X}" if byte > 0x7F else chr(byte) for byte in "Ноты,%20ÁÍ".encode())
+    assert urls(body, "text/html; charset=iso-8859-1") == [f"/?q={word}"]
 
 
 def test_a_page_in_the_replacement_encoding_has_no_links() -> None:
