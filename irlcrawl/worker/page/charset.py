@@ -100,7 +100,7 @@ _NO_META = _compiled(
          )*+"""
 )
 """Text, comments, and tags other than <meta>, each to its end."""
-_META = _compiled(rf"<meta (?= [\t\n\f\r /] ) ({_ATTRIBUTES.replace('([', '(?:[')}) [\t\n\f\r /]*+ >")
+_META = _compiled(rf"<meta (?= [\t\n\f\r /] ) ({_ATTRIBUTES}) [\t\n\f\r /]*+ >")
 _EACH_ATTRIBUTE = _compiled(_ATTRIBUTE)
 _IN_CONTENT = _compiled(rf"""charset {_S}*+ = {_S}*+ (?: "([^"]*+)" | '([^']*+)' | ["'] | ([^\t\n\f\r ;]*+) )""")
 _XML = re.compile(
