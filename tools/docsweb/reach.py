@@ -6,9 +6,9 @@ Definition. The reachable set R of a host is the smallest set of URLs (no fragme
   - 200 and an HTML type, every followed link of that page is in R,
   - a redirect (a folder asked for without its slash), the redirect's target is in R.
 A crawl must *request* exactly the URLs of R that robots.txt allows, each once, whatever the answer: a dangling link's
-404 counts like a page. Followed links are `a` and `area` (without rel=nofollow), `link` with rel canonical, alternate
-or next, `frame`, `iframe` and meta refresh, resolved against the first `<base href>`; a page whose meta robots says
-nofollow or none has none. Links to other hosts are out of scope, and docsweb's hosts do not link to one another
+404 counts like a page. Followed links are `a` and `area` (without rel=nofollow), `link` with rel canonical, alternate,
+next or prev, `frame`, `iframe` and meta refresh, resolved against the first `<base href>`; a page whose meta robots
+says nofollow or none has none. Links to other hosts are out of scope, and docsweb's hosts do not link to one another
 (checked here), so mirrors of a set have the same R under their own names. URLs over 2048 bytes are out of scope as in
 the crawler's default; depth is reported, so that a caller sees it is below the crawler's limit.
 """
@@ -30,7 +30,7 @@ from tools.docsweb.urls import Url, resolve
 
 URL_BYTES_MAX = 2048
 HTML_SUFFIXES = (".html", ".htm", ".shtml")  # what nginx's mime.types call text/html
-_LINK_RELS = {"canonical", "alternate", "next"}
+_LINK_RELS = {"canonical", "alternate", "next", "prev", "previous"}
 _REFRESH = re.compile(r"""\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?(?:"([^"]*)"|'([^']*)'|(\S.*?))\s*$""", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 

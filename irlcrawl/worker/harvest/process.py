@@ -14,7 +14,7 @@ from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.base.url import canonical
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
@@ -22,7 +22,7 @@ from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
-from irlcrawl.worker.page.links import extract, refresh_target, robots_header
+from irlcrawl.worker.page.links import Found, extract, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -129,11 +129,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     nofollow = bool(directives) and robots_header(directives, token)[0]
     page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
     links = page.links
-    if b"refresh" in values and not (page.nofollow and context.config.page.nofollow):
-        reference = refresh_target(values[b"refresh"].decode("latin-1"))
-        target = canonical(reference, unit.url) if reference else None
-        if target not in (None, unit.url) and all(target != url for url, _ in links):
-            links = [*links, (target, Source.LINK)]
+    if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
+        links = _with_header_links(page, unit.url, fields, context.config.page)
     depth = unit.carried.depth + 1
     contains = context.scope.contains
     inside = [link for link in links if contains(link[0], depth, 0)]
@@ -145,6 +142,27 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
+
+
+def _with_header_links(
+    page: Found, url: bytes, fields: list[tuple[bytes, bytes]], params: Page
+) -> list[tuple[bytes, Source]]:
+    """The links of a page at `url` and those that its header names, together at most page.links_max."""
+    links = dict(page.links)
+    named = list(link_header([value.decode("latin-1") for name, value in fields if name == b"link"], params.nofollow))
+    refresh = next((value for name, value in fields if name == b"refresh"), b"")
+    if reference := refresh_target(refresh.decode("latin-1")):
+        named.append((reference, Source.LINK))
+    page.named += len(named)
+    for reference, source in named:
+        target = canonical(reference, url)
+        if target is None or target == url:
+            continue
+        if target in links or len(links) < params.links_max:
+            links[target] = min(source, links.get(target, source))
+        else:
+            page.beyond += 1
+    return list(links.items())
 
 
 def _add(

@@ -1,9 +1,9 @@
 """The links of a page: the URLs it names, in stored form, each with the way it names them.
 
-Links are taken from `<a>` and `<area>`, `<link>` with rel canonical, alternate or next, frames, and `<meta
-http-equiv=refresh>`, as `page.scan` finds them; by option also from link-like strings in scripts. They are resolved
-against the first `<base>`. References are cut at the fragment and made distinct before they are resolved: resolving is
-dear, and that removes more than half of them.
+Links are taken from `<a>` (in SVG by `xlink:href`, too) and `<area>`, `<link>` with rel canonical, alternate, next or
+prev, frames, the HTML in an iframe's `srcdoc`, and `<meta http-equiv=refresh>`, as `page.scan` finds them; by option
+also from link-like strings in scripts. They are resolved against the first `<base>`. References are cut at the fragment
+and made distinct before they are resolved: resolving is dear, and that removes more than half of them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ MARKUP_BYTES_MAX = 16 << 20
 """Bytes of markup read of one page; the rest is ignored."""
 URL_BYTES_MAX = 16 << 20
 """Bytes of all URLs of one page together: a giant base makes each of them giant."""
+SRCDOCS_MAX = 100
+"""Attributes `srcdoc` read of one page. One inside another is not read."""
 CANDIDATES_FACTOR = 4
 """References looked at per link wanted: some references are no links, some name the same URL."""
 
@@ -30,7 +32,10 @@ SCRIPT_TYPES = frozenset({
     "application/ecmascript",
 })  # fmt: skip
 
-_LINK_RELS = {"canonical": Source.CANONICAL, "alternate": Source.LINK, "next": Source.LINK}
+_LINK_RELS = {
+    "canonical": Source.CANONICAL, "alternate": Source.LINK, "next": Source.LINK, "prev": Source.LINK,
+    "previous": Source.LINK,
+}  # fmt: skip
 
 Get = Callable[[str], str | None]
 """An element's attribute by name (lower case)."""
@@ -127,8 +132,10 @@ def _closed(markup: bytes) -> bytes:
 class References:
     """References and flags of one page, before anything is resolved."""
 
-    def __init__(self, params: config.Page, product_token: str) -> None:
+    def __init__(self, params: config.Page, product_token: str, srcdocs: int = SRCDOCS_MAX) -> None:
         self._params = params
+        self._token = product_token
+        self._srcdocs = srcdocs  # that may still be read
         self._names = {"robots", product_token or "robots"}
         self._room = params.links_max * CANDIDATES_FACTOR
         self.references: dict[str, Source] = {}
@@ -144,6 +151,8 @@ class References:
                 self._link(scan.unescaped(element))
             elif element.tag == "a" or element.tag == "area":
                 href = element.attrs.get("href")
+                if href is None and element.tag == "a":
+                    href = element.attrs.get("xlink:href")
                 if href is not None and not (self._params.nofollow and _says_nofollow(element.attrs.get)):
                     self._link(href)
             else:
@@ -161,11 +170,8 @@ class References:
 
     def _other(self, tag: str, get: Get) -> None:
         if tag == "link":
-            rels = (get("rel") or "").lower().split()
-            if "stylesheet" not in rels and not (self._params.nofollow and "nofollow" in rels):
-                for rel in rels:
-                    if rel in _LINK_RELS:
-                        self._add(get("href"), _LINK_RELS[rel])
+            for source in _sources(get("rel") or "", self._params.nofollow):
+                self._add(get("href"), source)
         elif tag == "meta":
             self._meta(get)
         elif tag == "base":
@@ -173,6 +179,21 @@ class References:
                 self.base = get("href")
         else:
             self._add(get("src"), Source.FRAME)
+            if tag == "iframe" and self._srcdocs:
+                self._read_srcdoc(get("srcdoc"))
+
+    def _read_srcdoc(self, text: str | None) -> None:
+        """A page in a page: its references are resolved like this one's, so one with a base of its own is left out."""
+        if text is None:
+            return
+        self._srcdocs -= 1
+        page = References(self._params, self._token, srcdocs=0)
+        page.read(text.encode())
+        if page.base is not None or (page.nofollow and self._params.nofollow):
+            return
+        self.named += page.named
+        for href, source in page.references.items():
+            self.references[href] = min(source, self.references.get(href, source))
 
     def _meta(self, get: Get) -> None:
         content = get("content") or ""
@@ -195,6 +216,14 @@ class References:
                     return
                 self.named += 1
                 self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
+
+
+def _sources(rel: str, nofollow: bool) -> list[Source]:
+    """Which links a `<link>` with that rel is; with `nofollow` none if it says nofollow."""
+    rels = rel.lower().split()
+    if "stylesheet" in rels or (nofollow and "nofollow" in rels):
+        return []
+    return [_LINK_RELS[rel] for rel in rels if rel in _LINK_RELS]
 
 
 def _says_nofollow(get: Get) -> bool:
@@ -258,6 +287,27 @@ def refresh_target(value: str) -> str | None:
         if target[:1] in ("'", '"'):
             target = target[1:].partition(target[0])[0]
     return target.strip() or None
+
+
+_QUOTED = r"""(?:[^"\\]++|\\.|(?!))*+"""
+_LINK_VALUE = re.compile(rf"""[ \t,]*+<([^>]*+)>((?:[^",]++|"{_QUOTED}(?:"|\Z)|(?!))*+)""", re.DOTALL)
+_LINK_PARAMETER = re.compile(rf""";[ \t]*+([^ \t=;"]*+)[ \t]*+(?:=[ \t]*+(?:"({_QUOTED})|([^ \t;]*+)))?""", re.DOTALL)
+
+
+def link_header(values: Iterable[str], nofollow: bool) -> Iterator[tuple[str, Source]]:
+    """The references of Link header values (RFC 8288), each with what it is as a `<link>`; with `nofollow` without
+    those that say rel=nofollow. A link with an anchor is one of another page, or of a part of this one: it is left out.
+    Of a value that is malformed the links before the fault are taken."""
+    for value in values:
+        at = 0
+        while (link := _LINK_VALUE.match(value, at)) is not None:
+            at = link.end()
+            parameters: dict[str, str] = {}
+            for name, quoted, plain in _LINK_PARAMETER.findall(link[2]):
+                parameters.setdefault(name.lower(), quoted or plain)
+            if "anchor" not in parameters:
+                for source in _sources(parameters.get("rel", ""), nofollow):
+                    yield link[1], source
 
 
 def robots_header(values: Iterable[str], product_token: str) -> tuple[bool, bool]:

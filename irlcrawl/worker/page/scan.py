@@ -127,6 +127,9 @@ _TEMPLATE = _compiled(r"<(/?)template(?=[ \t\n\r\f/>])", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9]*+(?:;|(?!=)))")
 
 
+_XLINK = "xlink:href"
+
+
 class Attributes:
     """The attributes of a start tag, read when they are asked for."""
 
@@ -179,21 +182,22 @@ def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
     ones that are alike, perhaps only the first.
 
     Most `<a>` come as their references: as they are written (see unescaped), up to the fragment. `rels` (lower case) is
-    a value of the attribute `rel` to look for: each `<a>` that may have it is an element.
+    a value of the attribute `rel` to look for: each `<a>` that may have it is an element, and so is, behind the first
+    `<svg>`, each that may have an `xlink:href`.
     """
     at = 0
     foreign_end = 0
-    if rels and not _in_any_case(rels).search(markup):
-        rels = ""
+    svg = False
+    wanted = _in_any_case(rels) if rels and _in_any_case(rels).search(markup) else None
     while True:
         start, at = at, _end(_HEAD_RUN, markup, at)
         for tag, text in _HEAD_TAGS.findall(markup, start, at):
             yield Element(tag.decode("ascii").lower(), Attributes(text))
         start, at = at, _end(_BODY_RUN, markup, at)
-        yield from _references(markup, start, at, rels)
+        yield from _references(markup, start, at, wanted)
         if markup.startswith((b"<a", b"<A"), at):
             start, at = at, _end(_ANY_RUN, markup, at)
-            yield from _tags(markup, start, at, rels)
+            yield from _tags(markup, start, at, wanted)
         other = _OTHER.match(markup, at)
         if other is not None:
             at = other.end()
@@ -206,8 +210,13 @@ def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
         if name == "plaintext":
             return
         if name == "template":
-            at = _behind_template(markup, at)
+            if (Attributes(tag[2]).get("shadowrootmode") or "").lower() != "open":
+                at = _behind_template(markup, at)
         elif name in _FOREIGN_END:
+            if name == "svg" and not svg:  # looked for in pages with an SVG only: a search of them all would be felt
+                svg = True
+                if _in_any_case(_XLINK).search(markup, at):
+                    wanted = _in_any_case(_XLINK) if wanted is None else _in_any_case(rels, _XLINK)
             if at > foreign_end:
                 closing = _FOREIGN_END[name].search(markup, at)
                 foreign_end = len(markup) if closing is None else closing.start()
@@ -230,35 +239,36 @@ def _end(run: re2._Regexp[bytes], markup: bytes, at: int) -> int:
     return found.end()
 
 
-def _references(markup: bytes, start: int, end: int, rels: str) -> Iterator[Element | bytes]:
+def _references(markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] | None) -> Iterator[Element | bytes]:
     """As elements, of a run in which every `<a>` is a plain one."""
-    if rels:
+    if wanted is not None:
         looked = start
-        for word in _in_any_case(rels).finditer(markup, start, end):
-            tag = _ANY_TAGS.match(markup, max(markup.rfind(b"<a", looked, word.start()), 0))
+        for word in wanted.finditer(markup, start, end):
+            at = markup.rfind(b"<a", looked, word.start())
+            tag = _ANY_TAGS.match(markup, at) if at >= 0 else None
             looked = word.end()
-            if tag is not None and tag[1] == b"a" and tag.start() >= start and tag.end() >= looked:
+            if tag is not None and tag[1] == b"a" and tag.end() >= looked:
                 yield from dict.fromkeys(_REFERENCES.findall(markup, start, tag.start()))
                 yield Element("a", Attributes(tag[2]))
                 start = tag.end()
     yield from dict.fromkeys(_REFERENCES.findall(markup, start, end))
 
 
-def _tags(markup: bytes, start: int, end: int, rels: str) -> Iterator[Element | bytes]:
+def _tags(markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] | None) -> Iterator[Element | bytes]:
     """As elements, of a run in which an `<a>` may be written otherwise."""
-    rel = rels.encode()
     for tag, text in dict.fromkeys(_ANY_TAGS.findall(markup, start, end)):
-        plain = _REFERENCE_IN.match(text) if tag == b"a" and not (rel and rel in text.lower()) else None
+        plain = _REFERENCE_IN.match(text) if tag == b"a" and not (wanted and wanted.search(text)) else None
         yield Element(tag.decode("ascii").lower(), Attributes(text)) if plain is None else plain[1]
 
 
-@lru_cache(maxsize=4)
-def _in_any_case(word: str) -> re2._Regexp[bytes]:
-    return _automaton(f"(?i){re2.escape(word)}")
+@lru_cache(maxsize=16)
+def _in_any_case(*words: str) -> re2._Regexp[bytes]:
+    return _automaton(f"(?i){'|'.join(map(re2.escape, words))}")
 
 
 def _behind_template(markup: bytes, at: int) -> int:
-    """The end of a template that began before `at`: what is in it is no part of the page."""
+    """The end of a template that began before `at`: what is in it is no part of the page, unless it is an open shadow
+    root (`shadowrootmode`), which readers see."""
     depth = 1
     for tag in _TEMPLATE.finditer(markup, at):
         depth += -1 if tag[1] else 1

@@ -169,10 +169,41 @@ def test_an_excluded_redirect_of_a_seed_brings_nothing() -> None:
         (b"X-Robots-Tag: nofollow", []), (b"X-Robots-Tag: otherbot: nofollow", [b"http://a.test/x"]),
         (b"X-Robots-Tag: testbot: none", []), (b"Refresh: 3; url=/r", [b"http://a.test/x", b"http://a.test/r"]),
         (b"Refresh: 3; url=/x", [b"http://a.test/x"]), (b"Refresh: 3", [b"http://a.test/x"]),
+        (b"Link: <n?p=2>; rel=next, </s.css>; rel=preload", [b"http://a.test/x", b"http://a.test/n?p=2"]),
+        (b"Link: </x>; rel=next, <>; rel=prev", [b"http://a.test/x"]),
+        (b"Link: </n>; rel=next\r\nX-Robots-Tag: nofollow", []),
+        (b"Link: </n>; rel=next\r\nRefresh: 3; url=/r\r\nLink: </p>; rel=prev",
+         [b"http://a.test/x", b"http://a.test/n", b"http://a.test/p", b"http://a.test/r"]),
     ],
 )  # fmt: skip
 def test_headers_that_speak_about_links(line: bytes, expected: list[bytes]) -> None:
     assert urls(process(unit(), exchange(b'<a href="/x">', line), LOCATION, context())) == expected
+
+
+def test_links_of_a_header_are_what_they_would_be_in_the_page() -> None:
+    given = exchange(
+        b"<iframe src=/f></iframe><a href=/x>",
+        b"Link: </c>; rel=canonical, </f>; rel=alternate, </x>; rel=canonical, <javascript:1>; rel=next",
+    )
+    found = process(unit(), given, LOCATION, context())
+    assert {(row[-1], row[3].source) for row in found.links} == {
+        (b"http://a.test/c", Source.CANONICAL), (b"http://a.test/f", Source.LINK), (b"http://a.test/x", Source.LINK),
+    }  # fmt: skip
+
+
+def test_what_is_no_page_has_the_links_of_its_header() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nLink: </page>; rel=canonical\r\n\r\n"
+    paper = Exchange(b"http://a.test/", "192.0.2.1", b"GET / HTTP/1.1\r\n\r\n", head, b"%PDF")
+    assert urls(process(unit(), paper, LOCATION, context())) == [b"http://a.test/page"]
+
+
+def test_links_of_a_header_keep_the_bound_of_a_page() -> None:
+    given_context = context()
+    given_context.config.page.links_max = 3
+    header = b"Link: " + b", ".join(b"</%d>; rel=next" % number for number in range(10))
+    found = process(unit(), exchange(b'<a href="/x">', header), LOCATION, given_context)
+    assert urls(found) == [b"http://a.test/x", b"http://a.test/0", b"http://a.test/1"]
+    assert found.counts["beyond_max"] == 8
 
 
 def test_a_retry_is_the_same_row_one_request_older() -> None:

@@ -3,4 +3,5 @@
 Modules whose tests stand elsewhere in tests/:
 
 fingerprint.py   worker/page/test_repetition.py
+labels.py        worker/page/test_charset.py
 """

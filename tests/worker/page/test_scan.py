@@ -78,6 +78,52 @@ def test_a_rel_that_is_looked_for_is_found(markup: str) -> None:
     assert {link.get("href") for link in found if "nofollow" in (link.get("rel") or "").lower()} == wanted
 
 
+DRAWINGS = st.sampled_from([
+    "<svg><a xlink:href='1'></a></svg>", '<svg><a id="x" xlink:href="2">text</a></svg>',
+    "<svg><A XLINK:HREF = 3></a></svg>",
+    '<svg><use xlink:href="#4"></use><a href="5">5</a></svg>', '<a xlink:href="6" href="7">', "<svg><g><svg></svg>"
+    '<a href="8" xlink:href="9"></a><a xlink:href="10" rel="nofollow"></a></g></svg>', "<p xlink:href=11>",
+])  # fmt: skip
+
+
+@given(st.lists(ELEMENTS | DRAWINGS, max_size=12).map("".join), st.sampled_from(["", "nofollow"]))
+def test_every_xlink_in_a_drawing_is_found(markup: str, rels: str) -> None:
+    tree = LexborHTMLParser(markup.encode())
+    wanted = {(shown(node.attributes, "xlink:href"), shown(node.attributes, "rel")) for node in tree.css("svg a")}
+    found = [e.attrs for e in scan.elements(markup.encode(), rels) if isinstance(e, scan.Element) and e.tag == "a"]
+    assert {link for link in wanted if link[0]} <= {(link.get("xlink:href"), link.get("rel")) for link in found}
+
+
+Shadow = tuple[str, list[Any]]
+SHADOWS = st.recursive(
+    st.sampled_from(["<a href=x>", '<a href="y">', "text", "<br>"]),
+    lambda inner: st.tuples(
+        st.sampled_from(["", " shadowrootmode=open", " id=x ShadowRootMode='OPEN'", ' shadowrootmode="closed"']),
+        st.lists(inner, max_size=4),
+    ),
+)
+
+
+def written(part: str | Shadow) -> str:
+    return part if isinstance(part, str) else f"<template{part[0]}>{''.join(map(written, part[1]))}</template>"
+
+
+def seen(part: str | Shadow) -> str:
+    """What a reader sees of it, as markup without templates."""
+    if isinstance(part, str):
+        return part
+    return f"<div>{''.join(map(seen, part[1]))}</div>" if "open" in part[0].lower() else "<br>"
+
+
+@given(st.lists(SHADOWS, max_size=6))
+def test_open_shadow_roots_are_read_and_other_templates_are_not(parts: list[str | Shadow]) -> None:
+    def hrefs(markup: str) -> set[str | None]:
+        elements = scan.elements(markup.encode())
+        return {scan.unescaped(e) if isinstance(e, bytes) else e.attrs.get("href") for e in elements}
+
+    assert hrefs("".join(map(written, parts))) == hrefs("".join(map(seen, parts)))
+
+
 def cut(href: str) -> str:
     """Without its fragment."""
     return href.partition("#")[0]
