@@ -68,6 +68,7 @@ def test_one_reader_reads_one_response_after_another() -> None:
         reader.begin(1000)
         reader.feed(vector.wire)
         assert (reader.done, reader.reusable, reader.status, bytes(reader.body)) == (True, True, *vector[2:4]), name
+        assert "+".join(reader.faults) == vector.faults
 
 
 @pytest.mark.parametrize(
