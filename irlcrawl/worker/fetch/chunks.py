@@ -11,7 +11,7 @@ from collections.abc import Iterator
 FIRST_LINE_MAX = 64
 """Bytes within which the first chunk line must end to be looked at."""
 
-_FIRST_LINE = re.compile(rb"[0-9A-Fa-f]+[ \t]*(?:;[^\r\n]*)?(\n|\Z)")
+_FIRST_LINE = re.compile(rb"[0-9A-Fa-f]++[ \t]*+(?:;[^\r\n]*+)?(\n|\Z)")
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?\r?\n", re.DOTALL)
 _BLANK = (b"\n", b"\r\n")
 
@@ -20,11 +20,13 @@ class BadChunk(Exception):
     """What came is no chunk line, or no end of a chunk."""
 
 
-def ends_in_lf(start: bytes) -> bool | None:
+def ends_in_lf(start: bytes | memoryview) -> bool | None:
     """Whether the first chunk line of a body, of which `start` has come, ends in LF alone; None: that is still open."""
-    match = _FIRST_LINE.match(start[:FIRST_LINE_MAX])
-    if match is None or match[1]:
-        return match is not None
+    match = _FIRST_LINE.match(start, 0, FIRST_LINE_MAX)
+    if match is None:
+        return False
+    if match[1]:
+        return True
     return None if len(start) < FIRST_LINE_MAX else False
 
 

@@ -11,9 +11,10 @@ import re
 
 FOLD = re.compile(rb"\r?\n[ \t]")
 STATUS_LINE = re.compile(rb"HTTP/([12])(?:\.(\d))?([ \t]+)(\d{3})(?!\d)( |\r?\Z)?")
-START = re.compile(rb"[\r\n]*HTTP/[12]")
+START = b"HTTP/"
 """How a header begins whose end is worth waiting for."""
 
+_FIRST_FOLD = re.compile(rb"[^\n]*\n[ \t]")
 _BARE_CR = re.compile(rb"\r(?!\n)")
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -29,7 +30,7 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     frames behind a bare CR or under a name that is nearly its own.
 
     `header` ends with its blank line. The faults: status-line, version, cr (a bare one), no-colon, space (before the
-    colon), name (no token), length-twice (the same one).
+    colon), name (no token), space-first (before the first field), length-twice (the same one).
     """
     header = header.lstrip(b"\r\n")
     if b"\0" in header or _in_doubt(header):
@@ -40,6 +41,8 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
         return None
     major, minor, gap, code, behind = status.groups()
     faults = dict.fromkeys(["cr"] if _BARE_CR.search(header) else [])
+    if _FIRST_FOLD.match(header):  # RFC 9112 2.2: such lines are passed over
+        faults["space-first"] = None
     if gap != b" " or behind is None:
         faults["status-line"] = None
     if minor not in (b"0", b"1"):

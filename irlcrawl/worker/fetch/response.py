@@ -12,7 +12,7 @@ import re
 
 import httptools
 
-from irlcrawl.worker.fetch.chunks import FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
+from irlcrawl.worker.fetch.chunks import BadChunk, LfChunks, ends_in_lf
 from irlcrawl.worker.fetch.repair import FOLD, START, repaired
 
 _HEADER_END = re.compile(rb"\n\r?\n")
@@ -66,8 +66,7 @@ class ResponseReader:
         self._head = bytearray()
         self._refused: str | None = None  # why llhttp refuses this header, whose end is waited for
         self._parsed: bytes | None = None  # the copy of the header that was parsed in its place
-        self._start: bytes | None = b""  # what came behind the header, while it may be a chunk line that ends in LF
-        self._lf_chunks: LfChunks | None = None
+        self._lf: bytes | LfChunks | None = None  # chunk lines end in LF; bytes: what came, while that is open
         self._passing = False  # inside a 1xx response
         self._passed = 0  # bytes of 1xx responses
         self._wire = 0  # bytes behind the header, framing included
@@ -77,7 +76,7 @@ class ResponseReader:
         self.body = bytearray()
         self.over = False
         self.done = False
-        self.faults: list[str] = []
+        self.faults: tuple[str, ...] = ()
         self.reusable = False
         """Once done: the connection may carry another exchange."""
 
@@ -96,7 +95,12 @@ class ResponseReader:
                 self.reusable = False  # more than it promised
             else:
                 self._wire += len(view)
-                self._read_body(view)
+                if self._lf is None and (self._wire > len(view) or ends_in_lf(view) is False):
+                    self._parse(view)
+                elif isinstance(self._lf, LfChunks):
+                    self._read_lf_chunks(self._lf, bytes(view))
+                else:
+                    self._read_first(view)
                 framing = self._wire - len(self.body)
                 if framing > self._header_bytes_max + FRAMING_MAX * len(self.body) and not (self.done or self.over):
                     raise BrokenBody(f"{framing} bytes of framing around {len(self.body)}")
@@ -140,34 +144,30 @@ class ResponseReader:
                 return
             except _Refused as error:
                 self._refused = str(error)
-                if START.match(self._head) is None:
-                    raise
+                if not START.startswith(self._head.lstrip(b"\r\n")[: len(START)]):
+                    raise NotHttp(self._refused) from error
         if self._head.endswith((b"\n\n", b"\n\r\n")):
             copy = repaired(bytes(self._head))
             if copy is None:
                 raise NotHttp(self._refused)
             self._refused = None
             self._parsed, faults = copy
-            self.faults += faults
+            self.faults += tuple(faults)
             self._parser = self._new_parser()
             self._parse(memoryview(self._parsed))
 
-    def _read_body(self, view: memoryview) -> None:
-        """A piece of what is behind the header. How the first chunk line ends is known before llhttp sees it."""
-        if self._start is not None:
-            start = self._start + view[:FIRST_LINE_MAX]
-            lf = ends_in_lf(start)
-            if lf is not False and _CHUNKED.search(self._unfolded()):
-                if lf is None:
-                    self._start = start
-                    return
-                self._lf_chunks = LfChunks()
-                self.faults.append("chunk-lf")
-            view, self._start = memoryview(self._start + view) if self._start else view, None
-        if self._lf_chunks is None:
-            self._parse(view)
-        else:
-            self._read_lf_chunks(self._lf_chunks, bytes(view))
+    def _read_first(self, view: memoryview) -> None:
+        """The first bytes of a body, when they may be a chunk line that ends in LF: llhttp does not see that."""
+        held = self._lf if isinstance(self._lf, bytes) else b""
+        start = held + view
+        lf = ends_in_lf(start) if _CHUNKED.search(self._unfolded()) else False
+        self._lf = None if lf is False else start
+        if lf:
+            self._lf = LfChunks()
+            self.faults += ("chunk-lf",)
+            self._read_lf_chunks(self._lf, start)
+        elif lf is False:
+            self._parse(memoryview(start))
 
     def _read_lf_chunks(self, chunks: LfChunks, data: bytes) -> None:
         self._chunked = True
@@ -204,6 +204,10 @@ class ResponseReader:
     def on_headers_complete(self) -> None:
         if self.done:
             return
+        header = bytes(self._head).lstrip(b"\r\n")
+        second = header.find(b"\n") + 1
+        if self._parsed is None and (header[second : second + 1] in (b" ", b"\t") or b"\r\r" in header):
+            raise _Refused("a space before the first field, or CR twice: llhttp might end the header there")
         parser = self._parser
         self.status = parser.get_status_code()
         if self.status < 200:
@@ -211,7 +215,6 @@ class ResponseReader:
                 raise NotHttp(f"a status of {self.status:03d}, which answers nothing")
             self._passing = True
             return
-        header = bytes(self._head).lstrip(b"\r\n")
         if not header.endswith((b"\n\n", b"\n\r\n")) or b"\0" in header:
             raise NotHttp("a header that does not end, or with a NUL in it")
         self.header = header

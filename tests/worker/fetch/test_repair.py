@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irlcrawl.base.reasons import Reason
+from irlcrawl.worker.fetch import response
 from irlcrawl.worker.fetch.repair import repaired
 from irlcrawl.worker.fetch.response import NotHttp
+from tests.worker.fetch.test_response import VECTORS
 from tests.worker.fetch.test_response_reader import read
 
 FAULTS = (
@@ -44,7 +47,7 @@ def test_faults_change_nothing_about_the_body(
     wire = end.join([start, *lines, b"", b""]) + FRAMED[fields]
     cuts = sorted(data.draw(st.sets(st.integers(0, len(wire)), max_size=6)))
     pieces = [wire[a:b] for a, b in zip([0, *cuts], [*cuts, len(wire)], strict=True) if a < b]
-    header, status, body, over, whole = read(pieces)
+    header, status, body, over, whole, _ = read(pieces)
     assert (status, body, over, whole) == (200, b"abc", False, True)
     assert header == wire[: len(wire) - len(FRAMED[fields])]
 
@@ -54,7 +57,7 @@ def test_a_faulty_header_in_which_the_framing_is_in_doubt_stays_refused(
     data: st.DataObject, doubtful: bytes, fault: bytes, end: bytes
 ) -> None:
     lines = data.draw(st.permutations([doubtful, fault, b"Content-Length: 3"]))
-    assert read([end.join([b"HTTP/1.1 200 OK", *lines, b"", b""]) + b"abc"])[-1] is NotHttp
+    assert read([end.join([b"HTTP/1.1 200 OK", *lines, b"", b""]) + b"abc"])[4] is NotHttp
 
 
 @pytest.mark.parametrize("field", [b"X: y", b"Content-Length: +3", b"Content-Length: 99999999999999999999999"])
@@ -66,3 +69,16 @@ def test_what_has_no_known_fault_is_not_repaired(field: bytes) -> None:
 def test_any_bytes_are_repaired_or_not(rest: bytes) -> None:
     copy = repaired(b"HTTP/1.1 200 OK\r\n" + rest + b"\r\n\r\n")
     assert copy is None or (copy[1] and copy[0].endswith(b"\r\n\r\n") and copy[0].count(b"\r\n\r\n") == 1)
+
+
+def test_a_header_that_llhttp_takes_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def noted(header: bytes) -> None:
+        asked.append(header)
+
+    monkeypatch.setattr(response, "repaired", noted)
+    for vector in VECTORS.values():
+        if vector.reason is not Reason.PROTOCOL and vector.faults in ("", "chunk-lf"):
+            read([vector.wire])
+    assert asked == []

@@ -156,6 +156,11 @@ REPAIRED: dict[str, Vector] = {
     "faulty-after-faulty-103": Vector(
         b"HTTP/1.1 103 Early\r\nX y: z\r\n\r\n" + OK + b"line\r\n" + ABC, faults="name+no-colon"
     ),
+    # Once refused, or a CRLF too many before the body, as the network cut it: llhttp ended the header at that line.
+    "space-before-first-field": Vector(OK + b" \r\nX: y\r\n" + ABC, faults="space-first"),
+    "line-before-first-field": Vector(OK + b"\tX: y\r\n" + ABC, faults="space-first"),
+    "cr-twice-without-value": Vector(OK + b"X:\r\r\n" + ABC, faults="cr"),
+    "cr-twice-without-value-last": Vector(OK + b"Content-Length: 3\r\nX:\r\r\n\r\nabc", faults="cr"),
     "faulty-until-close": Vector(OK + b"X y: z\r\n\r\nabc", faults="name"),
     "faulty-chunked": Vector(CHUNKED + b"X y: z\r\n\r\n3\r\nabc\r\n0\r\n\r\n", faults="name"),
     "faulty-length-twice": Vector(OK + b"X y: z\r\nContent-Length: 3\r\n" + ABC, faults="name+length-twice"),
@@ -198,6 +203,7 @@ VECTORS |= {
     "length-behind-cr-in-reason-phrase": Vector(b"HTTP/1.1 200 O\rContent-Length: 9\r\n" + ABC, *NOT_HTTP),
     "length-by-another-name": Vector(OK + b"Content-Length\x0b: 9\r\n" + ABC, *NOT_HTTP),
     "chunked-by-another-name": Vector(OK + b"Transfer- Encoding: chunked\r\n" + ABC, *NOT_HTTP),
+    "length-before-first-field": Vector(OK + b" Content-Length: 9\r\n" + ABC, *NOT_HTTP),
     "faulty-length-folded-away": Vector(OK + b"X y: z\r\n Content-Length: 9\r\n" + ABC, *NOT_HTTP),
     "faulty-status-four-digits": Vector(b"HTTP/1.2 2000 OK\r\n" + ABC, *NOT_HTTP),
     "http-3": Vector(b"HTTP/3.0 200 OK\r\n" + ABC, *NOT_HTTP),

@@ -24,7 +24,8 @@ def read(pieces: list[bytes], header_bytes_max: int = 1 << 16, body_bytes_max: i
         end = reader.over or reader.end()
     except (NotHttp, BrokenBody) as error:
         end = type(error)
-    return reader.header, reader.status if reader.header else 0, bytes(reader.body), reader.over, end
+    faults = reader.faults if reader.header else ()
+    return reader.header, reader.status if reader.header else 0, bytes(reader.body), reader.over, end, faults
 
 
 @given(st.data(), st.sampled_from(sorted(VECTORS)), st.sampled_from([2, 1 << 16]))
