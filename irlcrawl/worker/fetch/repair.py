@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 FOLD = re.compile(rb"\r?\n[ \t]")
-STATUS_LINE = re.compile(rb"HTTP/([12])(?:\.(\d))?([ \t]+)(\d{3})(?!\d)( |\r?\Z)?")
+_STATUS_LINE = re.compile(rb"HTTP/([12])(?:\.(\d))?([ \t]+)(\d{3})(?!\d)( |\r?\Z)?")
 START = b"HTTP/"
 """How a header begins whose end is worth waiting for."""
 
@@ -21,7 +21,6 @@ _NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NAMES = re.compile(rb"([\r\n])([^:\r\n]*):")
 _LENGTH, _CODED = b"content-length", b"transfer-encoding"
 _FRAMING = (_LENGTH, _CODED)
-LENGTH_TWICE = "length-twice"
 
 
 def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
@@ -36,7 +35,7 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     if b"\0" in header or _in_doubt(header):
         return None
     status_line, *lines = FOLD.sub(b" ", _BARE_CR.sub(b" ", header)).split(b"\n")
-    status = STATUS_LINE.match(status_line)
+    status = _STATUS_LINE.match(status_line)
     if status is None:
         return None
     major, minor, gap, code, behind = status.groups()
@@ -67,7 +66,7 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     if len(set(lengths)) > 1 or (lengths and coded and faults):
         return None
     if len(lengths) > 1:
-        faults[LENGTH_TWICE] = None
+        faults["length-twice"] = None
     if not faults:
         return None
     kept += [b"content-length: " + said for said in lengths[:1]]
