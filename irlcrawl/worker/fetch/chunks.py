@@ -11,7 +11,9 @@ from collections.abc import Iterator
 FIRST_LINE_MAX = 64
 """Bytes within which the first chunk line must end to be looked at."""
 
-_FIRST_LINE = re.compile(rb"[0-9A-Fa-f]++[ \t]*+(?:;[^\r\n]*+)?(\n|\Z)")
+FIRST_LINE = re.compile(rb"[0-9A-Fa-f]++[ \t]*+(?:;[^\r\n]*+)?(\n|\Z)")
+"""Matches no start of a body whose first chunk line ends in CRLF, or that has none."""
+
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?\r?\n", re.DOTALL)
 _BLANK = (b"\n", b"\r\n")
 
@@ -20,9 +22,9 @@ class BadChunk(Exception):
     """What came is no chunk line, or no end of a chunk."""
 
 
-def ends_in_lf(start: bytes | memoryview) -> bool | None:
+def ends_in_lf(start: bytes) -> bool | None:
     """Whether the first chunk line of a body, of which `start` has come, ends in LF alone; None: that is still open."""
-    match = _FIRST_LINE.match(start, 0, FIRST_LINE_MAX)
+    match = FIRST_LINE.match(start, 0, FIRST_LINE_MAX)
     if match is None:
         return False
     if match[1]:

@@ -12,7 +12,7 @@ import re
 
 import httptools
 
-from irlcrawl.worker.fetch.chunks import BadChunk, LfChunks, ends_in_lf
+from irlcrawl.worker.fetch.chunks import FIRST_LINE, FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
 from irlcrawl.worker.fetch.repair import FOLD, START, repaired
 
 _HEADER_END = re.compile(rb"\n\r?\n")
@@ -95,7 +95,7 @@ class ResponseReader:
                 self.reusable = False  # more than it promised
             else:
                 self._wire += len(view)
-                if self._lf is None and (self._wire > len(view) or ends_in_lf(view) is False):
+                if self._lf is None and (self._wire > len(view) or FIRST_LINE.match(view, 0, FIRST_LINE_MAX) is None):
                     self._parse(view)
                 elif isinstance(self._lf, LfChunks):
                     self._read_lf_chunks(self._lf, bytes(view))
