@@ -3,5 +3,6 @@
 scope.py         which URLs belong to the crawl
 robots.py        robots.txt by RFC 9309: groups, rules, and what an answer without rules means
 coding.py        undoing Content-Encoding within a bound
+damaged.py       what a damaged stream still holds
 retry_after.py   Retry-After in seconds, as the worker reads it and the audit checks it
 """

@@ -2,12 +2,14 @@
 
 Unpacking a body takes at most its limit in memory, whatever it claims to unpack to: every decoder is fed and emptied in
 pieces. A body that is not in the coding its header names (plain text labelled gzip is common) is taken as it came.
+
+Of a damaged body everything before the damage is taken (damaged.py), as browsers do. A wrong checksum or length behind
+a whole stream changes nothing, nor does a tail behind a br stream that is no longer than what the stream unpacks to.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Generator, Iterator
 from io import BytesIO
 from typing import Any
@@ -16,7 +18,10 @@ import brotlicffi
 import zstandard
 from isal import isal_zlib
 
+from irlcrawl.web.damaged import ERRORS, Ended, Feed, to_the_byte
+
 PIECE = 64 << 10
+_GZIP = b"\x1f\x8b"
 ZSTD_PIECE = 128
 MEMBERS_MAX = 4096
 CODINGS_MAX = 4
@@ -25,14 +30,13 @@ CODINGS_MAX = 4
 ZSTD_WINDOW_MAX = 8 << 20
 """RFC 9659: the largest window that a zstd content coding may ask for, in bytes."""
 
-_ERRORS = (zlib.error, isal_zlib.error, brotlicffi.error, zstandard.ZstdError, EOFError)
-
 
 def decode(body: bytes, content_encoding: str | None, limit: int) -> tuple[bytes, bool]:
     """(decoded body, truncated): at most `limit` bytes.
 
     `truncated` is True when there was more than `limit`, or when the stream was damaged or ended early; then the body
-    is as much as could be decoded. A body in an unknown coding, or not in its coding at all, is returned as it came.
+    is as much as could be decoded. A wrong checksum behind a whole stream is no damage. A body in an unknown coding, or
+    not in its coding at all, is returned as it came.
     """
     codings = [c for c in (c.strip().lower() for c in (content_encoding or "").split(",")) if c not in ("", "identity")]
     if len(codings) > CODINGS_MAX or not all(c in _DECODERS for c in codings):
@@ -55,7 +59,7 @@ def _undo(coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
             if out.tell() > limit:
                 out.truncate(limit)
                 return out.getvalue(), True
-    except _ERRORS:  # type: ignore[misc]  # some of these libraries have no types
+    except ERRORS:
         # br and bare deflate have no magic: plain text fed to them brings an error after a few bytes of nonsense
         return (body, False) if magic is None and out.tell() <= len(body) else (out.getvalue(), True)
     return out.getvalue(), False
@@ -65,8 +69,8 @@ def _gzip(body: bytes) -> Iterator[bytes]:
     """Members one after another; what follows the last one and is no gzip is padding."""
     at = 0
     for _ in range(MEMBERS_MAX):
-        at = yield from _inflate(isal_zlib.decompressobj(wbits=31), body, at)
-        if not body.startswith(b"\x1f\x8b", at):
+        at = yield from _inflate(31, body, at)
+        if not body.startswith(_GZIP, at):
             return
     raise EOFError("too many gzip members")
 
@@ -74,31 +78,71 @@ def _gzip(body: bytes) -> Iterator[bytes]:
 def _deflate(body: bytes) -> Iterator[bytes]:
     """RFC 9110 means zlib; many servers send the bare stream."""
     zlib_header = len(body) >= 2 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
-    yield from _inflate(isal_zlib.decompressobj(wbits=15 if zlib_header else -15), body, 0)
+    yield from _inflate(15 if zlib_header else -15, body, 0)
 
 
-def _inflate(decoder: Any, body: bytes, at: int) -> Generator[bytes, None, int]:
+def _inflate(wbits: int, body: bytes, at: int) -> Generator[bytes, None, int]:
     """Yields what the stream at `at` holds; returns where it ends."""
-    for start in range(at, len(body), PIECE):
-        piece = body[start : start + PIECE]
-        end = start + len(piece)
-        while piece and not decoder.eof:
-            yield decoder.decompress(piece, PIECE)
-            piece = decoder.unconsumed_tail
-        if decoder.eof:
-            return end - len(decoder.unused_data)
-    yield decoder.flush()
+    decoder = isal_zlib.decompressobj(wbits=wbits)
+    given = 0
+    try:
+        for start in range(at, len(body), PIECE):
+            piece = body[start : start + PIECE]
+            end = start + len(piece)
+            while piece and not decoder.eof:
+                out = decoder.decompress(piece, PIECE)
+                given += len(out)
+                yield out
+                piece = decoder.unconsumed_tail
+            if decoder.eof:
+                return end - len(decoder.unused_data)
+        out = decoder.flush()
+    except isal_zlib.error:  # type: ignore[misc]  # it has no types
+        end, _ = yield from to_the_byte(lambda: _inflater(wbits), body, at, given)
+        if body.startswith(_GZIP, end):  # thousands of wrong checksums would take seconds
+            raise EOFError("a gzip member behind a damaged one") from None
+        return end
+    yield out
     raise EOFError("stream ended early")
+
+
+def _inflater(wbits: int) -> Feed:
+    decoder = isal_zlib.decompressobj(wbits=wbits)
+    return lambda piece: iter((decoder.decompress(piece),))
 
 
 def _brotli(body: bytes) -> Iterator[bytes]:
     decoder = brotlicffi.Decompressor()
-    piece = decoder.process(body, output_buffer_limit=PIECE)
-    while piece:  # also when it is finished: output may be left
-        yield piece
-        piece = decoder.process(b"", output_buffer_limit=PIECE)
-    if not decoder.is_finished():
-        raise EOFError("stream ended early")
+    given = 0
+    try:
+        for piece in _drained(decoder, body):
+            given += len(piece)
+            yield piece
+    except brotlicffi.error:
+        end, size = yield from to_the_byte(_unbrotler, body, 0, given)
+        if len(body) - end > size:  # such a tail makes plain text likelier
+            raise
+    else:
+        if not decoder.is_finished():
+            raise EOFError("stream ended early")
+
+
+def _drained(decoder: Any, piece: bytes) -> Iterator[bytes]:
+    out = decoder.process(piece, output_buffer_limit=PIECE)
+    while out:  # also when it is finished: output may be left
+        yield out
+        out = decoder.process(b"", output_buffer_limit=PIECE)
+
+
+def _unbrotler() -> Feed:
+    decoder = brotlicffi.Decompressor()
+
+    def feed(piece: bytes) -> Iterator[bytes]:
+        if decoder.is_finished():
+            raise Ended
+        yield from _drained(decoder, piece)
+
+    return feed
 
 
 def _zstd(body: bytes) -> Iterator[bytes]:
@@ -122,7 +166,7 @@ _DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd,
 }  # fmt: skip
 _MAGIC = {
-    "gzip": re.compile(rb"\x1f\x8b"), "x-gzip": re.compile(rb"\x1f\x8b"),
+    "gzip": re.compile(_GZIP), "x-gzip": re.compile(_GZIP),
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
 }  # fmt: skip
 """How a stream of the coding starts, where it says."""

@@ -2,5 +2,6 @@
 
 Modules whose tests stand elsewhere in tests/:
 
+damaged.py      web/test_coding.py
 retry_after.py   worker/fetch/test_verdict.py, ask/test_politeness_audit.py
 """

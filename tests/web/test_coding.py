@@ -84,10 +84,44 @@ def test_members_follow_each_other_and_padding_ends_them() -> None:
     assert decode(frames, "zstd", 100) == (b"one two", False)
 
 
-def test_a_wrong_checksum_is_damage() -> None:
-    body = bytearray(gzip.compress(b"hello"))
-    body[-6] ^= 1
-    assert decode(bytes(body), "gzip", 100)[1]
+def flipped(data: bytes, at: int) -> bytes:
+    damaged = bytearray(data)
+    damaged[at] ^= 1
+    return bytes(damaged)
+
+
+@pytest.mark.parametrize("page", [b"x", b"<p>hello</p>" * 9, PAGE, random.Random(2).randbytes(70_000)], ids=len)
+def test_a_whole_stream_with_a_wrong_end_is_the_page(page: bytes) -> None:
+    """Once a page under 64 KiB was empty, and a robots.txt without rules."""
+    gzipped, zipped = gzip.compress(page), zlib.compress(page)
+    for at in (-8, -5, -4, -1):  # checksum and length
+        assert decode(flipped(gzipped, at), "gzip", 1 << 20) == (page, False)
+        assert decode(gzipped + flipped(gzipped, at), "gzip", 1 << 20) == (page * 2, False)
+        assert decode(flipped(gzipped, at) + gzipped, "gzip", 1 << 20) == (page, True), "one is mended, or thousands"
+    for at in (-4, -1):
+        assert decode(flipped(zipped, at), "deflate", 1 << 20) == (page, False)
+    assert decode(flipped(gzipped, -8), "gzip", len(page) - 1) == (page[:-1], True)
+
+
+@pytest.mark.parametrize("tail", [b"\n", bytes(9), b"<!-- served -->", b"x" * 5000])
+def test_a_tail_behind_br_is_left_out(tail: bytes) -> None:
+    for page in (PAGE, PAGE[: 1 << 16], PAGE[:6000]):
+        assert decode(brotli.compress(page) + tail, "br", 1 << 20) == (page, False)
+    for text in (b"; a comment\n", b"\x06 text"):  # an empty stream, as it happens, and no br
+        assert decode(text + tail, "br", 1 << 20) == (text + tail, False)
+
+
+@pytest.mark.parametrize("name", ["gzip", "zlib", "br"])
+@pytest.mark.parametrize("page", [PAGE[:3000], PAGE])
+def test_what_comes_before_damage_is_there_to_the_byte(name: str, page: bytes) -> None:
+    header, encode = CODINGS[name]
+    whole = encode(page)
+    for share in (3, 2):
+        start = whole[: len(whole) * (share - 1) // share]
+        before, _ = decode(start, header, 1 << 20)  # what an early end leaves
+        body, truncated = decode(start + b"\xff" * 999, header, 1 << 20)
+        assert truncated and len(body) > len(page) // 4
+        assert body.startswith(before) and page.startswith(before)
 
 
 @pytest.mark.parametrize("name", ["gzip", "br", "zstd"])

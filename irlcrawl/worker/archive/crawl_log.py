@@ -8,7 +8,8 @@ ASCII, whatever bytes a URL or a server's header has: other bytes, and the backs
 to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links of unknown kind and one of
 kind L. Annotations for an audit of politeness: `address`, the address that was asked; `crawl_delay` (seconds) of a
 robots.txt, as it is kept, and `crawl_delay_asked` if it asks for more; `retry_after` of a 429 or 503, in seconds if the
-server gave a date and told its own time.
+server gave a date and told its own time. `faults` are those of a response that was taken all the same, words joined by
+`+` (worker/fetch/repair.py).
 
 This file is about lines; log_parts.py is about the files they stand in.
 """
@@ -88,6 +89,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
+    if unit.faults:
+        notes["faults"] = unit.faults
     if unit.detail:
         notes["detail"] = unit.detail
     if address := exchange.ip if exchange is not None else unit.address:

@@ -12,6 +12,8 @@ clients.py          which of the two clients a worker has
 client.py           the httptools client: a pool of connections, TLS sessions
 connection.py       one connection of it
 response.py         HTTP/1 responses out of bytes
+repair.py           headers that llhttp refuses, as it takes them
+chunks.py           chunked bodies whose lines end in LF alone
 tls.py              TLS between two streams of bytes
 aiohttp_client.py   the aiohttp client
 """

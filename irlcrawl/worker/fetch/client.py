@@ -169,6 +169,7 @@ class Client:
             fetched.stale = reused and end is End.LOST
             return
         fetched.status = reader.status
+        fetched.faults = "+".join(reader.faults)
         fetched.exchange = Exchange(
             url=request.url, ip=request.address, request=block, header=reader.header, body=bytes(reader.body),
             truncated="length" if reader.over else None, start=fetched.started, duration=0.0,

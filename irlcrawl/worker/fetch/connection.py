@@ -173,13 +173,23 @@ class Connection(asyncio.Protocol):
             self._secured.set_exception(error or ConnectionAbortedError("the server left in the handshake"))
         if self._result is None or self._result.done():
             self._gone(self)
-        elif error is None and self.reader.end():
-            self._finish(End.WHOLE)
         else:
-            self._finish(End.LOST, error or ConnectionError("the server left"))
+            self._left(error)
         self.reader.close()
 
     # Inside
+
+    def _left(self, error: Exception | None) -> None:
+        """The server closed the connection in an exchange."""
+        try:
+            whole = error is None and self.reader.end()
+        except NotHttp as refused:
+            self._finish(End.NOT_HTTP, refused)
+        else:
+            if whole:
+                self._finish(End.WHOLE)
+            else:
+                self._finish(End.LOST, error or ConnectionError("the server left"))
 
     def _take(self, data: bytes) -> None:
         reader = self.reader

@@ -62,7 +62,8 @@ class Fetched:
     reason: OK (a whole response, or one cut at a bound of ours: exchange.truncated says so), or CONNECT, TLS, TIMEOUT,
     LOST, PROTOCOL. `exchange` is there when a response header came, and partial when reason is TIMEOUT or LOST.
     `started` and `ended` are unix seconds. `stale`: a reused connection broke before any response; such servers close
-    idle connections at any moment, so this says nothing about the URL.
+    idle connections at any moment, so this says nothing about the URL. `faults`: what is wrong with the response though
+    it was taken, words joined by `+` (repair.py; the httptools client alone).
     """
 
     reason: Reason
@@ -72,6 +73,7 @@ class Fetched:
     ended: float
     stale: bool = False
     detail: str = ""
+    faults: str = ""
 
     @property
     def answered(self) -> bool:

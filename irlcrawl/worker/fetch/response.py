@@ -2,8 +2,8 @@
 
 llhttp (through httptools) decides what is HTTP and where a body ends; this module finds where the header ends, which
 llhttp does not tell, and keeps its bytes. As lax as browsers are: bare LF, spaces after a chunk's size, odd characters
-in header values, a Content-Length beside chunks, and one that is said again (RFC 9112 6.3), which llhttp refuses: such
-a header is parsed anew with one.
+in header values, a Content-Length beside chunks. A header that llhttp refuses is parsed anew, once it is whole, as the
+copy that repair.py makes of it; chunks whose lines end in LF alone are for chunks.py. `faults` says so.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 
 import httptools
 
+from irlcrawl.worker.fetch.chunks import FIRST_LINE, FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
+from irlcrawl.worker.fetch.repair import FOLD, START, repaired
+
 _HEADER_END = re.compile(rb"\n\r?\n")
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
-_LENGTHS = re.compile(_LENGTH.pattern + rb"([^\r\n]*)\r?(?=\n)", re.IGNORECASE)
 _CODED = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]*\r?\n", re.IGNORECASE)
-_FOLD = re.compile(rb"\r?\n[ \t]")
-
 
 FRAMING_MAX = 16
 """Bytes allowed around each byte of a body, beside as many as a header may have: the smallest chunks have 5, and
@@ -27,6 +27,10 @@ leading zeros."""
 
 class NotHttp(Exception):
     """The bytes are no HTTP response, or its header is over the bound."""
+
+
+class _Refused(NotHttp):
+    """Says llhttp."""
 
 
 class BrokenBody(Exception):
@@ -40,7 +44,7 @@ class ResponseReader:
     because chunks may have extensions and trailers without end.
 
     `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to begin().
-    `over`: there was more, which is not read.
+    `over`: there was more, which is not read. `faults`: what is wrong with the response (repair.py), and `chunk-lf`.
     """
 
     def __init__(self, header_bytes_max: int) -> None:
@@ -61,6 +65,8 @@ class ResponseReader:
         self._body_bytes_max = body_bytes_max
         self._head = bytearray()
         self._refused: str | None = None  # why llhttp refuses this header, whose end is waited for
+        self._parsed: bytes | None = None  # the copy of the header that was parsed in its place
+        self._lf: bytes | LfChunks | None = None  # chunk lines end in LF; bytes: what came, while that is open
         self._passing = False  # inside a 1xx response
         self._passed = 0  # bytes of 1xx responses
         self._wire = 0  # bytes behind the header, framing included
@@ -70,6 +76,7 @@ class ResponseReader:
         self.body = bytearray()
         self.over = False
         self.done = False
+        self.faults: tuple[str, ...] = ()
         self.reusable = False
         """Once done: the connection may carry another exchange."""
 
@@ -88,15 +95,23 @@ class ResponseReader:
                 self.reusable = False  # more than it promised
             else:
                 self._wire += len(view)
-                self._parse(view)
+                if self._lf is None and (self._wire > len(view) or FIRST_LINE.match(view, 0, FIRST_LINE_MAX) is None):
+                    self._parse(view)
+                elif isinstance(self._lf, LfChunks):
+                    self._read_lf_chunks(self._lf, bytes(view))
+                else:
+                    self._read_first(view)
                 framing = self._wire - len(self.body)
                 if framing > self._header_bytes_max + FRAMING_MAX * len(self.body) and not (self.done or self.over):
                     raise BrokenBody(f"{framing} bytes of framing around {len(self.body)}")
 
     def end(self) -> bool:
-        """The server closed the connection. Returns whether that ends the body as it should."""
+        """The server closed the connection. Returns whether that ends the body as it should. NotHttp for a header that
+        llhttp refuses and that did not end."""
+        if self._refused is not None:
+            raise NotHttp(self._refused)
         if self.header is not None and not self.done:
-            header = _FOLD.sub(b" ", self.header)
+            header = self._unfolded()
             framed = _CHUNKED if _CODED.search(header) else _LENGTH  # RFC 9112 6.3: a coding overrides a length
             self.done = framed.search(header) is None
         return self.done
@@ -116,23 +131,56 @@ class ResponseReader:
         found = _HEADER_END.search(view)
         return len(view) if found is None else found.end()
 
+    def _unfolded(self) -> bytes:
+        """The header as it frames the body, a field a line."""
+        assert self.header is not None
+        return FOLD.sub(b" ", self._parsed or self.header)
+
     def _parse_header(self, piece: memoryview) -> None:
-        """A piece of the header, in `_head` already. One whose length llhttp refuses is tried again when whole."""
+        """A piece of the header, in `_head` already. One that llhttp refuses is tried again when whole."""
         if self._refused is None:
             try:
                 self._parse(piece)
                 return
-            except NotHttp as error:
+            except _Refused as error:
                 self._refused = str(error)
-                if "Content-Length" not in self._refused:
-                    raise
+                if not START.startswith(self._head.lstrip(b"\r\n")[: len(START)]):
+                    raise NotHttp(self._refused) from error
         if self._head.endswith((b"\n\n", b"\n\r\n")):
-            repaired = _with_one_length(bytes(self._head))
-            if repaired is None:
+            copy = repaired(bytes(self._head))
+            if copy is None:
                 raise NotHttp(self._refused)
             self._refused = None
+            self._parsed, faults = copy
+            self.faults += tuple(faults)
             self._parser = self._new_parser()
-            self._parse(memoryview(repaired))
+            self._parse(memoryview(self._parsed))
+
+    def _read_first(self, view: memoryview) -> None:
+        """The first bytes of a body, when they may be a chunk line that ends in LF: llhttp does not see that."""
+        held = self._lf if isinstance(self._lf, bytes) else b""
+        start = held + view
+        lf = ends_in_lf(start) if _CHUNKED.search(self._unfolded()) else False
+        self._lf = None if lf is False else start
+        if lf:
+            self._lf = LfChunks()
+            self.faults += ("chunk-lf",)
+            self._read_lf_chunks(self._lf, start)
+        elif lf is False:
+            self._parse(memoryview(start))
+
+    def _read_lf_chunks(self, chunks: LfChunks, data: bytes) -> None:
+        self._chunked = True
+        try:
+            for piece in chunks.feed(data):
+                self.on_body(piece)
+                if self.over:
+                    return
+        except BadChunk as error:
+            raise BrokenBody(str(error)) from error
+        if chunks.done:
+            self.on_message_complete()
+            self.reusable = False  # llhttp is still where the header ended
 
     def _parse(self, piece: memoryview) -> None:
         try:
@@ -142,7 +190,7 @@ class ResponseReader:
             if isinstance(cause, NotHttp):
                 raise cause from None
             if self.header is None:
-                raise NotHttp(str(error)) from error
+                raise _Refused(str(error)) from error
             if not (self.done or self.over):
                 raise BrokenBody(str(error)) from error
             self.reusable = False
@@ -156,6 +204,10 @@ class ResponseReader:
     def on_headers_complete(self) -> None:
         if self.done:
             return
+        header = bytes(self._head).lstrip(b"\r\n")
+        second = header.find(b"\n") + 1
+        if self._parsed is None and (header[second : second + 1] in (b" ", b"\t") or b"\r\r" in header):
+            raise _Refused("a space before the first field, or CR twice: llhttp might end the header there")
         parser = self._parser
         self.status = parser.get_status_code()
         if self.status < 200:
@@ -163,7 +215,6 @@ class ResponseReader:
                 raise NotHttp(f"a status of {self.status:03d}, which answers nothing")
             self._passing = True
             return
-        header = bytes(self._head).lstrip(b"\r\n")
         if not header.endswith((b"\n\n", b"\n\r\n")) or b"\0" in header:
             raise NotHttp("a header that does not end, or with a NUL in it")
         self.header = header
@@ -188,17 +239,8 @@ class ResponseReader:
             self._passing = False
             self._passed += len(self._head)
             self._head.clear()
+            self._parsed = None
             return
         self.done = True
         if self._chunked and self.header is not None and _LENGTH.search(self.header):
             self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
-
-
-def _with_one_length(header: bytes) -> bytes | None:
-    """The header with one Content-Length instead of several that say the same; None where there are none such."""
-    first, rest = _FOLD.sub(b" ", header.lstrip(b"\r\n")).split(b"\n", 1)
-    rest = b"\n" + rest
-    said = [value.strip(b" \t") for values in _LENGTHS.findall(rest) for value in values.split(b",")]
-    if len(said) < 2 or len(set(said)) > 1:
-        return None
-    return first + b"\nContent-Length: " + said[0] + _LENGTHS.sub(b"", rest)

@@ -213,6 +213,7 @@ class Visit:
         unit.start = fetched.started
         unit.duration_ms = round((fetched.ended - fetched.started) * 1000)
         unit.detail, unit.address = fetched.detail, self.lease.address
+        unit.faults = fetched.faults
 
     def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
         """A unit without a request."""

@@ -24,7 +24,8 @@ def read(pieces: list[bytes], header_bytes_max: int = 1 << 16, body_bytes_max: i
         end = reader.over or reader.end()
     except (NotHttp, BrokenBody) as error:
         end = type(error)
-    return reader.header, reader.status if reader.header else 0, bytes(reader.body), reader.over, end
+    faults = reader.faults if reader.header else ()
+    return reader.header, reader.status if reader.header else 0, bytes(reader.body), reader.over, end, faults
 
 
 @given(st.data(), st.sampled_from(sorted(VECTORS)), st.sampled_from([2, 1 << 16]))
@@ -68,6 +69,7 @@ def test_one_reader_reads_one_response_after_another() -> None:
         reader.begin(1000)
         reader.feed(vector.wire)
         assert (reader.done, reader.reusable, reader.status, bytes(reader.body)) == (True, True, *vector[2:4]), name
+        assert "+".join(reader.faults) == vector.faults
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 from drum import Files
 
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from irlcrawl.base.keys import name_key, url_key
 from irlcrawl.base.reasons import Class, Reason
@@ -92,6 +93,30 @@ def test_robots_txt_comes_first_and_is_obeyed(tmp_path: Path) -> None:
         ]
         gaps = [b.at - a.answered for a, b in zip(server.asked, server.asked[1:], strict=False)]
         assert all(gap >= 0.3 for gap in gaps), "the Crawl-delay just learnt holds at once"
+
+
+def test_a_robots_txt_and_a_page_with_faults_in_their_headers_are_read(tmp_path: Path) -> None:
+    """Both were refused whole, and the host was closed."""
+    faults = b"X y: z\r\nX : z\r\n<!-- x -->\r\nX: a\rb\r\n"
+    robots, page = (wire.replace(b" 200 OK\r\n", b"  200 OK\r\n" + faults, 1) for wire in (ROBOTS, PAGE))
+    with Loopback({"/robots.txt": robots, "/": page}) as server, Driver(tmp_path, crawl_config()) as worker:
+        end, harvest = worker.crawl(origin(server), ["/private/x", "/"], robots=UNKNOWN)
+        assert [asked.target for asked in server.asked] == ["/robots.txt", "/"]
+        assert end["robots"]["state"] == Robots.RULES and end["robots"]["crawl_delay"] == 0.3
+        assert worker.stop() == 0
+    assert len(harvest.links) == 3
+    entries = [crawl_log.parse(outcome["line"]) for outcome in harvest.outcomes]
+    noted = "cr+status-line+name+space+no-colon"
+    assert [entry.notes.get("faults") for entry in entries] == [noted, None, noted]
+    kept = [(unit.faults, exchange.header + exchange.body) for unit, exchange, _ in archived(tmp_path) if exchange]
+    assert kept == [(noted, robots), (noted, page)], "so replay logs the same"
+    with open(tmp_path / "warcs" / entries[2].warc[0], "rb") as archive:
+        read = [
+            (record.http_headers.get_statuscode(), record.content_stream().read())
+            for record in ArchiveIterator(archive)
+            if record.rec_type == "response"
+        ]
+    assert read == [("200", ROBOTS.split(b"\r\n\r\n", 1)[1]), ("200", LINKS)], "by warcio"
 
 
 def test_known_rules_are_read_from_the_log_another_worker_wrote(tmp_path: Path) -> None:

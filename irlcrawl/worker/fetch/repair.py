@@ -1,0 +1,83 @@
+"""Response headers that llhttp refuses and that curl, wget and browsers take: a copy that llhttp takes, too.
+
+Of a header only the status, the version and the fields that frame the body mean anything to the parser, so the copy
+holds nothing else, and the header that is kept is the one that came. A copy never frames a body in another way than
+the header does: where a field that frames is in doubt, there is none (RFC 9112 6.3, and 2.2 for a bare CR).
+"""
+
+from __future__ import annotations
+
+import re
+
+FOLD = re.compile(rb"\r?\n[ \t]")
+_STATUS_LINE = re.compile(rb"HTTP/([12])(?:\.(\d))?([ \t]+)(\d{3})(?!\d)( |\r?\Z)?")
+START = b"HTTP/"
+"""How a header begins whose end is worth waiting for."""
+
+_FIRST_FOLD = re.compile(rb"[^\n]*\n[ \t]")
+_BARE_CR = re.compile(rb"\r(?!\n)")
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NAMES = re.compile(rb"([\r\n])([^:\r\n]*):")
+_LENGTH, _CODED = b"content-length", b"transfer-encoding"
+_FRAMING = (_LENGTH, _CODED)
+
+
+def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
+    """A header that frames the same body, and what is wrong with the one that came; None where nothing is that other
+    clients take, or where it is open what frames the body: lengths that differ, a length beside a coding, a field that
+    frames behind a bare CR or under a name that is nearly its own.
+
+    `header` ends with its blank line. The faults: status-line, version, cr (a bare one), no-colon, space (before the
+    colon), name (no token), space-first (before the first field), length-twice (the same one).
+    """
+    header = header.lstrip(b"\r\n")
+    if b"\0" in header or _in_doubt(header):
+        return None
+    status_line, *lines = FOLD.sub(b" ", _BARE_CR.sub(b" ", header)).split(b"\n")
+    status = _STATUS_LINE.match(status_line)
+    if status is None:
+        return None
+    major, minor, gap, code, behind = status.groups()
+    faults = dict.fromkeys(["cr"] if _BARE_CR.search(header) else [])
+    if _FIRST_FOLD.match(header):  # RFC 9112 2.2: such lines are passed over
+        faults["space-first"] = None
+    if gap != b" " or behind is None:
+        faults["status-line"] = None
+    if minor not in (b"0", b"1"):
+        faults["version"] = None
+    kept, lengths, coded = [], [], False
+    for line in lines[:-2]:
+        name, colon, value = line.partition(b":")
+        name, spaced = name.rstrip(b" \t"), name
+        if not colon:
+            faults["no-colon"] = None
+            continue
+        if name != spaced:
+            faults["space"] = None
+        if not _TOKEN.fullmatch(name):
+            faults["name"] = None
+        name = name.lower()
+        coded = coded or name == _CODED
+        if name == _LENGTH:
+            lengths += [said.strip(b" \t\r") for said in value.split(b",")]
+        elif name in (_CODED, b"connection"):
+            kept.append(name + b":" + value.rstrip(b"\r"))
+    if len(set(lengths)) > 1 or (lengths and coded and faults):
+        return None
+    if len(lengths) > 1:
+        faults["length-twice"] = None
+    if not faults:
+        return None
+    kept += [b"content-length: " + said for said in lengths[:1]]
+    one = b"1" if major == b"1" and minor not in (None, b"0") else b"0"
+    return b"\r\n".join([b"HTTP/1." + one + b" " + code + b" ", *kept, b"", b""]), list(faults)
+
+
+def _in_doubt(header: bytes) -> bool:
+    """Whether some reader might see a field that frames the body where another one sees none."""
+    for end, name in _NAMES.findall(header):
+        known = _NOT_TOKEN.sub(b"", name).lower()
+        if known in _FRAMING and (end == b"\r" or name.rstrip(b" \t").lower() != known):
+            return True
+    return False

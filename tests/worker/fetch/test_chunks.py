@@ -1,0 +1,50 @@
+"""Chunks whose lines end in LF: what went in comes out, however it is cut, and anything else is said to be none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irlcrawl.worker.fetch.chunks import FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
+
+ENDS = st.sampled_from([b"\n", b"\r\n"])
+
+
+@given(st.data(), st.lists(st.binary(min_size=1, max_size=40), max_size=6))
+def test_data_in_chunks_comes_out_whole(data: st.DataObject, bodies: list[bytes]) -> None:
+    wire = b""
+    for body in bodies:
+        wire += (
+            b"%X" % len(body)
+            + data.draw(st.sampled_from([b"", b" ", b";a=b"]))
+            + data.draw(ENDS)
+            + body
+            + data.draw(ENDS)
+        )
+    wire += b"00" + data.draw(ENDS) + data.draw(st.sampled_from([b"", b"X: y\n"])) + data.draw(ENDS)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(wire)), max_size=6)))
+    chunks, out = LfChunks(), b""
+    for start, end in zip([0, *cuts], [*cuts, len(wire)], strict=True):
+        assert not chunks.done or start == len(wire)
+        out += b"".join(chunks.feed(wire[start:end]))
+    assert (out, chunks.done) == (b"".join(bodies), True)
+
+
+@pytest.mark.parametrize(
+    "wire", [b"zz\n", b"\n", b"-1\n", b"0x3\nabc\n", b"3\nabcd\n", b"1" * 17 + b"\n", b"3 3\nabc\n"]
+)
+def test_what_is_no_chunk_is_refused(wire: bytes) -> None:
+    with pytest.raises(BadChunk):
+        list(LfChunks().feed(wire))
+
+
+@pytest.mark.parametrize(
+    "start", [b"3\nabc", b"3;a=b\n", b"3 \n", b"3\r\n", b"3", b"abc", b"3;" + b"x" * 99 + b"\n", b"<p>\n"]
+)
+def test_the_first_line_is_looked_at_as_it_comes(start: bytes) -> None:
+    """Once it is told, more bytes tell the same; the decision comes within FIRST_LINE_MAX bytes."""
+    told = [ends_in_lf(start[:n]) for n in range(1, len(start) + 1)]
+    decided = [tell for tell in told if tell is not None]
+    assert len(set(decided)) <= 1 and told == [None] * (len(told) - len(decided)) + decided
+    assert ends_in_lf(start.ljust(FIRST_LINE_MAX, b"x")) is not None
