@@ -9,7 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
+from typing import NamedTuple
 
 from drum import Batch
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.politeness.columns import NONE, view
-from irlcrawl.frontier.politeness.politeness import Politeness
+from irlcrawl.frontier.politeness.politeness import Politeness, Terms
 from irlcrawl.frontier.state.hosts import records_of
 from irlcrawl.frontier.turn.release import HostLoads
 
@@ -107,58 +109,60 @@ class Loads:
 
     def at_hand(self, now: float) -> HostsAtHand:
         """What a turn that begins at `now` (unix seconds) needs of the hosts in memory."""
-        if not self._key:
-            none = np.zeros(0)
-            return HostsAtHand(self._config, now, none.astype(np.uint64), none.astype(np.int64), none, none, [], {})
-        numbers = view(self._number)
-        here = np.flatnonzero(numbers != NONE)
-        gap, due = self._politeness.terms_many(numbers[here], view(self._own_gap)[here])
-        addresses = self._address if len(here) == len(numbers) else [self._address[place] for place in here.tolist()]
         return HostsAtHand(
-            self._config, now, view(self._key)[here], view(self._rows)[here], gap, due, list(addresses),
-            dict(self.address_rows),
+            self._config, now, self._politeness.terms(), self._key[:], self._rows[:], self._number[:],
+            self._own_gap[:], self._address[:], dict(self.address_rows),
         )  # fmt: skip
 
 
 class HostsAtHand:
-    """The hosts in memory when a turn began; used by one thread. Columns have a row per host: key u8, rows i8 (its URLs
-    in runs), gap f8 (seconds), due f8 (unix seconds); `address_rows`: URLs in runs of all hosts at an address."""
+    """The hosts in memory when a turn began; used by one thread. Made of copies, which are all that most turns cost:
+    what they mean is reckoned when a turn first asks. `address_rows`: URLs in runs of all hosts at an address."""
 
     def __init__(
-        self, config: Config, now: float, keys: NDArray[np.uint64], rows: NDArray[np.int64], gap: NDArray[np.float64],
-        due: NDArray[np.float64], addresses: list[str | None], address_rows: dict[str, int],
+        self, config: Config, now: float, terms: Terms, key: array[int], rows: array[int], number: array[int],
+        own_gap: array[float], address: list[str | None], address_rows: dict[str, int],
     ) -> None:  # fmt: skip
-        self._config, self._now = config, now
-        self._keys, self._rows, self._gap, self._due = keys, rows, gap, due
-        self._addresses, self._address_rows = addresses, address_rows
-        self._order: NDArray[np.int64] | None = None  # of keys: sorted by the turn, not by the loop
+        """The columns of Loads."""
+        self._config, self._now, self._terms = config, now, terms
+        self._columns, self._addresses, self._address_rows = (key, rows, number, own_gap), address, address_rows
         self._newcomers = 0  # hosts this turn found room for that were not in memory
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._hosts.keys)
+
+    @cached_property
+    def _hosts(self) -> Hosts:
+        if all(number == NONE for number in self._columns[2]):
+            none = np.zeros(0)
+            return Hosts(none.astype(np.int64), none.astype(np.uint64), none.astype(np.int64), none, none)
+        key, rows, number, own_gap = (view(column) for column in self._columns)
+        there = np.flatnonzero(number != NONE)
+        there = there[np.argsort(key[there])]
+        gap, due = self._terms.of(number[there], own_gap[there])
+        return Hosts(there, key[there], rows[there], gap, due)
 
     def loads(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
         """Of hosts and their STATE, a row each."""
         known = InMemory.nobody(self._config, self._now, states)
-        here, places = self._find(keys)
+        here, at = self._find(keys)
+        hosts = self._hosts
         known.unknown[here] = False
-        known.rows[here], known.gap[here], known.due[here] = self._rows[places], self._gap[places], self._due[places]
+        known.rows[here], known.gap[here], known.due[here] = hosts.rows[at], hosts.gap[at], hosts.due[at]
         if self._address_rows:
-            self._count_addresses(known, here, places, states)
+            self._count_addresses(known, here, hosts.places[at], states)
         loads = loads_of(self._config, self._now, known, len(self) + self._newcomers)
         self._newcomers += int(np.count_nonzero(known.unknown))
         return loads
 
     def _find(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(rows of `keys`, rows of ours) of the hosts that are in memory."""
-        if not len(self):
+        """(rows of `keys`, rows of `_hosts`) of the hosts that are in memory."""
+        ours = self._hosts.keys
+        if not len(ours):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        if self._order is None:
-            self._order = np.argsort(self._keys)
-            self._sorted = self._keys[self._order]
-        at = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
-        here = np.flatnonzero(self._sorted[at] == keys)
-        return here, self._order[at[here]]
+        at = np.minimum(np.searchsorted(ours, keys), len(ours) - 1)
+        here = np.flatnonzero(ours[at] == keys)
+        return here, at[here]
 
     def _count_addresses(
         self, known: InMemory, here: NDArray[np.int64], places: NDArray[np.int64], states: Batch
@@ -170,6 +174,16 @@ class HostsAtHand:
         addressed = np.flatnonzero(known.unknown & (states["family"] > 0) & (states["address_until"] > self._now))
         for at, record in zip(addressed.tolist(), records_of(states.take(addressed)), strict=True):
             known.rows[at] = of_address.get(record.address_at(self._now) or "", 0)
+
+
+class Hosts(NamedTuple):
+    """A row for each host in memory, by key."""
+
+    places: NDArray[np.int64]  # in the columns of Loads
+    keys: NDArray[np.uint64]
+    rows: NDArray[np.int64]  # its URLs in runs
+    gap: NDArray[np.float64]  # seconds
+    due: NDArray[np.float64]  # unix seconds
 
 
 @dataclass(slots=True)

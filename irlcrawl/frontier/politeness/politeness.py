@@ -32,7 +32,7 @@ import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks, Delay, Kind, Promise
+from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks, ClockTable, Delay, Kind, Promise
 from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, view
 from irlcrawl.frontier.politeness.gaps import Gaps, Outcome
 from irlcrawl.frontier.politeness.hosts import Detour, Detours, HostEntry, HostState, Unresolved
@@ -341,10 +341,9 @@ class Politeness:
         floors = self._gaps.floor_many([entry.gap_floor for entry in entries])
         return np.maximum(floors, [entry.crawl_delay for entry in entries])
 
-    def terms_many(self, numbers: I8s, own: F8s) -> tuple[F8s, F8s]:
-        """(`gap_for`, `due`) of active hosts, f8[hosts] each, by their numbers and `own_gap_many`. Each turn asks for
-        all hosts in memory."""
-        return self._gaps.longest_many(own, self._waiting.clocks_of_many(numbers)), self._waiting.due_many(numbers)
+    def terms(self) -> Terms:
+        """What all hosts may have as of now, for another thread."""
+        return Terms(self._waiting, self._table)
 
     def visit_size(self, entry: HostEntry) -> int:
         """URLs for one visit: as many as fit in visit_seconds of gaps; one URL if others wait for a clock of it that
@@ -482,3 +481,22 @@ class Politeness:
     def _clocks_of(self, entry: HostEntry) -> Sequence[int]:
         """As WaitingHosts.clocks_of; none of a host that is not active."""
         return self._waiting.clocks_of(entry.number) if entry.number != NONE else ()
+
+
+class Terms:
+    """Copies of what `gap_for` and `due` go by: they cost microseconds, and no more is made of them unless asked."""
+
+    def __init__(self, waiting: WaitingHosts, table: ClockTable) -> None:
+        self._clocks_of = (waiting.host_clock[:], waiting.site_clock[:], waiting.address_clock[:])
+        self._gap, self._backoff, self._next = table.gap[:], table.backoff[:], table.next[:]
+
+    def of(self, numbers: I8s, own: F8s) -> tuple[F8s, F8s]:
+        """(`gap_for`, `due`) of hosts by their numbers and `own_gap_many`: f8[hosts] each."""
+        # The value for no clock stands last, where the number NONE finds it.
+        longest = np.append(np.maximum(view(self._gap), view(self._backoff)), 0.0)
+        nexts = np.append(view(self._next), 0.0)
+        gap, due = own, np.zeros(len(numbers))
+        for column in self._clocks_of:
+            clocks = view(column)[numbers]
+            gap, due = np.maximum(gap, longest[clocks]), np.maximum(due, nexts[clocks])
+        return gap, due
