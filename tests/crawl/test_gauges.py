@@ -19,7 +19,7 @@ from pytest import approx
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.reasons import Reason
 from irlcrawl.crawl import gauges, status
-from irlcrawl.web.robots import RULE_BYTES
+from irlcrawl.web.robots import Rules
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 
 
@@ -72,7 +72,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     web.page("http://a.test/3")
     web.answers["http://a.test/4"] = Answer(301, {"location": "/3"})
     web.answers["http://b.test/"] = Answer(reason=Reason.TIMEOUT)
-    web.answers["http://a.test/robots.txt"] = Answer(200, TEXT, b"User-agent: *\nDisallow: /2\n")
+    web.answers["http://a.test/robots.txt"] = Answer(200, TEXT, ROBOTS)
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
     crawl.names.answers |= {"gone.test": Reason.DNS, "a.test": "10.0.0.9", "c.test": "10.0.0.9"}
     crawl.config.scope.exclude = ["/secret"]
@@ -152,7 +152,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "workers": (1, 0),
         "memory_bytes": (2000, 1000),
         # Clocks: of the hosts a, b and c, of two addresses. One parsed robots.txt of one rule.
-        "held": (midway["held"], {"hosts": 0, "clocks": 5, "names": 0, "rules_bytes": 2 * RULE_BYTES,
+        "held": (midway["held"], {"hosts": 0, "clocks": 5, "names": 0, "rules_bytes": RULES.nbytes,
                                   "merge_rows": 0, "queue_index_bytes": 0}),
         "warc_bytes": (warcs[0], last["warc_bytes"]),
         "disk_free_bytes": (10**9, 10**9),

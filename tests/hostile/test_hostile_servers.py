@@ -166,7 +166,6 @@ NO_RESPONSE: dict[str, tuple[bytes | Handler, Reason]] = {
     "ssh": (b"SSH-2.0-OpenSSH_9.2\r\n", Reason.PROTOCOL),
     "binary": (b"\x00\x01\x02\x03" * 100, Reason.PROTOCOL),
     "status-no-number": (b"HTTP/1.1 abc OK\r\n\r\n", Reason.PROTOCOL),
-    "no-name": (b"HTTP/1.1 200 OK\r\n: no name\r\n\r\n", Reason.PROTOCOL),
     "switching": (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Reason.PROTOCOL,
     ),
