@@ -22,6 +22,9 @@ from irlcrawl.crawl import gauges, status
 from irlcrawl.web.robots import Rules
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 
+ROBOTS = b"User-agent: *\nDisallow: /2\n"
+RULES = Rules(ROBOTS, "test")
+
 
 def test_an_archive_file_that_gets_its_final_name_while_files_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
