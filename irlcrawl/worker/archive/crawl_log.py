@@ -232,6 +232,14 @@ def parse(line: bytes) -> LogEntry:
         raise BadLine(f"{error}: {line[:200]!r}") from None
 
 
+def started_of(line: bytes) -> int | None:
+    """When the request of a line began, in unix milliseconds; None if there was none. Raises BadLine."""
+    try:
+        return _parse_started(split_line(line)[8])[0]
+    except ValueError as error:
+        raise BadLine(f"{error}: {line[:200]!r}") from error
+
+
 def split_line(line: bytes) -> list[bytes]:
     """The twelve fields as they are written. Raises BadLine."""
     fields = line.split(b" ")

@@ -249,3 +249,12 @@ def test_find_gives_the_last_entry_and_the_last_response(tmp_path: Path) -> None
 def test_robots_txt_is_outside_the_ledger_and_says_so() -> None:
     unit = unit_of(b"http://a.test/robots.txt", segment=NO_SEGMENT, cls=int(Class.NONE), depth=0)
     assert crawl_log.parse(crawl_log.line(unit, exchange_of(unit), PLACE)).outcome == "none"
+
+
+def test_the_start_of_a_request_is_read_without_the_rest_of_its_line() -> None:
+    line = b"2026-11-23T12:00:00.000Z 200 9 http://a.test/ - - text/html #001 20261123115959750+123 sha1:A - -"
+    assert crawl_log.started_of(line) == crawl_log.parse(line).start_ms
+    assert crawl_log.started_of(line.replace(b"20261123115959750+123", b"-")) is None
+    for bad in (b"", line + b" more", line.replace(b"+123", b"")):
+        with pytest.raises(crawl_log.BadLine):
+            crawl_log.started_of(bad)
