@@ -11,7 +11,7 @@ Two threads, and no lock between them: each thing has one owner, and what the ot
                    Gauges, ...), RunReader, the catalogue          HostsAtHand; while it runs: ThisRun.stopping
     a turn, while  CrawlState: drums, budgets, queues, calendar,   when it is done: its Result, and the state itself;
     it runs; else  Runs, ledger, counters, streams, Scope, crawl   status and limits keep copies of what they need of
-    the loop       log; KnownRules                                 it (`_commit`); while it runs: Gauges.merges
+    the loop       log; RulesOfHosts                               it (`_commit`); while it runs: Gauges.merges
     nobody: they   Config, Overrides, Clock, Files, SegmentPool,
     never change,  what the catalogue noted at the start (by how
     or have locks  much the system's clock was set)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Host
-from irlcrawl.frontier.politeness.columns import NONE, view
+from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import Politeness, Terms
 from irlcrawl.frontier.state.hosts import records_of
 from irlcrawl.frontier.turn.release import HostLoads
@@ -133,10 +133,7 @@ class HostsAtHand:
 
     @cached_property
     def _hosts(self) -> Hosts:
-        if all(number == NONE for number in self._columns[2]):
-            none = np.zeros(0)
-            return Hosts(none.astype(np.int64), none.astype(np.uint64), none.astype(np.int64), none, none)
-        key, rows, number, own_gap = (view(column) for column in self._columns)
+        key, rows, number, own_gap = map(np.asarray, self._columns)
         there = np.flatnonzero(number != NONE)
         there = there[np.argsort(key[there])]
         gap, due = self._terms.of(number[there], own_gap[there])

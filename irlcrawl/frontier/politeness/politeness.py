@@ -493,10 +493,10 @@ class Terms:
     def of(self, numbers: I8s, own: F8s) -> tuple[F8s, F8s]:
         """(`gap_for`, `due`) of hosts by their numbers and `own_gap_many`: f8[hosts] each."""
         # The value for no clock stands last, where the number NONE finds it.
-        longest = np.append(np.maximum(view(self._gap), view(self._backoff)), 0.0)
-        nexts = np.append(view(self._next), 0.0)
+        longest = np.append(np.maximum(self._gap, self._backoff), 0.0)
+        nexts = np.append(self._next, 0.0)
         gap, due = own, np.zeros(len(numbers))
         for column in self._clocks_of:
-            clocks = view(column)[numbers]
+            clocks = np.asarray(column)[numbers]
             gap, due = np.maximum(gap, longest[clocks]), np.maximum(due, nexts[clocks])
         return gap, due
