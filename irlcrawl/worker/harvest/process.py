@@ -172,7 +172,7 @@ def _add(
     names, seed, rows = context.names, context.seed, found.links
     own_site = names(unit.url)[0]
     carried = {
-        source: [Carried(depth, hop, source, priority_of(depth, source, home)) for home in (False, True)]
+        source: [Carried(depth, hop, source, priority_of(depth, source, home), via=unit.url) for home in (False, True)]
         for source in {source for _, source in links}
     }
     others: set[int] = set()

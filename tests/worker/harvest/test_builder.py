@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import Carried
 from irlcrawl.worker.harvest import rules_log
 from irlcrawl.worker.harvest.builder import Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
@@ -27,7 +28,7 @@ def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200
 
 
 def link(key: int) -> tuple[Any, ...]:
-    return (key, 1, 2, 3, 0, 2, 6, 0, b"http://a.test/%d" % key)
+    return (key, 1, 2, Carried(3, 0, 2, 6, 0, b"http://a.test/"), b"http://a.test/%d" % key)
 
 
 def columns(path: Path, section: str) -> Batch:

@@ -72,7 +72,8 @@ def test_a_link_row_has_every_column_right() -> None:
     url = b"http://www.b.test/p?q"
     assert link == {
         "key": url_key(url, SEED), "site": name_key(b"b.test"), "host": name_key(b"http://www.b.test"), "depth": 3,
-        "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0, "url": url,
+        "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0,
+        "via": unit().url, "url": url,
     }  # fmt: skip
     ours, theirs = name_key(b"a.test"), name_key(b"b.test")
     assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
