@@ -122,8 +122,8 @@ class Frontier:
         scheme, host, port, _ = split(origin + b"/")
         leased = [rows.popleft() for _ in range(min(self._lease, len(rows)))]
         same = Carried(depth=1, source=Source.LINK, priority=priority_of(1, Source.LINK))
-        rows, keys, texts = zip(*leased, strict=True)
-        urls = urls_alike(0, rows[0], keys, texts, same)
+        keys, texts = [key for _, key, _ in leased], [text for _, _, text in leased]
+        urls = urls_alike(0, leased[0][0], keys, texts, same)
         lease = Lease(
             visit=number, host=host, scheme=scheme, port=port, address=addresses[host], host_key=name_key(origin),
             gap=0.0, robots=ALLOW, scope=1, urls=urls, not_after=self._clock.now() + 3600.0,
