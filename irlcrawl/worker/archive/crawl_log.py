@@ -9,7 +9,8 @@ to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for 
 kind L; `via` is the page that linked to the URL first, or redirected to it. Annotations for an audit of politeness:
 `address`, the address that was asked; `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked`
 if it asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults`
-are those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py).
+are those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py). What was left out of
+a page is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
 
 This file is about lines; log_parts.py is about the files they stand in.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import calendar
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -83,12 +84,13 @@ class LogEntry:
         return (match[1], int(match[2]), int(match[3])) if match else None
 
 
-def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
+def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping[str, str] | None = None) -> bytes:
     """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
-    replay logs the same line."""
+    replay logs the same line. `cut`: annotations for what was left out of a page."""
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
+    notes |= cut or {}
     if unit.faults:
         notes["faults"] = unit.faults
     if unit.detail:
