@@ -28,7 +28,7 @@ from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
-from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.lease import Lease, urls_alike
 from irlcrawl.worker.fetch.process import start_worker
 from irlcrawl.worker.fetch.wire import Decoder, Message, encode
 from tools.docsweb import oracle, serve
@@ -121,11 +121,9 @@ class Frontier:
     def _visit(self, number: int, origin: bytes, rows: deque[tuple[int, int, str]], addresses: dict[str, str]) -> int:
         scheme, host, port, _ = split(origin + b"/")
         leased = [rows.popleft() for _ in range(min(self._lease, len(rows)))]
-        same = Carried(depth=1, source=Source.LINK, priority=priority_of(1, Source.LINK))._asdict()
-        urls = {
-            "segment": 0, "row": leased[0][0], "key": [key for _, key, _ in leased],
-            "url": "\n".join(text for _, _, text in leased),
-        } | {name: [value] * len(leased) for name, value in same.items()}  # fmt: skip
+        same = Carried(depth=1, source=Source.LINK, priority=priority_of(1, Source.LINK))
+        keys, texts = [key for _, key, _ in leased], [text for _, _, text in leased]
+        urls = urls_alike(0, leased[0][0], keys, texts, same)
         lease = Lease(
             visit=number, host=host, scheme=scheme, port=port, address=addresses[host], host_key=name_key(origin),
             gap=0.0, robots=ALLOW, scope=1, urls=urls, not_after=self._clock.now() + 3600.0,

@@ -240,6 +240,12 @@ class Batch:
         return cls({name: Ragged.empty() if kind == BYTES else np.empty(0, kind) for name, kind in schema.items()})
 
     @classmethod
+    def zeros(cls, schema: Schema, rows: int) -> Batch:
+        """So many rows of zeros and empty bytes, for `with_` to fill."""
+        empty = Ragged(np.zeros(0, np.uint8), np.zeros(rows + 1, np.int64))
+        return cls({name: empty if kind == BYTES else np.zeros(rows, "<" + kind) for name, kind in schema.items()})
+
+    @classmethod
     def concat(cls, batches: Sequence[Batch]) -> Batch:
         """All rows in order; the batches have the same columns. At least one batch."""
         if not batches:

@@ -132,7 +132,7 @@ class Harvester:
             fresh = fresh[np.argsort(_labels(keys[fresh]), kind="stable")]
         rows = self._rows(targets[fresh], depth[fresh].astype(np.uint16), kind[fresh])
         last = np.where(supports[fresh], rows["priority"], np.uint8(PRIORITY_LAST))
-        sections["links"] = rows.with_(priority=last)
+        sections["links"] = rows.with_(priority=last, via=web.urls(pages).take(source[fresh]))
         name = self._write(sections, found)
         truth = web.truth(pages, when)
         good = (truth == Truth.GOOD) & (leased.status == 200)
@@ -174,7 +174,7 @@ class Harvester:
         columns: dict[str, Column] = {
             "key": web.keys(pages), "site": web.site_keys(site_of(pages)),
             "host": web.host_keys(host_number(pages, place[0])),
-            **{name: np.zeros(len(pages), kind) for name, kind in CARRIED.items()},
+            **Batch.zeros(CARRIED, len(pages)).columns,
             "depth": depth, "source": source, "priority": priority,
             "url": web.urls(pages, place) if len(pages) else _empty(0),
         }  # fmt: skip

@@ -50,7 +50,7 @@ def make_state(
 
 def _links(hosts: range, port: int, draw: np.random.Generator) -> Batch:
     rows = len(hosts) * HOST_URLS
-    columns = {name: np.zeros(rows, kind) for name, kind in LINK.items() if kind != "bytes"}
+    columns: dict[str, Any] = {**Batch.zeros(LINK, rows).columns}
     columns["key"] = draw.integers(1, 1 << 64, rows, dtype=np.uint64, endpoint=False)
     origins = [f"http://{host_name(number)}:{port}" for number in hosts]
     sites = np.array([name_key(host_name(number).encode()) for number in hosts], np.uint64)

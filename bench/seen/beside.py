@@ -43,7 +43,7 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.keys import priority_of
-from irlcrawl.base.rows import BYTES, LINK, Source
+from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.harvest.context import Context
@@ -175,7 +175,7 @@ def _write_links(path: Path, store: int, count: int, pages: list[str]) -> int:
 
 def _rows(keys: Keys, pages: list[bytes], of: dict[str, Keys]) -> Batch:
     """LINK rows, each the URL of a page with a query that makes it another."""
-    columns = {name: np.zeros(len(keys), kind) for name, kind in LINK.items() if kind != BYTES}
+    columns: dict[str, Any] = {**Batch.zeros(LINK, len(keys)).columns}
     page = (splitmix64(keys) % np.uint64(len(pages))).astype(np.int64)
     columns |= {"key": keys, "site": of["site"][page], "host": of["host"][page]}
     columns["source"][:], columns["depth"][:], columns["priority"][:] = Source.LINK, 5, priority_of(5, Source.LINK)

@@ -18,12 +18,14 @@ from irlcrawl.worker.archive.crawl_log import LogEntry
 
 
 def outcomes(
-    job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None
-) -> Iterator[LogEntry]:
+    job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None,
+    note: str | None = None,
+) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory; arguments as in log_parts.read. Damaged, OSError."""
     check_log(job)
     if job.logs.is_dir():
-        yield from log_parts.read(Sectors(), os.fspath(job.crawl_log), status=status, host=host, reason=reason)
+        log = os.fspath(job.crawl_log)
+        yield from log_parts.read(Sectors(), log, status=status, host=host, reason=reason, note=note)
 
 
 def check_log(job: JobDir) -> None:

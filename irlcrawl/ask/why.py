@@ -77,7 +77,9 @@ class _Question:
         history = list(log_parts.entries_of(self._reading.files, self._log, self._url)) if self._has_log() else []
         record = self._record(origin_of(self._url))
         stands = self._stands(history[-1] if history else None)
+        via = next((entry.via.decode("ascii", "backslashreplace") for entry in history if entry.via), None)
         return {
+            **({"via": via} if via else {}),
             **stands,
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
@@ -167,7 +169,7 @@ class _Question:
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
             carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
-            told = {**carried._asdict(), "source": Source(carried.source).name.lower()}
+            told = {**carried.to_json(), "source": Source(carried.source).name.lower()}
             return {**self._placed(place, row, before), "place": place, **told}
         return None
 

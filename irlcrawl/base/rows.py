@@ -7,8 +7,9 @@ by all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 BYTES = "bytes"
 """The dtype name of a ragged column (drum.ragged.Ragged)."""
@@ -19,6 +20,7 @@ CARRIED = {
     "source": "u1",  # Source
     "priority": "u1",  # smaller goes first: priority_of
     "attempt": "u1",  # requests already made for this URL
+    "via": BYTES,  # the page that linked to it first (or redirected to it); empty for a seed
 }
 """What a link row says of a URL that the URL itself does not."""
 
@@ -33,10 +35,25 @@ class Carried(NamedTuple):
     source: int = 0
     priority: int = 0
     attempt: int = 0
+    via: bytes = b""
 
     def again(self) -> Carried:
         """One request later."""
         return self._replace(attempt=self.attempt + 1)
+
+    def to_json(self) -> dict[str, int | str]:
+        """By column, as JSON has it."""
+        columns: dict[str, Any] = self._asdict()
+        return {name: value.decode("ascii") if type(value) is bytes else value for name, value in columns.items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Carried:
+        """Out of a JSON object that has further fields, or lacks some. TypeError, ValueError if a value is of the wrong
+        kind."""
+        own: dict[str, Any] = {name: values[name] for name in CARRIED if name in values}
+        for name, value in own.items():
+            own[name] = value.encode("ascii") if type(value) is str else value
+        return cls(**own)
 
 
 LINK = {

@@ -229,6 +229,10 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reason", help="only URLs with this reason (robots, dns, timeout, ...), or, if queued, in this place"
     )
+    parser.add_argument(
+        "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
+        "name, and its value: truncated, beyond_max (links over page.links_max), partly_read, damaged, faults, ...",
+    )  # fmt: skip
 
 
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
@@ -317,7 +321,7 @@ VERBS = {
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
-        "%(prog)s JOB [--status S] [--host H] [--reason R]", "list URLs with their outcome and reason",
+        "%(prog)s JOB [--status S] [--host H] [--reason R] [--with NOTE]", "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(

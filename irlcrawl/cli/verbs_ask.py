@@ -58,7 +58,8 @@ def inspect(args: argparse.Namespace) -> int:
 
 
 def urls(args: argparse.Namespace) -> int:
-    """Lines of status, reason and URL (tab-separated); of `queued`, the place and the URL."""
+    """Lines of status, reason and URL (tab-separated), and of what --with asked for; of `queued`, the place and the
+    URL."""
     job = JobDir(args.job).require()
     found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
     with reader_may_leave():
@@ -67,7 +68,7 @@ def urls(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     import re
 
     from irlcrawl.ask.outcomes import outcomes
@@ -83,10 +84,11 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     if args.reason is not None and args.reason not in reasons:
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
-    for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason):
+    for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason, note=args.note):
         # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
         if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
-            yield str(entry.status), entry.reason, entry.url.decode()
+            told = (entry.notes.get(args.note, ""),) if args.note is not None else ()
+            yield str(entry.status), entry.reason, entry.url.decode(), *told
 
 
 def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
@@ -95,6 +97,8 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
 
     if args.reason is not None and args.reason not in PLACES:
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
+    if args.note is not None:
+        raise ConfigError(f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log")
     host = _host(args.host)
     for url, origin, place in queued(job):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):

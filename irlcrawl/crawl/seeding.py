@@ -11,7 +11,7 @@ import numpy as np
 
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.keys import priority_of, url_key
-from irlcrawl.base.rows import BYTES, LINK, Source
+from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.context import Context
@@ -38,10 +38,11 @@ def write_seeds(state: CrawlState, config: Config, seeds: Sequence[bytes], numbe
 def _rows(urls: list[bytes], context: Context) -> Batch:
     """LINK rows. A Python loop per seed: each comes as a Python object."""
     names = [context.names(url) for url in urls]
-    columns = {name: np.zeros(len(urls), "<" + kind) for name, kind in LINK.items() if kind != BYTES}
-    columns["key"] = np.array([url_key(url, context.seed) for url in urls], np.uint64)
-    columns["site"] = np.array([site for site, _ in names], np.uint64)
-    columns["host"] = np.array([host for _, host in names], np.uint64)
-    columns["source"][:] = Source.SEED
-    columns["priority"][:] = priority_of(0, Source.SEED)
-    return Batch({**columns, "url": Ragged.from_list(urls)})
+    return Batch.zeros(LINK, len(urls)).with_(
+        key=np.array([url_key(url, context.seed) for url in urls], np.uint64),
+        site=np.array([site for site, _ in names], np.uint64),
+        host=np.array([host for _, host in names], np.uint64),
+        source=np.full(len(urls), Source.SEED, np.uint8),
+        priority=np.full(len(urls), priority_of(0, Source.SEED), np.uint8),
+        url=Ragged.from_list(urls),
+    )

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+
 import pytest
 
 from irlcrawl.ask import report, why
@@ -18,6 +20,7 @@ from irlcrawl.cli import main
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.view import PLACES, Reading
+from irlcrawl.worker.archive import log_parts
 from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
 from tests.upkeep import three_sites
 
@@ -45,6 +48,12 @@ def half_way(path: Path, monkeypatch: pytest.MonkeyPatch, pages: int = 75) -> Cr
     return crawl
 
 
+def linked_first(crawl: Crawl, url: str) -> str:
+    """The page with a link to it that was fetched before all others with one."""
+    link = f'"{url}"'.encode()
+    return next(page for _, page in crawl.web.log if link in crawl.web.answer(page, "", 0.0).body)
+
+
 def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, ask: Ask) -> None:
     met: set[str] = set()
     for pages in (3, 15, 250):
@@ -61,6 +70,7 @@ def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, 
             told = ask("why", crawl.path, url)
             assert told["seen"] and told["place"] == place and told["stands"], told
             assert told["history"] == [] or told["history"][-1]["outcome"] == "retry"
+            assert told["via"] in done or told["depth"] == 0, "the page that linked to it was fetched"
         met |= set(places.values())
     assert {"runs", "calendar", "queues", "deferred"} <= met <= set(PLACES)
 
@@ -75,6 +85,9 @@ def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(
     told = ask("why", crawl.path, "http://c.three.test/5")
     assert [line["outcome"] for line in told["history"]] == ["retry", "fetched"]
     assert told["history"][0]["retry_after"] == "400" and told["place"] == "done"
+    assert (first := linked_first(crawl, "http://c.three.test/5")) and told["via"] == first
+    lines = log_parts.entries_of(Files(), str(crawl.job().crawl_log), b"http://c.three.test/5")
+    assert {line.via for line in lines} == {first.encode()}
     told = ask("why", crawl.path, "http://a.two.test/secret/1")
     assert told["stands"] == "done: excluded, robots" and not told["robots"]["allowed"]
     assert told["robots"]["rule"].lower().replace(" ", "") == "disallow:/secret/"

@@ -50,7 +50,8 @@ with pytest.MonkeyPatch.context() as patch:
     crawl = Crawl(path, web, ["http://a.test/"], patch)
     crawl.on_request = lambda url: url == AGAIN and asked.count(AGAIN) == 2 and crawl.kill()
     with patch.context() as filled, pytest.raises(Killed):
-        filled.setattr(process, "Carried", lambda *known: rows.Carried(*known)._replace(mark=int(sys.argv[2])))
+        mark = {"mark": int(sys.argv[2])}
+        filled.setattr(process, "Carried", lambda *known, **more: rows.Carried(*known, **more, **mark))
         crawl.run()
     crawl.on_request = lambda url: None
     job = save_config(crawl)

@@ -39,7 +39,7 @@ def links(rng: np.random.Generator, urls: int, hosts: int) -> Iterator[Batch]:
     for start in range(0, urls, 20_000):
         count = min(20_000, urls - start)
         host = rng.integers(0, hosts, count)
-        columns = {name: np.zeros(count, "<" + kind) for name, kind in LINK.items() if kind != "bytes"}
+        columns = {**Batch.zeros(LINK, count).columns}
         columns["key"] = rng.integers(0, 2**63, count).astype(np.uint64)
         columns["host"] = keys[host]
         columns["site"] = keys[host]

@@ -6,10 +6,11 @@ A field without a value is `-`. Annotations are `name=value` joined by commas: `
 ones as needed, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata record. A field is one token of printable
 ASCII, whatever bytes a URL or a server's header has: other bytes, and the backslash, are written `\\xHH`. Times are UTC
 to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links of unknown kind and one of
-kind L. Annotations for an audit of politeness: `address`, the address that was asked; `crawl_delay` (seconds) of a
-robots.txt, as it is kept, and `crawl_delay_asked` if it asks for more; `retry_after` of a 429 or 503, in seconds if the
-server gave a date and told its own time. `faults` are those of a response that was taken all the same, words joined by
-`+` (worker/fetch/repair.py).
+kind L; `via` is the page that linked to the URL first, or redirected to it. Annotations for an audit of politeness:
+`address`, the address that was asked; `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked`
+if it asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults`
+are those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py). What was left out of
+a page is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
 
 This file is about lines; log_parts.py is about the files they stand in.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import calendar
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -83,12 +84,13 @@ class LogEntry:
         return (match[1], int(match[2]), int(match[3])) if match else None
 
 
-def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
+def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping[str, str] | None = None) -> bytes:
     """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
-    replay logs the same line."""
+    replay logs the same line. `cut`: annotations for what was left out of a page."""
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
+    notes |= cut or {}
     if unit.faults:
         notes["faults"] = unit.faults
     if unit.detail:
@@ -112,6 +114,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
             size=len(exchange.body) if exchange is not None else None,
             url=unit.url,
             path=discovery_path(unit.carried.depth, unit.carried.hop, unit.carried.source),
+            via=unit.carried.via,
             mime=(exchange.mime or "unknown") if exchange is not None else "",
             stream=location.stream,
             start_ms=start_ms,
@@ -132,6 +135,7 @@ class Decision(NamedTuple):
     hop: int
     source: int
     attempt: int = 0
+    via: bytes = b""
 
 
 LOGGED = Decision._fields[3:]
@@ -140,23 +144,25 @@ LOGGED = Decision._fields[3:]
 
 def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: float) -> list[bytes]:
     """Lines, without newlines, of URLs without a unit in the archive; decided at `at` (unix seconds)."""
-    lines, known = [], dict[Decision, tuple[bytes, bytes]]()
+    lines, known = [], dict[Decision, tuple[bytes, bytes, bytes]]()
     # A Python loop per URL: each line is a piece of text of its own.
     for url, decision in zip(urls, decisions, strict=True):
-        ends = known.get(decision)
-        if ends is None:
-            ends = known[decision] = _ends(decision, at)
-        lines.append(ends[0] + field_of(url) + ends[1])
+        alike = decision._replace(via=b"")
+        parts = known.get(alike)
+        if parts is None:
+            parts = known[alike] = _parts(alike, at)
+        before, path, behind = parts
+        lines.append(before + field_of(url) + path + field_of(decision.via) + behind)
     return lines
 
 
-def _ends(one: Decision, at: float) -> tuple[bytes, bytes]:
-    """The parts of a line before and behind the URL: many lines have the same."""
-    path = discovery_path(one.depth, one.hop, one.source)
+def _parts(one: Decision, at: float) -> tuple[bytes, bytes, bytes]:
+    """The parts of a line before the URL, between URL and via, and behind: many lines have the same."""
     notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
-    entry = LogEntry(int(at * 1000), one.status, None, b"", path, notes=notes)
-    logged, status, size, _, behind = format_entry(entry).split(b" ", 4)
-    return b" ".join((logged, status, size, b"")), b" " + behind
+    known = discovery_path(one.depth, one.hop, one.source)
+    entry = LogEntry(int(at * 1000), one.status, None, b"", known, notes=notes)
+    logged, status, size, _, path, _, behind = format_entry(entry).split(b" ", 6)
+    return b" ".join((logged, status, size, b"")), b" " + path + b" ", b" " + behind
 
 
 def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str, str]:

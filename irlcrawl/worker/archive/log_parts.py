@@ -71,15 +71,17 @@ def _is_part(files: Files, path: str, number: int) -> bool:
 
 def read(
     files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None,
-    within: str | None = None,
+    within: str | None = None, note: str | None = None,
 ) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port) or
-    `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case. A torn last line is
-    left out. Damaged for any other line that cannot be read, ValueError for a malformed status."""
+    `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case; `note`: the name of an
+    annotation that they have. A torn last line is left out. Damaged for any other line that cannot be read,
+    ValueError for a malformed status."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
+    wanted_note = f",{note}=".encode() if note is not None else None
     for piece in _pieces(files, path):
         for text in lines_of(piece.text):
             fields = piece.understood(split_line, text)
@@ -90,6 +92,8 @@ def read(
             if under is not None and not any((b"." + name).endswith(b"." + under) for name in host_names(fields[3])):
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
+                continue
+            if wanted_note is not None and wanted_note not in b"," + fields[11]:
                 continue
             yield piece.understood(parse, text)
 

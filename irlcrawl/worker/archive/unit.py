@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from irlcrawl.base.rows import CARRIED, Carried
+from irlcrawl.base.rows import Carried
 
 TRUNCATED: Final = ("length", "time", "disconnect")
 """WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early."""
@@ -45,7 +45,7 @@ class Unit:
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
         own = {n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)}
-        return _encode(self.carried._asdict() | own)
+        return _encode(self.carried.to_json() | own)
 
     @classmethod
     def from_json(cls, text: str | bytes, url: bytes) -> Unit:
@@ -54,8 +54,7 @@ class Unit:
         if not isinstance(values, dict):
             raise ValueError("a unit is a JSON object")
         try:
-            carried = Carried(**{n: v for n, v in values.items() if n in CARRIED})
-            return cls(url=url, carried=carried, **{n: v for n, v in values.items() if n in _KNOWN})
+            return cls(url=url, carried=Carried.from_json(values), **{n: v for n, v in values.items() if n in _KNOWN})
         except TypeError as error:
             raise ValueError(f"not a unit: {error}") from None
 

@@ -2,20 +2,20 @@
 
     {"t": "visit", FIELD: value, …}      every field of `Lease`; those at their default may be missing
 
-URLS = {"segment": n, "row": n, "key": [key, …], "url": str, COLUMN: [n, …], …}: rows of one ready segment from `row`
-on; `url` holds them all, a line each. There is a COLUMN for each of rows.CARRIED, so that what a link row says of its
-URL reaches the archived unit, and comes back with a repeat, without being named on the way.
+URLS = {"segment": n, "row": n, "key": [key, …], "url": str, COLUMN: [n, …] or str, …}: rows of one ready segment from
+`row` on; what is text is one string, a line for each row. There is a COLUMN for each of rows.CARRIED, so that what a
+link row says of its URL reaches the archived unit, and comes back with a repeat, without being named on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drum import Batch
+from drum import Batch, Ragged
 
-from irlcrawl.base.rows import CARRIED, Carried
+from irlcrawl.base.rows import BYTES, CARRIED, Carried
 from irlcrawl.worker.fetch.wire import Message
 
 
@@ -52,13 +52,29 @@ class Lease:
     def rows(self) -> Iterator[tuple[int, int, str, Carried]]:
         """(row in the segment, url_key, URL, what its link row carries) of each URL."""
         urls, last = self.urls, self.urls["row"] + len(self)
-        texts = urls["url"].split("\n") if len(self) else ()
-        carried = map(Carried._make, zip(*(urls[name] for name in CARRIED), strict=True))
-        yield from zip(range(urls["row"], last), urls["key"], texts, carried, strict=True)
+        if not len(self):
+            return
+        columns = [
+            urls[name].encode("ascii").split(b"\n") if kind == BYTES else urls[name] for name, kind in CARRIED.items()
+        ]
+        carried = map(Carried._make, zip(*columns, strict=True))
+        yield from zip(range(urls["row"], last), urls["key"], urls["url"].split("\n"), carried, strict=True)
 
 
 def leased_urls(segment: int, row: int, links: Batch) -> dict[str, Any]:
     """URLS of LINK rows that lie in a ready segment from `row` on."""
-    texts = b"\n".join(links["url"].tolist()).decode("ascii")
-    carried = {name: links[name].tolist() for name in CARRIED}
-    return {"segment": segment, "row": row, "key": links["key"].tolist(), "url": texts, **carried}
+    carried = {name: _lines(links[name]) if kind == BYTES else links[name].tolist() for name, kind in CARRIED.items()}
+    return {"segment": segment, "row": row, "key": links["key"].tolist(), "url": _lines(links["url"]), **carried}
+
+
+def urls_alike(segment: int, row: int, keys: Sequence[int], urls: Sequence[str], carried: Carried) -> dict[str, Any]:
+    """URLS whose link rows say the same of each: for workers without a frontier."""
+    columns = {
+        name: "\n".join([value] * len(urls)) if isinstance(value, str) else [value] * len(urls)
+        for name, value in carried.to_json().items()
+    }
+    return {"segment": segment, "row": row, "key": list(keys), "url": "\n".join(urls), **columns}
+
+
+def _lines(texts: Ragged) -> str:
+    return b"\n".join(texts.tolist()).decode("ascii")

@@ -48,7 +48,7 @@ class UnitRows:
     """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns, in which a Carried
     stands for its own."""
 
-    outcome: tuple[Any, ...]
+    outcome: tuple[Any, ...] = ()
     links: list[tuple[Any, ...]] = field(default_factory=list)
     pairs: list[tuple[int, int, int]] = field(default_factory=list)
     retry: tuple[Any, ...] | None = None

@@ -27,6 +27,17 @@ COUNTERS = {
         "beyond page.links_max",
     ),
     "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
+    "partly_read": Counted(
+        "pages longer than fetch.decoded_bytes_max: links behind that were not looked for",
+        "partly_read_pages",
+        "pages read up to fetch.decoded_bytes_max",
+    ),
+    "damaged": Counted(
+        "pages in a damaged content coding: links behind the damage were not found", "damaged_pages", "pages damaged"
+    ),
     "retries": Counted("requests put off to be repeated", "retry_count"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
+
+CUT = ("beyond_max", "unparsed", "partly_read", "damaged")
+"""What was left out of a page: its line in the crawl log has an annotation of this name, with the number."""

@@ -20,6 +20,7 @@ from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extract, link_header, refresh_target, robots_header
@@ -33,11 +34,17 @@ _log = logging.getLogger(__name__)
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
-    found = UnitRows(_outcome(unit, exchange, location))
+    found = UnitRows()
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
-    if unit.segment == NO_SEGMENT:
-        return found
+    if unit.segment != NO_SEGMENT:
+        _of_url(unit, exchange, context, found)
+    found.outcome = _outcome(unit, exchange, location, found)
+    return found
+
+
+def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows) -> None:
+    """What a URL's unit yields beside its outcome."""
     if unit.cls in (Class.FETCHED, Class.FAILED):
         found.site = context.names(unit.url)[0]
     if unit.cls == Class.RETRY:
@@ -50,7 +57,6 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
                 raise  # other pages may have taken it: the worker ends, and the unit is read again
             _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
             found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
-    return found
 
 
 def rules_text(exchange: Exchange, config: Config) -> bytes:
@@ -67,10 +73,11 @@ def received(exchange: Exchange) -> int:
     return len(exchange.header) + len(exchange.body)
 
 
-def _outcome(unit: Unit, exchange: Exchange | None, location: Location) -> tuple[Any, ...]:
+def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: UnitRows) -> tuple[Any, ...]:
     """A row of rows.OUTCOME."""
     size = 0 if exchange is None else received(exchange)
-    line = crawl_log.line(unit, exchange, location)
+    cut = {name: str(found.counts[name]) for name in CUT if name in found.counts}
+    line = crawl_log.line(unit, exchange, location, cut)
     return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
 
 
@@ -122,7 +129,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     fields = exchange.fields
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
-    body, _ = decode(exchange.body, exchange.coding, context.config.fetch.decoded_bytes_max)
+    bytes_max = context.config.fetch.decoded_bytes_max
+    body, partly = decode(exchange.body, exchange.coding, bytes_max)
+    if partly:
+        found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     found.content, found.directory = fingerprint(body), directory_key(unit.url)
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
@@ -172,7 +182,7 @@ def _add(
     names, seed, rows = context.names, context.seed, found.links
     own_site = names(unit.url)[0]
     carried = {
-        source: [Carried(depth, hop, source, priority_of(depth, source, home)) for home in (False, True)]
+        source: [Carried(depth, hop, source, priority_of(depth, source, home), via=unit.url) for home in (False, True)]
         for source in {source for _, source in links}
     }
     others: set[int] = set()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.keys import name_key
-from irlcrawl.base.rows import LINK
+from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.config.keys import Site
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import SECOND_MAX, Calendar
@@ -43,8 +43,10 @@ class Desk:
         self.commits += 1
         with SegmentWriter(self.files, self.path / f"turn-{self.commits}.seg") as writer:
             keys = np.arange(first, first + len(dues))
-            columns = {name: keys.astype("<" + kind) for name, kind in LINK.items() if kind != "bytes"}
-            rows = Batch({**columns, "url": Ragged.from_list([b"u%d" % key for key in keys.tolist()])})
+            columns = {name: keys.astype("<" + kind) for name, kind in LINK.items() if kind != BYTES}
+            rows = Batch.zeros(LINK, len(keys)).with_(
+                **columns, url=Ragged.from_list([b"u%d" % key for key in keys.tolist()])
+            )
             self.calendar.add(lambda: writer, edits, rows, np.array(dues, np.float64))
             taken = list(self.calendar.due(edits, now, rows_max))
             self.calendar.tidy(lambda: writer, edits)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.base.rows import LINK
+from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
     OP_NEW,
@@ -32,9 +32,10 @@ HOSTS = 4
 def link_batch(hosts: list[int], first: int) -> Batch:
     """LINK rows of these hosts, numbered from `first`."""
     numbers = np.arange(first, first + len(hosts))
-    columns = {name: numbers.astype("<" + kind) for name, kind in LINK.items() if kind != "bytes"}
+    columns = {name: numbers.astype("<" + kind) for name, kind in LINK.items() if kind != BYTES}
     columns["host"] = np.array(hosts, np.uint64)
-    return Batch({**columns, "url": Ragged.from_list([b"http://x/%d" % number for number in numbers])})
+    texts = Ragged.from_list([b"http://x/%d" % number for number in numbers])
+    return Batch.zeros(LINK, len(hosts)).with_(**columns, url=texts)
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.base.rows import LINK
+from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import STATE
 from irlcrawl.frontier.state.runs import BLOCK_ROWS, Run, RunReader, Runs
 
@@ -39,8 +39,9 @@ class Shelf:
     def add(self, runs: list[int]) -> int:
         """A segment with runs of these many rows, host by host; a row's key is its place."""
         rows = sum(runs)
-        columns = {name: np.arange(rows).astype("<" + kind) for name, kind in LINK.items() if kind != "bytes"}
-        urls = Batch({**columns, "url": Ragged.from_list([b"http://h/%d" % row for row in range(rows)])})
+        columns = {name: np.arange(rows).astype("<" + kind) for name, kind in LINK.items() if kind != BYTES}
+        texts = Ragged.from_list([b"http://h/%d" % row for row in range(rows)])
+        urls = Batch.zeros(LINK, rows).with_(**columns, url=texts)
         starts = np.cumsum([0, *runs])[:-1]
         index = Batch(
             {

@@ -33,7 +33,7 @@ load = st.tuples(st.integers(-2, 8), st.sampled_from([0.0, 0.5, 10.0]), st.sampl
 def emitted(rows: list[tuple[int, int, int]], records: list[HostRecord]) -> Batch:
     """What the hosts drum emits for these rows; the key of a row is its number."""
     count = len(rows)
-    columns = {name: np.zeros(count, "<" + kind) for name, kind in LINK.items() if kind != "bytes"}
+    columns = {**Batch.zeros(LINK, count).columns}
     columns["key"] = np.arange(count, dtype=np.uint64)
     columns["host"] = np.array([host for host, _, _ in rows], np.uint64)
     columns["site"] = columns["host"] + np.uint64(100)

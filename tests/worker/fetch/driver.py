@@ -19,6 +19,7 @@ from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.keys import name_key, priority_of, url_key
 from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.config.keys import Config
+from irlcrawl.worker.fetch.lease import urls_alike
 from irlcrawl.worker.fetch.wire import Decoder, Message, clock_anchor, encode
 
 SEED = 12345
@@ -105,13 +106,10 @@ class Driver:
         """Lease `targets` of `origin` (scheme://host:port). Returns the visit's id."""
         scheme, _, authority = origin.partition("://")
         host, _, port = authority.partition(":")
-        count, texts = len(targets), [origin + target for target in targets]
+        texts = [origin + target for target in targets]
         same = Carried(depth=depth, source=source, priority=priority_of(depth, source), attempt=attempt)
-        urls = {
-            "segment": 7, "row": self._row, "url": "\n".join(texts),
-            "key": [url_key(text.encode(), SEED) for text in texts],
-        } | {name: [value] * count for name, value in same._asdict().items()}  # fmt: skip
-        self._row += count
+        urls = urls_alike(7, self._row, [url_key(text.encode(), SEED) for text in texts], texts, same)
+        self._row += len(texts)
         number = next(self._ids)
         self.send({
             "t": "visit", "visit": number, "host": host, "scheme": scheme, "port": int(port or 80), "address": address,

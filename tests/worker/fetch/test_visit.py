@@ -19,7 +19,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import Rules
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Request
-from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.lease import Lease, urls_alike
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
@@ -124,10 +124,8 @@ def visit(
     async def body() -> tuple[Web, Message]:
         web = Web(config, clock, answers)
         web.delay = delay
-        count = len(targets)
-        urls = {
-            "segment": 3, "row": 0, "key": list(range(count)), "url": "\n".join(f"http://a.test{t}" for t in targets),
-        } | {name: [value] * count for name, value in Carried(1, 0, 2, 2)._asdict().items()}  # fmt: skip
+        texts = [f"http://a.test{target}" for target in targets]
+        urls = urls_alike(3, 0, range(len(texts)), texts, Carried(1, 0, 2, 2))
         known = {
             "state": int(robots), "until": 0.0 if robots is Robots.UNKNOWN else clock.now() + 1e6, "rules": [1, 0, 9],
             "crawl_delay": delay if robots is Robots.RULES else 0.0,

@@ -18,9 +18,10 @@ from drum import Files
 
 import pytest
 
-from irlcrawl.base.rows import CARRIED
+from irlcrawl.base.rows import Carried
 from irlcrawl.config.toml import to_dict
 from irlcrawl.worker.fetch import worker
+from irlcrawl.worker.fetch.lease import urls_alike
 from irlcrawl.worker.fetch.process import Forked
 from irlcrawl.worker.fetch.service import serve
 from irlcrawl.worker.fetch.wire import encode
@@ -79,10 +80,7 @@ def test_a_full_disk_ends_the_worker_at_once(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     ours, theirs = socket.socketpair()
     with Loopback({"/": response(b"x")}) as server, ours:
-        urls = {
-            "segment": 1, "row": 0, "key": [0, 1, 2], "url": "\n".join([f"http://a.test:{server.port}/"] * 3),
-            **{name: [0] * 3 for name in CARRIED},
-        }  # fmt: skip
+        urls = urls_alike(1, 0, [0, 1, 2], [f"http://a.test:{server.port}/"] * 3, Carried())
         visit = {
             "t": "visit", "visit": 1, "host": "a.test", "scheme": "http", "port": server.port, "address": "127.0.0.1",
             "host_key": 1, "gap": 0.0, "robots": ALLOW, "scope": 1, "urls": urls, "not_after": 9e9,

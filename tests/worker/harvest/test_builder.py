@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import Carried
 from irlcrawl.worker.harvest import rules_log
 from irlcrawl.worker.harvest.builder import Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
@@ -27,7 +28,7 @@ def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200
 
 
 def link(key: int) -> tuple[Any, ...]:
-    return (key, 1, 2, 3, 0, 2, 6, 0, b"http://a.test/%d" % key)
+    return (key, 1, 2, Carried(3, 0, 2, 6, 0, b"http://a.test/"), b"http://a.test/%d" % key)
 
 
 def columns(path: Path, section: str) -> Batch:
@@ -89,7 +90,7 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
         "stream": 7, "number": 5, "warc": [2, 345],
         "counters": {
             "pages": 2, "bytes": 25, "links": 3, "duplicates": 1, "out_of_scope": 4, "trapped": 0,
-            "beyond_max": 0, "unparsed": 0, "retries": 1,
+            "beyond_max": 0, "unparsed": 0, "partly_read": 0, "damaged": 0, "retries": 1,
         },
     }  # fmt: skip
     assert made.empty and made.write((2, 345)) is None

@@ -24,7 +24,7 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.archive import redo
+from irlcrawl.worker.archive import crawl_log, redo
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
@@ -72,7 +72,8 @@ def test_a_link_row_has_every_column_right() -> None:
     url = b"http://www.b.test/p?q"
     assert link == {
         "key": url_key(url, SEED), "site": name_key(b"b.test"), "host": name_key(b"http://www.b.test"), "depth": 3,
-        "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0, "url": url,
+        "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0,
+        "via": unit().url, "url": url,
     }  # fmt: skip
     ours, theirs = name_key(b"a.test"), name_key(b"b.test")
     assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
@@ -204,6 +205,19 @@ def test_links_of_a_header_keep_the_bound_of_a_page() -> None:
     found = process(unit(), exchange(b'<a href="/x">', header), LOCATION, given_context)
     assert urls(found) == [b"http://a.test/x", b"http://a.test/0", b"http://a.test/1"]
     assert found.counts["beyond_max"] == 8
+    assert crawl_log.parse(found.outcome[-1]).notes["beyond_max"] == "8"
+
+
+def test_what_was_left_out_of_a_page_is_counted_and_in_its_line() -> None:
+    """A page read in part, or damaged, was like any other."""
+    page, small = b'<a href="/x">' + b" " * 100_000, context()
+    small.config.fetch.decoded_bytes_max = 1024
+    packed = gzip.compress(page)
+    for body, given_context, name in ((packed, small, "partly_read"), (packed[:-12], context(), "damaged")):
+        found = process(unit(), exchange(body, b"Content-Encoding: gzip"), LOCATION, given_context)
+        assert urls(found) == [b"http://a.test/x"] and found.counts == {name: 1}
+        assert crawl_log.parse(found.outcome[-1]).notes[name] == "1"
+    assert not process(unit(), exchange(packed, b"Content-Encoding: gzip"), LOCATION, context()).counts
 
 
 def test_a_retry_is_the_same_row_one_request_older() -> None:
