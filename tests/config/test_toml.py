@@ -322,7 +322,7 @@ def test_a_start_refuses_a_file_of_parameters_that_cannot_be_read(tmp_path: Path
     config = c.Config()
     config.crawl.user_agent = USER_AGENT_EXAMPLE
     config.urls.parameters_file = str(tmp_path / "none")
-    with pytest.raises(c.ConfigError, match="urls.parameters_file = .*cannot be read"):
+    with pytest.raises(c.ConfigError, match="cannot be read"):
         check_start(config)
     (tmp_path / "none").write_text("ref\nwt_*\n")
     check_start(config)
