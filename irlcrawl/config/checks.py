@@ -12,6 +12,7 @@ from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
+from irlcrawl.config.lists import parameter_names
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
@@ -26,7 +27,7 @@ def checked(key: Key, path: str, value: Any) -> Any:
         value = float(value)
         right = math.isfinite(value)
     if right and key.choices:
-        right = value in key.choices
+        right = all(item in key.choices for item in value) if key.type == "list" else value in key.choices
     if right and key.type in ("int", "float"):
         right = (key.low is None or value >= key.low) and (key.high is None or value <= key.high)
     if not right:
@@ -131,6 +132,8 @@ def check_start(config: Config) -> None:
     if _CONTACT.search(agent) is None:
         raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
     _check_budgets_of_sites(config)
+    if config.urls.parameters_file:
+        parameter_names(config.urls.parameters_file)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")

@@ -92,6 +92,28 @@ class Scope:
     )
 
 
+URL_RULES = (
+    "tracking", "sessions", "empty_query", "unreserved", "sort_query", "slashes", "default_pages", "trailing_slash",
+    "path_case", "www", "https",
+)  # fmt: skip
+"""What urls.merge takes: the rules of web/spelling.py."""
+
+
+@dataclass
+class Urls:
+    merge: list[str] = key(
+        ["tracking", "sessions", "empty_query", "unreserved"], "Rules that give the spellings of one page one URL, for "
+        "links that are found from now on: tracking (query parameters such as utm_source), sessions (session ids), "
+        "empty_query (? with nothing behind it), unreserved (%7E is ~); and rules that may merge pages that differ: "
+        "sort_query, slashes (// is /), default_pages (/index.html is /), trailing_slash (/a/ is /a), path_case, www "
+        "(www.a.com is a.com), https (http is https). Empty: off.", choices=URL_RULES,
+    )  # fmt: skip
+    parameters_file: str = key(
+        "", "File with more names of query parameters that tracking leaves out, one a line; * at the end stands for "
+        "any rest. It is read at each start. Empty: off.",
+    )  # fmt: skip
+
+
 @dataclass
 class Limits:
     pages: int = key(
@@ -344,6 +366,9 @@ class Site:
         None, "Least budget of this registrable domain, however few sites link to it: you vouch for it.", low=1,
         high=BUDGET_MAX,
     )  # fmt: skip
+    merge_urls: list[str] | None = key(
+        None, "Replaces urls.merge for links that lead to these hosts.", choices=URL_RULES
+    )
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
 
 
@@ -351,6 +376,7 @@ class Site:
 class Config:
     crawl: Crawl = field(default_factory=Crawl)
     scope: Scope = field(default_factory=Scope)
+    urls: Urls = field(default_factory=Urls)
     limits: Limits = field(default_factory=Limits)
     politeness: Politeness = field(default_factory=Politeness)
     robots: Robots = field(default_factory=Robots)
@@ -388,7 +414,7 @@ class Key(NamedTuple):
     def allows(self) -> str:
         """The values that the key takes, in words."""
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            return ("a list out of " if self.type == "list" else "one of ") + ", ".join(self.choices)
         bounds = {
             (True, True): f" from {self.low} to {self.high}",
             (True, False): f", at least {self.low}",

@@ -112,13 +112,14 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
             continue
         name = "--" + key.path.replace(".", "-").replace("_", "-")
         special = {"list": ["127.0.0.0/8"], "str": "x1"}
-        value: Any = {"network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem"}.get(
-            key.path
-        ) or (
-            key.choices[-1]
-            if key.choices
-            else special.get(key.type) or (not key.default if key.type == "bool" else None)
-        )
+        value: Any = {
+            "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
+            "urls.parameters_file": os.devnull,
+        }.get(key.path)  # fmt: skip
+        if value is None and key.choices:
+            value = [key.choices[-1]] if key.type == "list" else key.choices[-1]
+        if value is None:
+            value = special.get(key.type) or (not key.default if key.type == "bool" else None)
         if value is None:
             value = key.default + 1 if key.high is None or key.default + 1 <= key.high else key.low
         if key.type == "bool":

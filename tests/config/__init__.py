@@ -4,5 +4,6 @@ Modules whose tests stand elsewhere in tests/:
 
 checks.py      config/test_toml.py
 keys.py        config/test_toml.py
+lists.py       web/test_spelling.py
 overrides.py   frontier/state/test_calendar.py, web/test_scope.py
 """

@@ -29,7 +29,8 @@ AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
 def values(key: c.Key) -> st.SearchStrategy[object]:
     """Any value the key takes, as far as its table entry says."""
     if key.choices:
-        return st.sampled_from(key.choices)
+        choice = st.sampled_from(key.choices)
+        return st.lists(choice) if key.type == "list" else choice
     low, high = key.low, key.high
     text = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(' "\\'), max_size=20)
     special = {
@@ -315,3 +316,13 @@ def test_a_stored_configuration_lacks_only_what_the_program_that_wrote_it_had_no
         file.write_text(text[:end])
         with pytest.raises(JobDamaged):
             load_stored(file)
+
+
+def test_a_start_refuses_a_file_of_parameters_that_cannot_be_read(tmp_path: Path) -> None:
+    config = c.Config()
+    config.crawl.user_agent = USER_AGENT_EXAMPLE
+    config.urls.parameters_file = str(tmp_path / "none")
+    with pytest.raises(c.ConfigError, match="cannot be read"):
+        check_start(config)
+    (tmp_path / "none").write_text("ref\nwt_*\n")
+    check_start(config)

@@ -131,6 +131,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "calendar_due": (None, None),
         "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
         "out_of_scope_urls": (1, 1),
+        "respelled_urls": (0, 0),
         "trapped_urls": (0, 0),
         "beyond_max_urls": (0, 0),
         "unparsed_pages": (0, 0),

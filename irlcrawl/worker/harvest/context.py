@@ -10,6 +10,7 @@ from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import product_token
 from irlcrawl.web.scope import Scope
+from irlcrawl.web.spelling import Spelling
 
 
 class Context:
@@ -23,6 +24,7 @@ class Context:
         self.scope = scope
         self.everywhere = Scope(config.scope, config.site, [b"any"])
         """What limits and patterns let through, wherever it is."""
+        self.spelling = Spelling(config.urls, config.site)
         self.product_token = product_token(config.crawl.user_agent)
         self.site_of = SiteOf(config.scope.private_suffixes)
         self._names = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)

@@ -115,6 +115,7 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     target = canonical(location, unit.url) if location else None
     if target is None:
         return
+    target = context.spelling.of_target(target, unit.url)
     depth, hop = unit.carried.depth, unit.carried.hop + 1
     scope = context.scope
     if depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
@@ -141,6 +142,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     links = page.links
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
+    links = _spelled(links, context, found)
     depth = unit.carried.depth + 1
     contains = context.scope.contains
     inside = [link for link in links if contains(link[0], depth, 0)]
@@ -152,6 +154,20 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
+
+
+def _spelled(links: list[tuple[bytes, Source]], context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
+    """The links by their spelling (web/spelling.py), each once, from its best source."""
+    spelling = context.spelling.of
+    spelled = [spelling(url) for url, _ in links]
+    changed = sum(new is not old for new, (old, _) in zip(spelled, links, strict=True))
+    if not changed:
+        return links
+    found.counts["respelled"] = changed
+    sources: dict[bytes, Source] = {}
+    for url, (_, source) in zip(spelled, links, strict=True):
+        sources[url] = min(source, sources.get(url, source))
+    return list(sources.items())
 
 
 def _with_header_links(

@@ -109,10 +109,19 @@ def test_only_pages_that_were_fetched_have_links(given_unit: Unit, links: int) -
 
 
 def test_a_redirect_is_a_discovery_one_hop_on_at_the_same_depth() -> None:
-    moved = exchange(b"", b"Location: ../n w?", status=b"302 Found")
+    moved = exchange(b"", b"Location: ../n w?x", status=b"302 Found")
     found = process(unit("http://a.test/b/c", status=302, depth=5, hop=2), moved, LOCATION, context())
     (row,) = found.links
-    assert (row[3][:3], row[-1]) == ((5, 3, Source.REDIRECT), b"http://a.test/n%20w?")
+    assert (row[3][:3], row[-1]) == ((5, 3, Source.REDIRECT), b"http://a.test/n%20w?x")
+
+
+def test_links_and_redirects_have_one_spelling() -> None:
+    page = exchange(b'<a href="/x?utm_source=a"><a href="/%78"><a href="/y?"><link rel=canonical href="/y">')
+    found = process(unit(), page, LOCATION, context())
+    assert urls(found) == [b"http://a.test/x", b"http://a.test/y"] and found.counts == {"respelled": 3}
+    for target, expected in ((b"/y?PHPSESSID=1", b"http://a.test/y"), (b"/r?", b"http://a.test/r?")):
+        moved = exchange(b"", b"Location: " + target, status=b"302 Found")
+        assert urls(process(unit("http://a.test/r", status=302), moved, LOCATION, context())) == [expected]
 
 
 def test_a_page_with_two_lines_of_codings_lost_its_links() -> None:

@@ -1,0 +1,182 @@
+"""One spelling for a page that has several: rules beyond WHATWG's, each an option of its own (urls.merge).
+
+A rule rewrites a link before it gets its key, so that spellings of one page become one URL. Rules that are on by
+default cannot merge pages that differ:
+
+  tracking        query parameters that only tell the owner where a visitor came from (TRACKING, urls.parameters_file)
+  sessions        session ids: `;jsessionid=…`, `/(S(…))/`, PHPSESSID and its like, `sid` with 32 hex digits
+  empty_query     a `?` with nothing behind it
+  unreserved      `%7E` and `~` (RFC 3986 6.2.2.2), `%c3` and `%C3` (6.2.2.1)
+
+The others can, so they are off by default, for a crawl or a site to switch on:
+
+  sort_query      parameters in the order of their names; those of one name stay in order
+  slashes         `//` in a path is `/`
+  default_pages   `/dir/index.html` and its like are `/dir/`
+  trailing_slash  `/dir/` is `/dir`
+  path_case       the path in lower case
+  www             `www.example.com` is `example.com`
+  https           `http://` is `https://`, where no port is named
+
+Seeds stay as they were written, and so does the target of a redirect that a rule would turn into the URL it comes from:
+a server that gives visitors a session id by a redirect would have no page else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+
+from irlcrawl.base.url import HOSTS_CACHED, canonical, host_of
+from irlcrawl.config.keys import URL_RULES, Site, Urls
+from irlcrawl.config.lists import parameter_names
+from irlcrawl.config.overrides import Overrides
+
+ROUNDS_MAX = 8
+"""One rule may make work for another: `/a%252e%252e` needs two rounds. A URL that needs more stays as it was."""
+
+TRACKING = (
+    "utm_*", "itm_*", "mtm_*", "matomo_*", "piwik_*", "pk_campaign", "pk_cid", "pk_content", "pk_kwd", "pk_keyword",
+    "pk_medium", "pk_source", "hsa_*", "_ga", "_gl", "gclid", "gclsrc", "gbraid", "wbraid", "dclid", "srsltid",
+    "fbclid",
+    "fb_action_ids", "fb_action_types", "fb_ref", "fb_source", "yclid", "ysclid", "_openstat", "msclkid", "twclid",
+    "ttclid", "igshid", "igsh", "li_fat_id", "epik", "irclickid", "mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi",
+    "__hssc", "__hstc", "__hsfp", "hsctatracking", "vero_id", "vero_conv", "oly_anon_id", "oly_enc_id", "rb_clickid",
+    "s_cid", "ml_subscriber", "ml_subscriber_hash", "wickedid", "wt_mc", "wtrid", "_branch_match_id", "guccounter",
+    "guce_referrer", "guce_referrer_sig", "zanpid", "dm_i", "et_rid", "trk_contact", "trk_msg",
+    "trk_module", "trk_sid", "vgo_ee", "_bta_c", "_bta_tid",
+)  # fmt: skip
+"""Names in lower case; `*` at the end: any rest. Campaign and click ids, after the lists that people keep for browsers:
+ClearURLs (rules for all sites), AdGuard's URL tracking filter, Brave's query filter."""
+
+_SESSION_NAMES = frozenset((b"phpsessid", b"jsessionid", b"cfid", b"cftoken"))
+_SESSION_PREFIX = b"aspsessionid"
+_SESSION_IDS = frozenset((b"sid", b"sessionid", b"session_id"))
+_HEX_32 = re.compile(rb"[0-9a-fA-F]{32}")
+_PATH_SESSIONS = re.compile(rb";(?:jsessionid|phpsessid)=[^/;]*|(?<=/)\((?:[A-Za-z]\([^()/]*\))+\)/", re.IGNORECASE)
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+_SLASHES = re.compile(rb"//+")
+_DEFAULT_PAGE = re.compile(rb"(?<=/)(?:index|default)\.(?:s?html?|xhtml|php[345]?|aspx?|jsp|cfm|cgi)$", re.IGNORECASE)
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_ESCAPED = {
+    b"%02x" % byte: bytes((byte,)) if byte in _UNRESERVED else b"%%%02X" % byte for byte in range(256)
+}  # fmt: skip
+
+Rules = frozenset[str]
+
+
+class Spelling:
+    """The rules of a crawl. ConfigError for a file of parameters that cannot be read."""
+
+    def __init__(self, params: Urls, sites: Mapping[str, Site]) -> None:
+        self._general = frozenset(params.merge)
+        self._overrides = Overrides(sites) if any(site.merge_urls is not None for site in sites.values()) else None
+        self._of_host = lru_cache(maxsize=HOSTS_CACHED)(self._rules_of)
+        own = parameter_names(params.parameters_file) if params.parameters_file else []
+        self._names, self._prefixes = _split([*TRACKING, *own])
+
+    def of(self, url: bytes) -> bytes:
+        """The spelling of a URL in stored form: in stored form, and its own spelling."""
+        rules = self._general
+        if self._overrides is not None:
+            rules = self._of_host(host_of(url))
+        if not rules or (rules <= _BY_SIGN and not _SIGN.search(url)):
+            return url
+        before = url
+        for _ in range(ROUNDS_MAX):
+            after = self._once(before, rules)
+            if after == before:
+                return after
+            known = canonical(after)
+            if known is None:
+                return url
+            before = known
+        return url
+
+    def of_target(self, target: bytes, url: bytes) -> bytes:
+        """The spelling of what `url` redirects to; as it came where that would be `url` itself."""
+        spelled = self.of(target)
+        return target if spelled == url else spelled
+
+    def _rules_of(self, host: str) -> Rules:
+        assert self._overrides is not None
+        own = self._overrides.of(host).merge_urls
+        return self._general if own is None else frozenset(own)
+
+    def _once(self, url: bytes, rules: Rules) -> bytes:
+        """Every rule once."""
+        scheme, _, rest = url.partition(b"://")
+        at = rest.find(b"/")
+        authority, target = rest[:at], rest[at:]
+        path, mark, query = target.partition(b"?")
+        for name, change in _PATH:
+            if name in rules:
+                path = change(path)
+        had = bool(query)
+        if had:
+            query = self._query(query, rules)
+        if not query and (had or "empty_query" in rules):
+            mark = b""
+        if "www" in rules and authority.startswith(b"www.") and b"." in authority[4:]:
+            authority = authority[4:]
+        if "https" in rules and scheme == b"http" and not _has_port(authority):
+            scheme = b"https"
+        return scheme + b"://" + authority + path + mark + query
+
+    def _query(self, query: bytes, rules: Rules) -> bytes:
+        if "unreserved" in rules:
+            query = _unescaped(query)
+        parts = query.split(b"&")
+        if "tracking" in rules:
+            parts = [part for part in parts if not self._tracks(part.partition(b"=")[0].lower())]
+        if "sessions" in rules:
+            parts = [part for part in parts if not _is_session(part)]
+        if "sort_query" in rules:
+            parts.sort(key=lambda part: part.partition(b"=")[0])
+        return b"&".join(parts)
+
+    def _tracks(self, name: bytes) -> bool:
+        return name in self._names or name.startswith(self._prefixes)
+
+
+def _is_session(parameter: bytes) -> bool:
+    name, _, value = parameter.partition(b"=")
+    name = name.lower()
+    if name in _SESSION_NAMES or name.startswith(_SESSION_PREFIX):
+        return True
+    return name in _SESSION_IDS and _HEX_32.fullmatch(value) is not None
+
+
+def _has_port(authority: bytes) -> bool:
+    return b":" in authority.rpartition(b"]")[2]
+
+
+def _unescaped(text: bytes) -> bytes:
+    return _ESCAPE.sub(lambda match: _ESCAPED[match[1].lower()], text)
+
+
+def _without_slash(path: bytes) -> bytes:
+    return path.rstrip(b"/") or b"/"
+
+
+_PATH: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
+    ("unreserved", _unescaped),
+    ("sessions", lambda path: _PATH_SESSIONS.sub(b"", path)),
+    ("slashes", lambda path: _SLASHES.sub(b"/", path)),
+    ("path_case", bytes.lower),
+    ("default_pages", lambda path: _DEFAULT_PAGE.sub(b"", path)),
+    ("trailing_slash", _without_slash),
+)
+_BY_SIGN: Rules = frozenset(("tracking", "sessions", "empty_query", "unreserved", "sort_query"))
+_SIGN = re.compile(rb"[?%;(]")
+"""Rules that change no URL without such a sign."""
+assert _BY_SIGN | {name for name, _ in _PATH} | {"www", "https"} == set(URL_RULES)
+
+
+def _split(names: Iterable[str]) -> tuple[frozenset[bytes], tuple[bytes, ...]]:
+    """(whole names, beginnings)."""
+    lower = [name.lower().encode() for name in names]
+    return frozenset(name for name in lower if not name.endswith(b"*")), tuple(
+        name[:-1] for name in lower if name.endswith(b"*")
+    )
