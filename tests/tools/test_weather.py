@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from typing import Any
 
 from drum.ragged import Ragged
 
@@ -21,7 +22,7 @@ from tools.simweb.params import Params
 from tools.simweb.truth import NOWHERE, Section, page_number
 from tools.simweb.weather import CALM, Reply, Verdict, Weather, WeatherParams
 from tools.simweb.weather_hosts import Fate, Hosting, RobotsState
-from tools.simweb.weather_spells import Spell, after, bell, both, fraction, hashed, without
+from tools.simweb.weather_spells import Interval, Spell, after, bell, both, fraction, hashed, without
 from tools.simweb.weather_urls import page_of
 from tools.simweb.web import Web
 
@@ -33,7 +34,7 @@ NO_SPELLS = {name: getattr(CALM, name) for name in ("blips", "outages", "absence
                                                     "robots_spells")}  # fmt: skip
 
 
-def weather(**changes: object) -> Weather:
+def weather(**changes: Any) -> Weather:
     """Calm but for some things."""
     return Weather(WEB, dataclasses.replace(CALM, **changes), START)
 
@@ -102,7 +103,7 @@ def test_what_a_page_answers_for_good_is_what_columns_say() -> None:
     over = weather(missing_share=0.1, moved_share=0.1, page_broken_share=0.05)
     pages = np.unique(over.web.links(over.web.seeds(30)).targets)
     answers = over.web.answers(pages)
-    told = Counter()
+    told: Counter[int] = Counter()
     for row, url in enumerate(over.web.urls(pages).tolist()):
         reply = get(over, url)
         assert reply.status == answers["status"][row]
@@ -138,8 +139,8 @@ INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambd
 
 
 @given(INTERVALS, INTERVALS, st.integers(0, 30))
-def test_intervals_are_sets_of_moments(left: list[tuple[int, int]], right: list[tuple[int, int]], more: int) -> None:
-    def moments(intervals: list[tuple[float, float]]) -> set[int]:
+def test_intervals_are_sets_of_moments(left: list[Interval], right: list[Interval], more: int) -> None:
+    def moments(intervals: list[Interval]) -> set[int]:
         return {m for a, b in intervals for m in range(int(a), int(b))}
 
     free, other = without([(0, 70)], left), without([(0, 70)], right)
@@ -160,7 +161,7 @@ def test_hosts_are_down_as_long_as_the_spells_say() -> None:
 
 def test_a_host_that_was_down_for_an_hour_answers_after() -> None:
     over = weather(outages=Spell(1.0, WEEK, 3_600.0, 3_600.0))
-    seen = Counter()
+    seen: Counter[int] = Counter()
     for url in home_urls(over, 60):
         host = over._host(url.split(b"/")[2])
         assert host is not None

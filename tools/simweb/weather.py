@@ -183,6 +183,21 @@ class Weather:
         how = _hosting(address)
         return math.inf if how is None else rates.get(how, math.inf)
 
+    def refuses(self, url: bytes, at: float) -> bool:
+        """Whether nothing listens where a URL is asked for, as long as that is so at this moment."""
+        asked, now = parts(url), at - self.start
+        if (found := self._host(asked.name)) is None:
+            return False
+        status = self._unanswered(found[0], asked, now) or (self._trouble(found[0], now) or (0,))[0]
+        return status == CONNECT
+
+    def addresses(self, name: bytes) -> list[str]:
+        """All addresses a name has, in the course of time; none for a name that does not exist."""
+        if (found := self._host(name)) is None:
+            return []
+        host = found[0]
+        return [_address(host.hosting, host.first_address + turn) for turn in range(host.addresses)]
+
     def links(self, pages: U8s) -> tuple[Links, Ragged]:
         """Of many pages at once: the pages they link to, and the URLs as the links spell them: some by http that are
         https, some with the other of apex and www."""

@@ -176,7 +176,7 @@ class Hosts:
             pace=p.latency_median * math.exp(p.latency_sigma * bell(self.hash("latency", key)))
             * (p.slow_factor if self.lot("slow", key) < p.slow_share else 1.0),
             bandwidth=p.bandwidth_median * math.exp(p.bandwidth_sigma * bell(self.hash("bandwidth", key))),
-            bears=p.throttle_median * math.exp(p.throttle_sigma * bell(self.hash("bears", key)))
+            bears=max(p.throttle_least, p.throttle_median * math.exp(p.throttle_sigma * bell(self.hash("bears", key))))
             if throttles else math.inf,
             retry_after=RETRY_AFTER[value % len(RETRY_AFTER)] if says < p.throttle_after_share else None,
             retry_after_date=value >> 32 & 3 == 0,

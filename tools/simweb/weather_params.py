@@ -56,6 +56,7 @@ class WeatherParams:
     throttle_share: float = 0.25  # bear no more than a rate
     throttle_median: float = 2.0  # requests per second
     throttle_sigma: float = 1.2  # of its logarithm
+    throttle_least: float = 0.1
     throttle_after_share: float = 0.4  # of those say Retry-After, a quarter of them as a date
     throttle_503_share: float = 0.2  # of those answer 503 instead of 429
 
