@@ -12,6 +12,7 @@ import json
 import shlex
 import sys
 import time
+from collections import Counter
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from tools.sampleweb.server import ServerError, until_told
 from tools.simweb.params import Params
 from tools.simweb.serve import ADDRESSES_MAX, serving
 from tools.simweb.truth import Truth
-from tools.simweb.weather_params import WeatherParams
+from tools.simweb.weather import Weather, WeatherParams
 from tools.simweb.web import Web
 
 SERVED_PAGES = 100_000
+FOUR_WEEKS = 28 * 86_400.0
 OF_WEATHER = {field.name for field in dataclasses.fields(WeatherParams)}
 BATCH_PAGES = 2_000
 """A simulator asks for the links of about as many pages at a time; larger batches leave the processor's cache."""
@@ -60,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     measure = verbs.add_parser("measure", help="print the web's figures as one JSON object")
     measure.add_argument("--pages", type=whole(1), default=20_000, help="sample")
+    measure.add_argument("--weather", action="store_true", help="figures of the weather instead")
     for verb in (serve, measure):
         verb.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", dest="settings")
     options = parser.parse_args(argv)
@@ -67,12 +70,14 @@ def main(argv: list[str] | None = None) -> int:
     weather = None
     try:
         settings = options.settings
-        if options.verb == "serve" and options.weather:
-            skies = [setting for setting in settings if setting.partition("=")[0].partition(".")[0] in OF_WEATHER]
-            weather, settings = WeatherParams().overridden(skies), [one for one in settings if one not in skies]
+        if options.weather:
+            its = [setting for setting in settings if setting.partition("=")[0].partition(".")[0] in OF_WEATHER]
+            weather, settings = WeatherParams().overridden(its), [one for one in settings if one not in its]
         params = start.overridden(settings)
         if options.verb == "measure":
-            print(json.dumps(figures(Web(params), options.pages)))
+            web = Web(params)
+            found = figures(web, options.pages) if weather is None else skies(Weather(web, weather, 0.0), options.pages)
+            print(json.dumps(found))
             return 0
         return _serve(params, weather, options)
     except (ServerError, ValueError) as error:
@@ -105,6 +110,34 @@ def figures(web: Web, sample: int) -> dict[str, object]:
         "links_per_cpu_s": round(len(targets) / (linked - begin)),
         "urls_written_per_cpu_s": round(len(some) / (written - written_from)),
         "urls_read_per_cpu_s": round(len(some) / (read - written)),
+    }  # fmt: skip
+
+
+def skies(weather: Weather, sample: int) -> dict[str, object]:
+    """What a crawl of four weeks would meet: of URLs two links away from some seeds, each asked at a random moment."""
+    random = np.random.default_rng(weather.web.params.seed)
+    near = np.unique(weather.links(weather.web.seeds(max(10, sample // 100)))[0].targets)
+    urls = np.array(list(dict.fromkeys(weather.links(near[:sample])[1].tolist())), object)
+    urls = random.permutation(urls)[:sample].tolist()
+    weather.meet([url.split(b"/")[2] for url in urls])
+    begin = time.process_time()
+    met: Counter[str] = Counter()
+    for url, at in zip(urls, random.uniform(0.0, FOUR_WEEKS, len(urls)).tolist(), strict=True):
+        found = weather.resolve(url.split(b"/")[2], at)
+        if found is None or found.address is None:
+            met["unresolved" if found is None else "unknown name"] += 1
+        else:
+            met[str(weather.answer(url, found.address, at).status)] += 1
+    asked = time.process_time()
+    fates = Counter(weather.verdict(url, 0.0, FOUR_WEEKS).name.lower() for url in urls)
+    answered = sum(count for what, count in met.items() if what.isdigit())
+    return {
+        "seed": weather.web.params.seed, "urls": len(urls),
+        "met": {what: round(count / len(urls), 4) for what, count in met.most_common()},
+        "of_answers": {what: round(met[what] / answered, 4) for what in sorted(met) if what.isdigit()},
+        "in_four_weeks": {what: round(count / len(urls), 4) for what, count in fates.most_common()},
+        "asked_per_cpu_s": round(len(urls) / (asked - begin)),
+        "judged_per_cpu_s": round(len(urls) / (time.process_time() - asked)),
     }  # fmt: skip
 
 

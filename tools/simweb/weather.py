@@ -168,7 +168,7 @@ class Weather:
         if asked.path in (b"/robots.txt", ROBOTS_ELSEWHERE):
             return self._robots(host, asked, canonical, now, seconds)
         if (to := self._elsewhere(host, asked, canonical)) is not None:
-            return self._moved_to(301, to, seconds)
+            return self._moved_to(host.moves, to, seconds)
         return self._page(host, asked.path, now, seconds)
 
     def bears(self, host: bytes) -> float:
@@ -229,28 +229,37 @@ class Weather:
         error that lasts. It needs the name, then robots.txt, and the page within a day of that."""
         return self.verdict(url, since, until) == Verdict.HAD
 
+    def had_at(self, url: bytes, since: float, until: float) -> float | None:
+        """The first moment of [since, until) at which it could have had it; None if there is none."""
+        return self._fate_of(url, since, until)[1]
+
     def verdict(self, url: bytes, since: float, until: float) -> Verdict:
         """`obtainable`, with the reason if not."""
+        return self._fate_of(url, since, until)[0]
+
+    def _fate_of(self, url: bytes, since: float, until: float) -> tuple[Verdict, float | None]:
         asked = parts(url)
         begin, end = since - self.start, until - self.start
         found = self._host(asked.name)
         if found is None or found[0].fate in (Fate.UNKNOWN, Fate.LAME):
-            return Verdict.NO_NAME
+            return Verdict.NO_NAME, None
         host, canonical = found
-        whole = [(begin, min(end, host.dies))] if begin < min(end, host.dies) else []
-        named = without(whole, self._unnamed(host, begin, end))
+        end = min(end, host.dies)
+        named = without([(begin, end)] if begin < end else [], self._unnamed(host, begin, end))
         if not named:
-            return Verdict.NO_NAME
+            return Verdict.NO_NAME, None
         if self._unanswered(host, asked, begin) is not None or not (up := self._up(host, begin, end)):
-            return Verdict.NO_ANSWER
-        reachable = both(after(named, self._ttl(host), min(end, host.dies)), up)
+            return Verdict.NO_ANSWER, None
+        reachable = both(after(named, self._ttl(host), end), up)
         readable = self._readable(host, asked, reachable, begin, end)
         if not readable:
-            return Verdict.ROBOTS_UNREACHABLE if reachable else Verdict.NO_ANSWER
+            return Verdict.ROBOTS_UNREACHABLE if reachable else Verdict.NO_ANSWER, None
         if not self._allowed(host, asked.path):
-            return Verdict.ROBOTS
-        open_ = both(after(readable, ROBOTS_SECONDS, end), reachable)
-        return Verdict.HAD if any(self._shown(host, asked, canonical, part) for part in open_) else Verdict.NO_ANSWER
+            return Verdict.ROBOTS, None
+        for part in both(after(readable, ROBOTS_SECONDS, end), reachable):
+            if (moment := self._shown(host, asked, canonical, part)) is not None:
+                return Verdict.HAD, self.start + moment
+        return Verdict.NO_ANSWER, None
 
     # Hosts: who answers, and when
 
@@ -357,7 +366,7 @@ class Weather:
         if spell is not None:
             return self._failing(TIMEOUT if spell & 3 == 0 else 503 if spell & 1 else 500, (), seconds)
         if (to := self._elsewhere(host, asked, canonical)) is not None:
-            return self._moved_to(301, to, seconds)
+            return self._moved_to(host.moves, to, seconds)
         there = ROBOTS_ELSEWHERE if host.robots == RobotsState.REDIRECT else b"/robots.txt"
         if host.rules is not None and asked.path != there:
             return self._moved_to(302, host.area.origin + there, seconds)
@@ -430,12 +439,13 @@ class Weather:
         x = hashed(self._names["passing"], host.key, _key(path), math.floor(now / MINUTE))
         return _weighted(PASSING, fraction(hashed(x, 1))) if fraction(x) < self.params.page_passing_share else None
 
-    def _shown(self, host: Host, asked: Asked, canonical: bool, part: Interval) -> bool:
-        """Whether a page that may be asked for in an interval answers well in a minute of it."""
+    def _shown(self, host: Host, asked: Asked, canonical: bool, part: Interval) -> float | None:
+        """The first moment of an interval in which a page may be asked for, and answers well."""
         if self._elsewhere(host, asked, canonical) is not None or host.fate != Fate.NONE:
-            return True
+            return part[0]
         minutes = range(math.floor(part[0] / MINUTE), math.ceil(part[1] / MINUTE))
-        return any(self._passing(host, asked.path, minute * MINUTE) is None for minute in minutes)
+        good = (minute * MINUTE for minute in minutes if self._passing(host, asked.path, minute * MINUTE) is None)
+        return max(part[0], first) if (first := next(good, None)) is not None else None
 
 
 Number = TypeVar("Number", int, float)

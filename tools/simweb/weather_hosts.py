@@ -85,7 +85,8 @@ class Host:
     lies: bool  # answers 200 and a page with links for what is missing: the trap SOFT404
     upgrades: bool  # http redirects to https
     one_name: bool  # the other name redirects
-    two_hops: bool
+    moves: int  # the status of a redirect between spellings
+    two_hops: bool  # needs two redirects for http and the other name
     other_name_missing: bool
     wildcard: bool  # every name below the domain resolves
     pace: float  # seconds to the first byte, as a rule
@@ -165,11 +166,12 @@ class Hosts:
         hosting, first, count = self._hosting(site)
         return Host(
             area=area, key=key, name=name, secure=secure,
-            fate=self._fate(key, secure, kind in (Kind.GOOD, Kind.MIRROR)),
+            fate=Fate.NONE if site < p.sound_sites else self._fate(key, secure, kind in (Kind.GOOD, Kind.MIRROR)),
             dies=-math.log(1.0 - ends) / p.death_per_day * DAY if p.death_per_day else NEVER,
             soft=self.lot("soft", site) < p.soft_missing_share, lies=trap == Section.SOFT404,
             upgrades=self.lot("upgrade", site) < p.upgrade_share,
             one_name=self.lot("one name", site) < p.one_name_share,
+            moves=302 if self.lot("found", site) < p.found_share else 301,
             two_hops=self.lot("two hops", site) < p.two_hops_share,
             other_name_missing=self.lot("other name", site) < p.other_name_missing_share,
             wildcard=kind == Kind.SUBDOMAINS or self.lot("wildcard", site) < p.wildcard_share,

@@ -23,6 +23,8 @@ ROBOTS_SPELLS = Spell(0.1, WEEK, 10 * MINUTE, DAY)
 class WeatherParams:
     """The definition of one weather. Shares are of 1, and of hosts unless it says otherwise."""
 
+    sound_sites: float = 100.0  # so many of the most popular sites have nothing wrong for good
+
     # For good
     unknown_share: float = 0.1  # the name does not exist (NXDOMAIN)
     lame_share: float = 0.007  # its name servers never answer
@@ -45,11 +47,11 @@ class WeatherParams:
     robots_spells: Spell = ROBOTS_SPELLS
 
     # Pages
-    missing_share: float = 0.05  # of pages: 404
+    missing_share: float = 0.09  # of pages but home pages: 404
     soft_missing_share: float = 0.25  # of sites answer 200 for what is missing
-    moved_share: float = 0.05  # of pages: redirect to another page of the host
+    moved_share: float = 0.05  # of pages but home pages: redirect to another page of the host
     moved_found_share: float = 0.32  # of those with 302, the others with 301
-    page_broken_share: float = 0.004  # of pages: 500 always
+    page_broken_share: float = 0.004  # of pages but home pages: 500 always
     page_passing_share: float = 0.004  # of pages in a minute: an error that passes
 
     # Throttling
@@ -75,6 +77,7 @@ class WeatherParams:
     upgrade_share: float = 0.9  # of https sites redirect http to https; the others answer both
     one_name_share: float = 0.9  # of sites redirect between apex and www.; the others answer both
     other_name_missing_share: float = 0.05  # of sites: the other of apex and www. does not exist
+    found_share: float = 0.25  # of sites redirect so with 302, the others with 301
     two_hops_share: float = 0.3  # of sites need two redirects for http and the other name
     link_http_share: float = 0.1  # of links to other sites, where those are https
     link_other_name_share: float = 0.05  # of links to other sites
