@@ -6,7 +6,9 @@ import dataclasses
 import itertools
 import math
 import random
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from drum.ragged import Ragged
@@ -26,6 +28,7 @@ from tools.simweb.weather_spells import Interval, Spell, after, bell, both, frac
 from tools.simweb.weather_urls import page_of
 from tools.simweb.web import Web
 
+ROOT = Path(__file__).resolve().parents[2]
 START = 1_700_000_000.0
 DAY, WEEK = 86_400.0, 604_800.0
 WEB = Web(Params(seed=4, pages_nominal=2_000_000))
@@ -476,3 +479,23 @@ def test_what_no_weather_has_is_said(setting: str, said: str) -> None:
 def test_parameters_may_be_set_by_name() -> None:
     p = WeatherParams().overridden(["unknown_share=0.5", "blips.chance=0", "blips.longest=60", "blips.every=60"])
     assert p.unknown_share == 0.5 and p.blips == Spell(0.0, 60.0, 5.0, 60.0) and p.outages == WeatherParams().outages
+
+
+UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": DAY}
+ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \|", re.MULTILINE)
+
+
+def _value(text: str) -> float | Spell:
+    """What a cell of docs/weather.md says: a number, or the four of a spell."""
+    if text.count(", ") != 3:
+        return float(text.replace(",", ""))
+    chance, *times = text.split(", ")
+    return Spell(float(chance), *(float(n) * UNITS[unit] for n, unit in (time.split() for time in times)))
+
+
+def test_the_document_has_every_figure_as_it_is() -> None:
+    """docs/weather.md says where each is from; a default that moves takes its row along."""
+    told = {name: _value(text) for name, text in ROW.findall((ROOT / "docs/weather.md").read_text())}
+    assert told == dataclasses.asdict(WeatherParams()) | {
+        field.name: field.default for field in dataclasses.fields(WeatherParams) if isinstance(field.default, Spell)
+    }
