@@ -309,6 +309,22 @@ def test_a_server_slows_as_its_load_nears_what_it_bears() -> None:
     assert times == sorted(times) and times[-1] > 2 * times[0]
 
 
+def test_latency_and_size_are_spread_as_they_should() -> None:
+    over = weather(slow_share=0.1, slow_factor=1_000.0)
+    p = over.params
+    hosts = [over._host(name)[0] for name in home_names(over)]  # type: ignore[index]
+    paces = np.array([host.pace for host in hosts])
+    slow = paces > 100.0
+    assert slow.mean() == near(0.1, len(hosts))
+    assert np.median(paces[~slow]) == pytest.approx(p.latency_median, rel=0.1)
+    assert np.log(paces[~slow]).std() == pytest.approx(p.latency_sigma, rel=0.1)
+    replies = [get(over, url) for url in home_urls(over, 1_500)]
+    sizes = np.array([reply.body_bytes for reply in replies])
+    assert np.median(sizes) == pytest.approx(p.bytes_median, rel=0.15)
+    assert np.log(sizes).std() == pytest.approx(p.bytes_sigma, rel=0.1)
+    assert all(reply.seconds > size / (8 << 30) for reply, size in zip(replies, sizes))
+
+
 # Addresses
 
 
