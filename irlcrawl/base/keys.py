@@ -19,7 +19,7 @@ PRIORITY_LAST = 255
 def priority_of(depth: int, source: int, home: bool = False) -> int:
     """The priority byte: depth first, then what a person would click before what a machine infers. 0..255. A host's
     home page has that of a seed, however far from one: more links lead there than to any other page."""
-    return (0 if home else min(depth, PRIORITY_DEPTH_MAX)) * 2 + (source >= Source.CANONICAL)
+    return (0 if home else min(depth, PRIORITY_DEPTH_MAX)) * 2 + (Source.CANONICAL <= source <= Source.SCRIPT)
 
 
 def is_home(url: bytes) -> bool:

@@ -112,11 +112,13 @@ class Source(IntEnum):
     CANONICAL = 3
     FRAME = 4
     SCRIPT = 5
+    SITEMAP = 6  # a sitemap or a feed lists it, or a robots.txt names it as a sitemap
 
 
 DISCOVERY_LETTER = {
     Source.SEED: "-", Source.REDIRECT: "R", Source.LINK: "L",
     Source.CANONICAL: "C", Source.FRAME: "E", Source.SCRIPT: "X",
+    Source.SITEMAP: "M",
 }  # fmt: skip
 
 

@@ -254,6 +254,10 @@ class Network:
 class Page:
     scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
     nofollow: bool = key(True, "Honour rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow.")
+    sitemaps: bool = key(
+        True, "Ask for the sitemaps that robots.txt files name, and follow what sitemaps and feeds (RSS, Atom) list: "
+        "at most 50,000 links of each.",
+    )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(
         0, "Trap guard: after this many pages in a row of one directory whose content (digits apart) was met before, "

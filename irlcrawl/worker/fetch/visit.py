@@ -311,6 +311,7 @@ class Visit:
             "robots_until": until,
             "crawl_delay": crawl_delay,
             "failed": int(not self._answered),
+            "depth": next(iter(self.lease.urls["depth"]), 0),
         }
         if asked > crawl_delay:
             fact["crawl_delay_asked"] = asked

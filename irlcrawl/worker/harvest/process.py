@@ -21,6 +21,7 @@ from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
+from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extract, link_header, refresh_target, robots_header
@@ -39,6 +40,8 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
         found.fact = _fact(unit, exchange, context.config)
     if unit.segment != NO_SEGMENT:
         _of_url(unit, exchange, context, found)
+    elif found.fact is not None and found.fact.rules and context.config.page.sitemaps:
+        _sitemaps(unit, found.fact.rules, context, found)
     found.outcome = _outcome(unit, exchange, location, found)
     return found
 
@@ -135,6 +138,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     found.content, found.directory = fingerprint(body), directory_key(unit.url)
+    if context.config.page.sitemaps and _listed(unit, body, content_type, context, found):
+        return
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]
@@ -154,6 +159,39 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
+
+
+def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> None:
+    """The sitemaps that a robots.txt names are one link away from the URL for which it was asked."""
+    assert unit.robots is not None
+    depth = unit.robots.get("depth", 0) + 1
+    _add(unit, context, found, _inside(sitemaps.of_robots(rules, unit.url), depth, context, found), depth, 0)
+
+
+def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> bool:
+    """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
+    source = unit.carried.source
+    body, partly = sitemaps.unpacked(body, unit.url, context.config.fetch.decoded_bytes_max)
+    lists = sitemaps.listed(body, content_type, unit.url, source == Source.SITEMAP)
+    if lists is None:
+        return False
+    urls, beyond = lists
+    if partly:
+        found.counts["partly_read"] = 1
+    if beyond:
+        found.counts["beyond_max"] = beyond
+    depth = unit.carried.depth + 1
+    _add(unit, context, found, _inside(urls, depth, context, found), depth, 0)
+    return True
+
+
+def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
+    """Of what a site lists, those URLs that are in scope, by their spelling."""
+    spelled = list(dict.fromkeys(map(context.spelling.of, urls)))
+    inside = [(url, Source.SITEMAP) for url in spelled if context.scope.contains(url, depth, 0)]
+    if len(inside) < len(spelled):
+        found.counts["out_of_scope"] = len(spelled) - len(inside)
+    return inside
 
 
 def _spelled(links: list[tuple[bytes, Source]], context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
@@ -207,4 +245,6 @@ def _add(
         if site != own_site:
             others.add(site)
         rows.append((url_key(url, seed), site, host, carried[source][is_home(url)], url))
+    if any(source == Source.SITEMAP for _, source in links):
+        return  # what an owner lists is no link: it supports nobody
     found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

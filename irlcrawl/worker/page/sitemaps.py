@@ -1,0 +1,105 @@
+"""What a site itself lists: sitemaps and sitemap indices (sitemaps.org, protocol 0.9), RSS, Atom, RDF; and the
+`Sitemap:` lines of a robots.txt.
+
+Many of them are no well-formed XML, and an XML parser can be made to unpack a few bytes to gigabytes. So the few
+elements that name URLs are found by searches, in linear time, in markup that says what it is near its start.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+from irlcrawl.base.url import Base
+from irlcrawl.web.coding import decode
+from irlcrawl.worker.page import charset
+
+LINKS_MAX = 50_000
+"""URLs taken of one sitemap: more are none by the protocol."""
+OF_ROBOTS_MAX = 100
+"""Sitemaps taken of one robots.txt."""
+REFERENCE_BYTES_MAX = 16_384
+LOOK_BYTES = 4096
+"""Markup looks like a sitemap or a feed within so many bytes, if it is one."""
+XML_TYPES = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?xml")
+
+FEEDS = (b"rss", b"feed", b"RDF")
+_KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]")
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_TEXT = rb"\s*+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % REFERENCE_BYTES_MAX
+_LOC = re.compile(rb"<(?:[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
+_RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
+_ATOM_LINK = re.compile(rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
+_HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
+_ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related", b"self")
+_LINE = re.IGNORECASE | re.MULTILINE
+_ROBOTS_LINE = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE)
+_TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REFERENCE_BYTES_MAX, _LINE)
+
+
+def of_robots(text: bytes, url: bytes) -> list[bytes]:
+    """The sitemaps that the robots.txt at `url` names, in stored form, each once, OF_ROBOTS_MAX at most."""
+    return _stored((match[1] for match in _ROBOTS_LINE.finditer(text)), url, OF_ROBOTS_MAX)[0]
+
+
+def unpacked(body: bytes, url: bytes, bytes_max: int) -> tuple[bytes, bool]:
+    """A file that is itself compressed (`sitemap.xml.gz`), unpacked to at most `bytes_max`: (bytes, whether that is not
+    all); any other body as it is."""
+    if body.startswith(b"\x1f\x8b") and url.partition(b"?")[0].endswith(b".gz"):
+        return decode(body, "gzip", bytes_max)
+    return body, False
+
+
+def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[list[bytes], int] | None:
+    """(the URLs that a sitemap or a feed at `url` lists, in stored form, each once, how many more there are than
+    LINKS_MAX); None for what is neither. `as_text`: a robots.txt or a sitemap names it, so plain text is a list,
+    too."""
+    mime = content_type.partition(";")[0].strip().lower()
+    if mime == "text/plain" and as_text:
+        return _stored((match[1] for match in _TEXT_LINE.finditer(body)), url, LINKS_MAX)
+    packed = mime in ("", "application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream")
+    if not (packed or XML_TYPES.fullmatch(mime) or mime == "text/plain"):
+        return None
+    codec = charset.sniff(body, content_type)
+    if codec != "utf-8":
+        body = charset.decode(body, codec).encode("utf-8", "replace")
+    kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
+    if kind is None:
+        return None
+    if b"<!--" in body:
+        body = _COMMENT.sub(b"", body)
+    references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
+    return _stored(references, url, LINKS_MAX)
+
+
+def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes]:
+    """What stands in elements, with CDATA undone."""
+    return (match[1].partition(b"]]>")[0] for match in element.finditer(body))
+
+
+def _of_feed(body: bytes) -> Iterator[bytes]:
+    """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too)."""
+    yield from _texts(_RSS_LINK, body)
+    for match in _ATOM_LINK.finditer(body):
+        href, rel = _HREF.search(match[1]), _REL.search(match[1])
+        if href is not None and (rel[1].strip().lower() if rel else b"") in _ATOM_RELS:
+            yield href[1] or href[2] or b""
+
+
+def _stored(references: Iterator[bytes], url: bytes, links_max: int) -> tuple[list[bytes], int]:
+    """References in stored form, each once and without the document itself, and how many more than `links_max` there
+    are."""
+    found: dict[bytes, None] = {}
+    beyond = 0
+    base = Base(url, stored=True)
+    for reference in dict.fromkeys(references):
+        if len(found) >= links_max:
+            beyond += 1
+            continue
+        text = reference.decode("utf-8", "replace").strip()
+        target = base.join(html.unescape(text) if "&" in text else text)
+        if target is not None and target != url:
+            found[target] = None
+    return list(found), beyond

@@ -1,0 +1,96 @@
+"""Sitemaps and feeds in a whole crawl: from robots.txt to pages that no page links to."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.ask import why
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
+from tests.upkeep.conftest import save_config
+
+SITE = "http://a.test"
+XML = {"content-type": "application/xml"}
+
+
+def sitemap(kind: str, urls: list[str]) -> bytes:
+    return f"<{kind}>{''.join(f'<url><loc>{url}</loc></url>' for url in urls)}</{kind}>".encode()
+
+
+def site() -> Web:
+    """A home page without links; a robots.txt that names an index, of which one sitemap is packed."""
+    web = Web({f"{SITE}/": [], **{f"{SITE}/{page}": [] for page in ("1", "2", "3", "no")}})
+    lines = b"User-agent: *\nDisallow: /no\nSitemap: http://a.test/index.xml\nSitemap: http://other.test/s.xml\n"
+    web.answers |= {
+        f"{SITE}/robots.txt": Answer(200, {"content-type": "text/plain"}, lines),
+        f"{SITE}/index.xml": Answer(200, XML, sitemap("sitemapindex", [f"{SITE}/s1.xml.gz", f"{SITE}/s2.txt"])),
+        f"{SITE}/s1.xml.gz": Answer(200, {"content-type": "application/gzip"}, gzip.compress(
+            sitemap("urlset", [f"{SITE}/1", f"{SITE}/2", f"{SITE}/no", "http://other.test/x"]))),
+        f"{SITE}/s2.txt": Answer(200, {"content-type": "text/plain"}, b"http://a.test/3\nhttp://a.test/1\n"),
+    }  # fmt: skip
+    return web
+
+
+def crawled(path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Crawl:
+    crawl = Crawl(path, web, [f"{SITE}/"], monkeypatch)
+    crawl.config.scope.kind = "site"
+    return crawl
+
+
+def test_pages_that_only_a_sitemap_lists_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawled(tmp_path / "job", site(), monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    outcomes = crawl.outcomes()
+    assert {url.removeprefix(SITE): told for url, told in outcomes.items()} == {
+        **dict.fromkeys(("/", "/index.xml", "/s1.xml.gz", "/s2.txt", "/1", "/2", "/3"), ("fetched", "ok")),
+        "/no": ("excluded", "robots"),
+    }, "other.test is out of scope"  # fmt: skip
+
+
+def test_sitemaps_can_be_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawled(tmp_path / "job", site(), monkeypatch)
+    crawl.config.page.sitemaps = False
+    assert crawl.run() == ExitCode.DONE and crawl.outcomes().keys() == {f"{SITE}/"}
+
+
+@pytest.mark.parametrize("depth_max", [0, 1, 2, 3])
+def test_a_sitemap_is_a_link_away_from_the_url_that_asked_for_robots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth_max: int
+) -> None:
+    """And each list is one link longer a way, so that lists of lists come to an end."""
+    crawl = crawled(tmp_path / "job", site(), monkeypatch)
+    crawl.config.scope.depth_max = depth_max
+    assert crawl.run() == ExitCode.DONE
+    depths = [["/"], ["/index.xml"], ["/s1.xml.gz", "/s2.txt"], ["/1", "/2", "/3", "/no"]]
+    expected = {SITE + path for paths in depths[: depth_max + 1] for path in paths}
+    assert crawl.outcomes().keys() == expected
+
+
+def test_a_kill_at_any_request_loses_nothing_that_is_listed(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        whole = crawled(tmp_path / "whole", site(), monkeypatch)
+        whole.run()
+    for at in range(1, len(whole.web.log) + 1):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            crawl = crawled(tmp_path / f"killed{at}", site(), monkeypatch)
+            crawl.on_request = lambda url, crawl=crawl, at=at: len(crawl.web.log) == at and crawl.kill()  # type: ignore[misc]
+            with pytest.raises(Killed):
+                crawl.run()
+            crawl.on_request = lambda url: None
+            assert crawl.run() == ExitCode.DONE and crawl.outcomes() == whole.outcomes()
+
+
+def test_what_an_owner_lists_supports_no_other_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = site()
+    web.page("http://other.test/x")
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    crawl.config.scope.kind = "any"
+    crawl.run()
+    assert crawl.outcomes()["http://other.test/x"] == ("fetched", "ok")
+    save_config(crawl)
+    told = why.why(JobDir(crawl.path), "other.test", crawl.clock.now())
+    assert told["in_degree"] == 0

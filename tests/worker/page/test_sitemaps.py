@@ -1,0 +1,131 @@
+"""What sitemaps, feeds and robots.txt files list: the forms of the protocols, those of the web, and the bounds."""
+
+from __future__ import annotations
+
+import gzip
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.base.url import canonical
+from irlcrawl.worker.page import sitemaps
+
+URL = b"https://www.example.com/sitemap.xml"
+PROTOCOL = b"""<?xml version="1.0" encoding="UTF-8"?>
+<!-- <loc>http://www.example.com/commented</loc> -->
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
+  <url><loc>http://www.example.com/</loc><lastmod>2005-01-01</lastmod><priority>0.8</priority></url>
+  <url><loc>
+     http://www.example.com/catalog?item=12&amp;desc=vacation_hawaii </loc></url>
+  <url><loc><![CDATA[http://www.example.com/catalog?a=1&b=2]]></loc><image:image><image:loc>/i.png</image:loc></image:image></url>
+  <url><loc>http://www.example.com/</loc></url>
+</urlset>"""
+INDEX = b"""<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap>
+<loc>http://www.example.com/sitemap1.xml.gz</loc><lastmod>2004-10-01T18:23:17+00:00</lastmod></sitemap></sitemapindex>"""
+RSS = b"""<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><title>T</title>
+<link>https://a.test/</link><atom:link href="https://a.test/feed?page=2" rel="next" type="application/rss+xml"/>
+<item><title>A &amp; B</title><link>https://a.test/1</link><guid>urn:x</guid></item>
+<item><link><![CDATA[ https://a.test/2?a=1&b=2 ]]></link></item></channel></rss>"""
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://a.test/"/><link rel='self' href='http://a.test/f'/>
+<entry><link rel="alternate" href="/2003/12/13/atom03"/><link rel="edit" href="http://a.test/edit/1"/></entry></feed>"""
+
+
+def listed(
+    body: bytes, content_type: str = "application/xml", url: bytes = URL, as_text: bool = False
+) -> list[str] | None:
+    found = sitemaps.listed(body, content_type, url, as_text)
+    return None if found is None else [target.decode() for target in found[0]]
+
+
+def test_the_forms_of_the_protocols() -> None:
+    site = "http://www.example.com"
+    assert listed(PROTOCOL) == [
+        f"{site}/", f"{site}/catalog?item=12&desc=vacation_hawaii", f"{site}/catalog?a=1&b=2",
+        "https://www.example.com/i.png",
+    ]  # fmt: skip
+    assert listed(INDEX, "text/xml; charset=utf-8") == [f"{site}/sitemap1.xml.gz"]
+    assert listed(RSS, "application/rss+xml") == [
+        "https://a.test/", "https://a.test/1", "https://a.test/2?a=1&b=2", "https://a.test/feed?page=2",
+    ]  # fmt: skip
+    assert listed(ATOM, "application/atom+xml", b"http://a.test/feed") == [
+        "http://a.test/", "http://a.test/f", "http://a.test/2003/12/13/atom03",
+    ]  # fmt: skip
+
+
+def test_text_is_a_list_only_where_somebody_calls_it_a_sitemap() -> None:
+    text = b"https://a.test/1\r\n  http://a.test/2 \nnot a url\n\nhttps://a.test/1\n"
+    assert listed(text, "text/plain; charset=utf-8", as_text=True) == ["https://a.test/1", "http://a.test/2"]
+    assert listed(text, "text/plain") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"<html><loc>http://a.test/</loc></html>", "text/html"), (b"<svg><a href='/x'/></svg>", "image/svg+xml"),
+        (b"<html xmlns='x'><urlsets></html>", "application/xhtml+xml"), (PROTOCOL, "text/html"), (b"", "text/xml"),
+        (b"{}", "application/json"),
+    ],
+)  # fmt: skip
+def test_other_bodies_are_neither(body: bytes, content_type: str) -> None:
+    assert listed(body, content_type) is None
+
+
+def test_what_the_web_sends_as_sitemaps() -> None:
+    """No declaration, prefixes, an end that is missing, UTF-16, an encoding, an `&` as it is."""
+    assert listed(b"<ns:urlset><ns:url><ns:loc>/a</ns:loc></ns:url><ns:url><ns:loc>/b?x=1&y=2</ns:loc>") == [
+        "https://www.example.com/a", "https://www.example.com/b?x=1&y=2",
+    ]  # fmt: skip
+    assert listed("<urlset><loc>/ä</loc></urlset>".encode("utf-16")) == ["https://www.example.com/%C3%A4"]
+    latin = '<?xml version="1.0" encoding="iso-8859-1"?><urlset><loc>/ä</loc></urlset>'.encode("latin-1")
+    assert listed(latin, "text/xml; charset=iso-8859-1") == ["https://www.example.com/%C3%A4"]
+    assert listed(b"<urlset><loc>mailto:x</loc><loc>javascript:1</loc><loc></loc></urlset>") == []
+
+
+def test_a_packed_sitemap_is_unpacked_up_to_a_bound() -> None:
+    packed = gzip.compress(INDEX)
+    assert sitemaps.unpacked(packed, b"http://a.test/s.xml.gz?v=1", 1 << 20) == (INDEX, False)
+    assert sitemaps.unpacked(packed, b"http://a.test/s.xml.gz", 50) == (INDEX[:50], True)
+    assert sitemaps.unpacked(packed, b"http://a.test/s.bin", 1 << 20) == (packed, False)
+    assert sitemaps.unpacked(INDEX, b"http://a.test/s.gz", 1 << 20) == (INDEX, False)
+
+
+def test_links_beyond_the_most_of_the_protocol_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "LINKS_MAX", 3)
+    body = b"<urlset>" + b"".join(b"<loc>/%d</loc>" % n for n in (1, 2, 2, 3, 4, 5, 4)) + b"</urlset>"
+    found = sitemaps.listed(body, "text/xml", URL, False)
+    assert found == ([b"https://www.example.com/%d" % n for n in (1, 2, 3)], 2)
+
+
+def test_lines_of_a_robots_text() -> None:
+    text = b"User-agent: *\nSitemap: https://a.test/s1.xml # the first\r\nDisallow: /\n sitemap :/s2.xml\n" \
+           b"Xsitemap: /no\nSitemap:\nSitemap: https://a.test/s1.xml\rSITEMAP: ftp://a.test/"  # fmt: skip
+    assert sitemaps.of_robots(text, b"http://b.test/robots.txt") == [b"https://a.test/s1.xml", b"http://b.test/s2.xml"]
+    many = b"".join(b"Sitemap: /%d\n" % n for n in range(1000))
+    assert len(sitemaps.of_robots(many, b"http://b.test/robots.txt")) == sitemaps.OF_ROBOTS_MAX
+
+
+PATHS = st.lists(st.text("ab/?=&;%äß\u4e2d'\"<> ", max_size=12).map(lambda text: "http://a.test/" + text), max_size=20)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PATHS)
+def test_every_url_of_a_well_formed_sitemap_is_found(urls: list[str]) -> None:
+    body = "<urlset>" + "".join(f"<url><loc>{escape(url)}</loc></url>" for url in urls) + "</urlset>"
+    expected = dict.fromkeys(found for url in urls if (found := canonical(url.strip())) is not None)
+    assert listed(body.encode()) == [url.decode() for url in expected]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"<loc>", b"<loc> ", b"<link ", b'<link href="', b"<!--", b"<loc><![CDATA[", b"<a:loc ", b"<link href='x' ",
+        b"<link>\n\n", b"&amp;",
+    ],
+)  # fmt: skip
+def test_hostile_markup_comes_to_an_end(part: bytes) -> None:
+    """Four megabytes would take hours in quadratic time."""
+    body = b"<rss>" + part * ((4 << 20) // len(part))
+    for content in (body, b"<urlset>" + body):
+        assert sitemaps.listed(content, "text/xml", URL, False) is not None
