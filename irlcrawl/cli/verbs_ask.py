@@ -21,7 +21,8 @@ from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal.progress import reader_may_leave
 
 WATCH_SECONDS = 1.0
-OUTCOMES = ("fetched", "failed", "excluded", "retry")
+DONE = ("fetched", "failed", "excluded")
+OUTCOMES = (*DONE, "retry", "returned")
 SHOWN = 20
 """How many are shown without --top."""
 
@@ -70,7 +71,7 @@ def urls(args: argparse.Namespace) -> int:
 def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     import re
 
-    from irlcrawl.ask.outcomes import outcomes
+    from irlcrawl.ask.outcomes import last_words, outcomes
     from irlcrawl.base.reasons import Reason
 
     wanted = args.status
@@ -83,9 +84,10 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str,
     if args.reason is not None and args.reason not in reasons:
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
-    for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason):
-        # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
-        if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
+    # A line a URL, unless asked for each time that one was put off, or put back.
+    entries = last_words if outcome is None or outcome in DONE else outcomes
+    for entry in entries(job, status=code, host=host_named(args.host), reason=args.reason):
+        if outcome is None or entry.outcome == outcome:
             yield str(entry.status), entry.reason, entry.url.decode()
 
 
@@ -95,13 +97,13 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
 
     if args.reason is not None and args.reason not in PLACES:
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
-    host = _host(args.host)
+    host = host_named(args.host)
     for url, origin, place in queued(job):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):
             yield "queued", place, url.decode()
 
 
-def _host(asked: str | None) -> str | None:
+def host_named(asked: str | None) -> str | None:
     """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
     from irlcrawl.base.url import SeedError, named_host
 

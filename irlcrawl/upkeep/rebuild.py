@@ -46,19 +46,20 @@ class Commit:
 
 
 class Outcomes:
-    """Outcomes on their way into the new crawl log: of URLs that are done, only the first. What seeds among them bring
-    into scope is noted in `opened`."""
+    """Outcomes on their way into the new crawl log: of URLs that are done, only the first last word. What seeds among
+    them bring into scope is noted in `opened`."""
 
     def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None]) -> None:
         self._state, self._known, self._opened = state, known, opened
         self._rows: list[tuple[int, int, int, bytes]] = []
-        self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
+        self._others: list[bytes] = []  # repeats, robots.txt and what was put back: told as often as it happened
         self.lines = 0
 
-    def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool) -> None:
+    def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool, last: bool = True) -> None:
+        """last: the URL was not put back after this line."""
         if opens and outcome != "none":
             self._opened[self._state.scope.entry_of_seed(url)] = None
-        if outcome not in DONE_NAMES:
+        if outcome not in DONE_NAMES or not last:
             self._others.append(line)
         else:
             self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))

@@ -63,8 +63,9 @@ from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
-from irlcrawl.worker.archive.crawl_log import LogEntry, is_seed
+from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of, is_seed
 from irlcrawl.worker.archive.crawl_log import line as line_of
+from irlcrawl.worker.archive.last_words import Returned
 from irlcrawl.worker.archive.warc import WarcName, warc_files
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process
@@ -126,6 +127,9 @@ class _Repair:
 
         self.archives: dict[str, bool] = {}
         """Those the crawl log points into -> whether they are here."""
+
+        self.returned = 0
+        """URLs of which the crawl log says that they were put back."""
 
         self.opened: dict[bytes, None] = {}
         """Scope entries of seeds, and of what they redirected to, that are done."""
@@ -189,23 +193,28 @@ class _Repair:
     def _done(self, state: CrawlState) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
         sink = Outcomes(state, self.known, self.opened)
-        doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
-        for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
+        # Damaged, or nothing says that they are not: the archive knows better.
+        doubtful: list[tuple[LogEntry, bytes, bool]] = []
+        lines = enumerate(salvage.log_lines(self.files, str(self.job.crawl_log)))
+        returned = Returned((name_key(entry.url), at) for at, (*_, entry) in lines if entry.outcome == "returned")
+        self.returned = len(returned)
+        for at, (file, text, entry) in enumerate(salvage.log_lines(self.files, str(self.job.crawl_log))):
+            last = not returned.since(entry.url, at)
             pointer = entry.warc
             if pointer is not None and pointer[0] not in self.archives:
                 self.archives[pointer[0]] = archive_path(str(self.job.warcs), pointer[0], OPEN) is not None
             if file in self.damaged or not (self.catalogue_whole or file.endswith(COMPRESSED)):
-                doubtful.append((entry, text))
+                doubtful.append((entry, text, last))
                 continue
             if pointer is not None:
                 self.lines.add((name_key(pointer[0].encode()), pointer[1]))
-            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry))
+            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last)
         sink.flush()
         read = sink.lines
         self._make_lines(sink)
-        for entry, text in doubtful:
+        for entry, text, last in doubtful:
             if self._believable(entry):
-                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry))
+                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last)
         sink.flush()
         state.counters.update(sink.counters())
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
@@ -309,6 +318,9 @@ class _Repair:
                 if carried.depth == 0 and scope.add([entry := scope.entry_of_seed(url)]):
                     out.scope.fresh.append((entry,))
                 out.add(url, carried, context)
+        for _, _, entry in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.returned else ():
+            if entry.outcome == "returned":
+                out.add(entry.url, carried_of(entry), context)
         sections = out.rows
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs)

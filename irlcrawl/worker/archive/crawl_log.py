@@ -11,6 +11,10 @@ robots.txt, as it is kept, and `crawl_delay_asked` if it asks for more; `retry_a
 server gave a date and told its own time. `faults` are those of a response that was taken all the same, words joined by
 `+` (worker/fetch/repair.py).
 
+A failure that passes has the outcome `retry`, and in `due` the time before which the URL is not asked again. With
+`fetched`, `failed` or `excluded` a URL is done: that is its last word, unless a later line has the outcome `returned`,
+which says that it was put back, and in `was` the class it had (last_words.py).
+
 This file is about lines; log_parts.py is about the files they stand in.
 """
 
@@ -24,9 +28,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.keys import is_home, name_key, origin_of, priority_of
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import DISCOVERY_LETTER, Source
+from irlcrawl.base.rows import DISCOVERY_LETTER, Carried, Source
 from irlcrawl.web.retry_after import THROTTLES, as_logged
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
@@ -40,6 +44,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _LOGGED = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z")
 _STARTED = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})\+(\d+)")
 _CLASS_NAMES = {int(cls): cls.name.lower() for cls in Class}
+_SOURCES = {letter: source for source, letter in DISCOVERY_LETTER.items()}
 _REASON_NAMES = {int(reason): reason.name.lower() for reason in Reason}
 _WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
 
@@ -87,6 +92,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
     """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
     replay logs the same line."""
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
+    if unit.retry_due is not None:
+        notes["due"] = _iso(int(unit.retry_due * 1000))
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
     if unit.faults:
@@ -132,9 +139,10 @@ class Decision(NamedTuple):
     hop: int
     source: int
     attempt: int = 0
+    was: int = Class.NONE  # of a URL that is put back: the class it had
 
 
-LOGGED = Decision._fields[3:]
+LOGGED = Decision._fields[3:-1]
 """The columns of a link row that its line tells."""
 
 
@@ -154,6 +162,8 @@ def _ends(one: Decision, at: float) -> tuple[bytes, bytes]:
     """The parts of a line before and behind the URL: many lines have the same."""
     path = discovery_path(one.depth, one.hop, one.source)
     notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
+    if one.cls == Class.RETURNED:
+        notes["was"] = _CLASS_NAMES[one.was]
     entry = LogEntry(int(at * 1000), one.status, None, b"", path, notes=notes)
     logged, status, size, _, behind = format_entry(entry).split(b" ", 4)
     return b" ".join((logged, status, size, b"")), b" " + behind
@@ -180,6 +190,18 @@ def discovery_path(depth: int, hop: int, source: int) -> str:
     return f"{links}+{known}" if links else known
 
 
+def carried_of(entry: LogEntry) -> Carried:
+    """What the link row of the URL said of it, as far as its line tells: the way it was found. Raises BadLine."""
+    links, plus, known = entry.path.rpartition("+")
+    try:
+        before, hop = int(links) if plus else 0, int(entry.notes.get("hop", 0))
+        source = Source.REDIRECT if hop else _SOURCES[known or NONE]
+    except (KeyError, ValueError):
+        raise BadLine(f"no discovery path: {entry.path[:200]!r}") from None
+    depth = before if hop or not known else before + 1
+    return Carried(depth, hop, source, priority_of(depth, source, is_home(entry.url)))
+
+
 def is_seed(entry: LogEntry) -> bool:
     """Whether no link led to the URL: a seed, or a redirect's target from one."""
     return not entry.path.strip(DISCOVERY_LETTER[Source.REDIRECT])
@@ -187,7 +209,11 @@ def is_seed(entry: LogEntry) -> bool:
 
 def logged_time(entry: LogEntry) -> str:
     """ISO 8601, UTC, milliseconds."""
-    seconds, ms = divmod(entry.logged_ms, 1000)
+    return _iso(entry.logged_ms)
+
+
+def _iso(unix_ms: int) -> str:
+    seconds, ms = divmod(unix_ms, 1000)
     return f"{_digits(seconds, '%Y-%m-%dT%H:%M:%S')}.{ms:03d}Z"
 
 

@@ -28,5 +28,6 @@ COUNTERS = {
     ),
     "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
     "retries": Counted("requests put off to be repeated", "retry_count"),
+    "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
