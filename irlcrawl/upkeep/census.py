@@ -81,7 +81,7 @@ class Census:
             twice.add(keys[places > 1])
             seen = _seen(reading, number)
             lost.add(np.setdiff1d(seen, keys[places > 0], assume_unique=False))
-            strange.add(np.setdiff1d(keys, seen, assume_unique=False))
+            strange.add(np.setdiff1d(keys[places > 0], seen, assume_unique=False))
         state = str(reading.job.state)
         if twice.count:
             yield Finding(True, state, None, f"{twice} stand in more than one place, or are done more than once")

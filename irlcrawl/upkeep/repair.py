@@ -47,7 +47,7 @@ from irlcrawl.base.job_files import (
     rules_log_name,
 )
 from irlcrawl.base.keys import name_key
-from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import Carried
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.keys import ConfigError
@@ -128,8 +128,8 @@ class _Repair:
         self.archives: dict[str, bool] = {}
         """Those the crawl log points into -> whether they are here."""
 
-        self.returned = 0
-        """URLs of which the crawl log says that they were put back."""
+        self.waits: set[int] = set()
+        """name_keys of URLs of which the last word of the crawl log is that they were put back."""
 
         self.opened: dict[bytes, None] = {}
         """Scope entries of seeds, and of what they redirected to, that are done."""
@@ -197,9 +197,13 @@ class _Repair:
         doubtful: list[tuple[LogEntry, bytes, bool]] = []
         lines = enumerate(salvage.log_lines(self.files, str(self.job.crawl_log)))
         returned = Returned((name_key(entry.url), at) for at, (*_, entry) in lines if entry.outcome == "returned")
-        self.returned = len(returned)
         for at, (file, text, entry) in enumerate(salvage.log_lines(self.files, str(self.job.crawl_log))):
             last = not returned.since(entry.url, at)
+            if len(returned) and last:
+                if entry.outcome == "returned":
+                    self.waits.add(name_key(entry.url))
+                elif entry.outcome in DONE_NAMES:
+                    self.waits.discard(name_key(entry.url))
             pointer = entry.warc
             if pointer is not None and pointer[0] not in self.archives:
                 self.archives[pointer[0]] = archive_path(str(self.job.warcs), pointer[0], OPEN) is not None
@@ -232,7 +236,7 @@ class _Repair:
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
         self.bar.stage("archives", sum(self.files.size(os.path.join(warcs, file.on_disk)) for file in there))
-        for file in there:
+        for file in reversed(there):  # of a URL that was put back the last outcome counts, and it is the first to come
             path, end = os.path.join(warcs, file.on_disk), 0
             key = name_key(file.name.encode())
             rows = self.lines.part(key >> (64 - POINTER_BITS))
@@ -242,9 +246,8 @@ class _Repair:
                 end = location.end
                 if location.record not in known:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
-                    sink.add(
-                        unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.carried.depth == 0
-                    )
+                    line, waits = line_of(unit, exchange, location), name_key(unit.url) in self.waits
+                    sink.add(unit.url, outcome, reason, line, opens=unit.carried.depth == 0, last=not waits)
             if file.open:
                 self._finish(path, end)
 
@@ -318,8 +321,8 @@ class _Repair:
                 if carried.depth == 0 and scope.add([entry := scope.entry_of_seed(url)]):
                     out.scope.fresh.append((entry,))
                 out.add(url, carried, context)
-        for _, _, entry in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.returned else ():
-            if entry.outcome == "returned":
+        for _, _, entry in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.waits else ():
+            if entry.outcome == "returned" and name_key(entry.url) in self.waits:
                 out.add(entry.url, carried_of(entry), context)
         sections = out.rows
         warcs = str(self.job.warcs)

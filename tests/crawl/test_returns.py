@@ -67,8 +67,12 @@ def mend(crawl: Crawl, *urls: str) -> None:
     crawl.archived -= {url.encode() for url in [*urls, *FAILED]}
 
 
-def test_what_failed_is_put_back_and_asked_again_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("roll_bytes", [1 << 10, 1 << 20])
+def test_what_failed_is_put_back_and_asked_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roll_bytes: int
+) -> None:
     crawl = Crawl(tmp_path / "job", failing(Web()), ["http://a.test/"], monkeypatch)
+    crawl.config.archive.log_roll_bytes = roll_bytes
     assert crawl.run() == ExitCode.DONE
     assert crawl.loop is not None and crawl.loop.status()["failed"] == 3
     assert put_back(crawl) == {("failed", "tls"): 1, ("failed", "protocol"): 2}
@@ -151,6 +155,18 @@ def test_a_quota_that_was_raised_lets_through_as_many_as_it_would_have(
         before = crawl.web.pages_asked.total()
         assert crawl.run() == ExitCode.DONE
         assert crawl.web.pages_asked.total() - before == more
+    assert set(crawl.outcomes().values()) == {("fetched", "ok")} and len(crawl.outcomes()) == 21
+
+
+def test_a_quota_of_a_site_holds_for_what_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = Web(star("a.test", 20))
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    for quota, asked in ((5, 5), (5, 5), (12, 12), (0, 21)):
+        crawl.config.limits.pages_per_site = quota
+        if crawl.loop is not None:
+            put_back(crawl, Selection(reasons=("quota_site",)))
+        assert crawl.run() == ExitCode.DONE
+        assert web.pages_asked.total() == asked
     assert set(crawl.outcomes().values()) == {("fetched", "ok")} and len(crawl.outcomes()) == 21
 
 
