@@ -16,6 +16,7 @@ from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
+from irlcrawl.cli.filters import host_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal.progress import reader_may_leave
@@ -101,20 +102,6 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
     for url, origin, place in queued(job):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):
             yield "queued", place, url.decode()
-
-
-def host_named(asked: str | None) -> str | None:
-    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
-    from irlcrawl.base.url import SeedError, named_host
-
-    if asked is None:
-        return None
-    try:
-        name, port = named_host(asked)
-    except SeedError as error:
-        raise ConfigError(f"--host {asked}: {error}") from error
-    name = f"[{name}]" if ":" in name else name
-    return name if port is None else f"{name}:{port}"
 
 
 def get(args: argparse.Namespace) -> int:

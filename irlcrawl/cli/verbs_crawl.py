@@ -16,6 +16,7 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDamaged, JobDir, JobError, command
 from irlcrawl.base.job_files import COMPRESSED, SEEDS_STREAM, harvest_name, returns_name
 from irlcrawl.cli.alone import check_alone
+from irlcrawl.cli.filters import host_named
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.config.checks import changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
@@ -210,7 +211,6 @@ def stop(args: argparse.Namespace) -> int:
 
 def retry(args: argparse.Namespace) -> int:
     """Put URLs back: into the running crawl, or for the next start."""
-    from irlcrawl.cli.verbs_ask import host_named
     from irlcrawl.crawl.returns import Selection
 
     job = JobDir(args.job).require()

@@ -126,7 +126,9 @@ class Drawing:
 
     def rows(self, config: Config) -> Iterator[Batch]:
         """As RETURN rows. A Python loop per URL: each comes as a line of text."""
-        seed = self._catalog.get("crawl")["seed"]
+        if (identity := self._catalog.get("crawl")) is None:  # nothing was committed yet
+            return
+        seed = identity["seed"]
         context = Context(config, seed, Scope(config.scope, config.site, []))
         rows = Rows(RETURN)
         for entry in self.entries():
