@@ -27,6 +27,7 @@ from irlcrawl.crawl.returns import BUSY, STALE, TAKEN, Drawing, Selection, write
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.runs import Run
+from irlcrawl.frontier.state.sections import CrawlLog
 from irlcrawl.frontier.turn.turn import Task
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import Decision, decided_lines, parse
@@ -253,6 +254,49 @@ def test_a_running_crawl_takes_them_over_and_refuses_what_was_drawn_before(
     assert not (state / returns_name(2)).exists(), "what nobody took over is swept"
     assert web.pages_asked["http://other.test/3"] == 2 and web.pages_asked["http://down.test/1"] == 1
     assert crawl.outcomes()["http://other.test/3"] == ("fetched", "ok")
+
+
+def test_a_host_at_hand_is_asked_for_its_robots_txt_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules that the frontier holds in memory would have excluded the URL again."""
+    web = Web(star("long.test", 300))
+    web.page("http://long.test/", [*(f"http://long.test/{n}" for n in range(300)), "http://long.test/secret"])
+    web.page("http://long.test/secret")
+    web.answers["http://long.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nDisallow: /secret\n")
+    crawl = Crawl(tmp_path / "job", web, ["http://long.test/"], monkeypatch)
+
+    async def beside(crawl: Crawl) -> None:
+        loop = crawl.loop
+        assert loop is not None
+        while not loop.state.catalog.get("ledger")["excluded"]:
+            await asyncio.sleep(1)
+        web.answers["http://long.test/robots.txt"] = Answer(404)
+        crawl.archived.discard(b"http://long.test/secret")
+        drawing = drawn(crawl.path, Selection(reasons=("robots",)))
+        write(Files(), str(crawl.path / "state" / returns_name(1)), drawing.number, drawing.rows(crawl.config))
+        assert loop.dispatcher.hosts and loop.put_back(returns_name(1)) == TAKEN
+
+    assert crawl.run(beside) == ExitCode.DONE
+    assert crawl.outcomes()["http://long.test/secret"] == ("fetched", "ok")
+
+
+def test_an_outcome_that_no_commit_knows_is_not_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line is in the log, but will be cut, and written again: put back before, the URL would be asked twice."""
+    crawl = Crawl(tmp_path / "job", failing(Web()), ["http://a.test/"], monkeypatch)
+    append = CrawlLog.append
+
+    def killed(log: CrawlLog, lines: list[bytes], more: bool = False) -> None:
+        append(log, lines, more)
+        if any(b"outcome=failed" in line for line in lines):
+            crawl.kill()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CrawlLog, "append", killed)
+        with pytest.raises(Killed):
+            crawl.run()
+    assert b"outcome=failed" in JobDir(crawl.path).crawl_log.read_bytes()
+    assert put_back(crawl) == {}
+    assert crawl.run() == ExitCode.DONE
+    assert sum(put_back(crawl).values()) == len(FAILED)
 
 
 @pytest.mark.parametrize("when", [0.0, 0.5, 3.0])

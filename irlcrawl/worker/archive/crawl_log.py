@@ -266,6 +266,11 @@ def started_of(line: bytes) -> int | None:
         raise BadLine(f"{error}: {line[:200]!r}") from error
 
 
+def url_of(line: bytes) -> bytes:
+    """The URL of a line, which is not looked at any further. Raises BadLine."""
+    return _unescaped(split_line(line)[3])
+
+
 def split_line(line: bytes) -> list[bytes]:
     """The twelve fields as they are written. Raises BadLine."""
     fields = line.split(b" ")

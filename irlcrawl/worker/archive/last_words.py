@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from irlcrawl.base.keys import name_key
-from irlcrawl.worker.archive.crawl_log import parse
+from irlcrawl.worker.archive.crawl_log import url_of
 from irlcrawl.worker.archive.log_parts import Piece
 
 RETURNED = b" outcome=returned,"
@@ -49,4 +49,4 @@ def returned_in(pieces: Iterable[Piece]) -> Iterator[tuple[int, int]]:
     """(name_key of the URL, place) of the lines that say that a URL was put back, for `Returned`. Damaged."""
     for piece in pieces:
         for at, line in piece.lines_with(RETURNED):
-            yield name_key(piece.understood(parse, line).url), piece.place(at)
+            yield name_key(piece.understood(url_of, line)), piece.place(at)
