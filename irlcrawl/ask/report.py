@@ -132,8 +132,8 @@ def _read_log(job: JobDir, site_of: SiteOf, sites: Sites) -> None:
         name = site_of(host_of(entry.url))
         site = sites.site(name_key(name.encode()), name)
         if entry.outcome == "returned":  # that it was done does not count any more; what it cost does
-            site.excluded -= entry.notes["was"] == "excluded"
-            site.failed -= entry.notes["was"] == "failed"
+            site.excluded -= entry.notes.get("was") == "excluded"
+            site.failed -= entry.notes.get("was") == "failed"
             continue
         site.excluded += entry.outcome == "excluded"
         site.failed += entry.outcome == "failed"

@@ -266,7 +266,7 @@ class _Question:
             if within is not None and self._site_of(host_of(entry.url)) != within:
                 continue  # what lies under a public suffix are sites of their own
             if entry.outcome == "returned":
-                counts[entry.notes["was"], entry.reason] -= 1
+                counts[entry.notes.get("was", ""), entry.reason] -= 1
             counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1
             last.append(entry)
             del last[:-HISTORY_MAX]

@@ -20,6 +20,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
@@ -63,7 +64,7 @@ from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
-from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of, is_seed
+from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, carried_of, is_seed
 from irlcrawl.worker.archive.crawl_log import line as line_of
 from irlcrawl.worker.archive.last_words import Returned
 from irlcrawl.worker.archive.warc import WarcName, warc_files
@@ -246,8 +247,8 @@ class _Repair:
                 end = location.end
                 if location.record not in known:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
-                    line, waits = line_of(unit, exchange, location), name_key(unit.url) in self.waits
-                    sink.add(unit.url, outcome, reason, line, opens=unit.carried.depth == 0, last=not waits)
+                    text, waits = line_of(unit, exchange, location), name_key(unit.url) in self.waits
+                    sink.add(unit.url, outcome, reason, text, opens=unit.carried.depth == 0, last=not waits)
             if file.open:
                 self._finish(path, end)
 
@@ -321,9 +322,10 @@ class _Repair:
                 if carried.depth == 0 and scope.add([entry := scope.entry_of_seed(url)]):
                     out.scope.fresh.append((entry,))
                 out.add(url, carried, context)
-        for _, _, entry in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.waits else ():
-            if entry.outcome == "returned" and name_key(entry.url) in self.waits:
-                out.add(entry.url, carried_of(entry), context)
+        for _, _, told in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.waits else ():
+            if told.outcome == "returned" and name_key(told.url) in self.waits:
+                with suppress(BadLine):
+                    out.add(told.url, carried_of(told), context)
         sections = out.rows
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs)

@@ -203,9 +203,11 @@ class CrawlState:
 
     def returned_lines(self, rows: Batch, now: float) -> list[bytes]:
         """Crawl log lines of URLs that are put back (RETURN)."""
-        names = ("reason", "status", "depth", "hop", "source", "cls")
-        facts = zip(*(rows[name].tolist() for name in names), strict=True)
-        decisions = (Decision(Class.RETURNED, *fact, was=was) for *fact, was in facts)
+        columns = (rows[name].tolist() for name in ("reason", "status", "depth", "hop", "source", "cls"))
+        decisions = (
+            Decision(Class.RETURNED, reason, status, depth, hop, source, was=was)
+            for reason, status, depth, hop, source, was in zip(*columns, strict=True)
+        )
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def live(self) -> dict[str, int]:
