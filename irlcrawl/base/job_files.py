@@ -2,7 +2,7 @@
 
     JOB/irlcrawl.toml   the effective configuration
     JOB/LOCK            held while a crawl runs
-    JOB/control.sock    where `status` and `stop` ask a running crawl
+    JOB/control.sock    where `status`, `stop` and `retry` ask a running crawl
     JOB/ballast         given up on a full disk, for a last commit; only while a crawl runs
     JOB/SNAPSHOT        only in a snapshot: what it is of
     JOB/snapshots/NAME/ snapshots, each laid out like JOB; .NAME while one is made or deleted

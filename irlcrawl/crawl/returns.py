@@ -28,7 +28,7 @@ from irlcrawl.base.rows import RETURN
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import log_parts
-from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of, parse
+from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of, parse, url_of
 from irlcrawl.worker.archive.last_words import NOT_YET, Returned, returned_in
 from irlcrawl.worker.harvest.builder import Rows
 from irlcrawl.worker.harvest.context import Context
@@ -75,7 +75,10 @@ class Selection:
         for piece in pieces:
             for match in self._wanted.finditer(piece.text):
                 begin, end = piece.text.rfind(b"\n", 0, match.start()) + 1, piece.text.find(b"\n", match.end())
-                entry = piece.understood(parse, piece.text[begin : end if end >= 0 else None])
+                line = piece.text[begin : end if end >= 0 else None]
+                if self.urls is not None and not _among(self.urls, name_key(piece.understood(url_of, line))):
+                    continue  # before all else: excluded URLs may be many, and seeds among them few
+                entry = piece.understood(parse, line)
                 if self._takes(entry) and not returned.since(entry.url, piece.place(begin)):
                     yield entry
 
@@ -85,9 +88,7 @@ class Selection:
         named = entry.outcome in self.statuses or self._status.fullmatch(b"%d" % entry.status)
         if self.statuses and not named:
             return False
-        if self.hosts and not any(log_parts.is_within(entry.url, host) for host in self.hosts):
-            return False
-        return self.urls is None or _among(self.urls, name_key(entry.url))
+        return not self.hosts or any(log_parts.is_within(entry.url, host) for host in self.hosts)
 
 
 def _among(keys: array[int], key: int) -> bool:

@@ -268,7 +268,8 @@ def started_of(line: bytes) -> int | None:
 
 def url_of(line: bytes) -> bytes:
     """The URL of a line, which is not looked at any further. Raises BadLine."""
-    return _unescaped(split_line(line)[3])
+    fields = line.split(b" ", 4)
+    return _unescaped((fields if len(fields) == 5 else split_line(line))[3])
 
 
 def split_line(line: bytes) -> list[bytes]:
