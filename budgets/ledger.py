@@ -28,9 +28,10 @@ class Ledger:
     live: dict[str, int] = field(default_factory=dict)
 
     def exclude(self, reason: str, rows: int = 1) -> None:
-        """`rows` URLs are done without a request, for `reason`."""
-        if rows:
-            self.excluded[reason] = self.excluded.get(reason, 0) + rows
+        """`rows` URLs are done without a request, for `reason`; fewer than 0: so many are not any more."""
+        left = self.excluded.pop(reason, 0) + rows
+        if left:
+            self.excluded[reason] = left
 
     @property
     def done(self) -> int:

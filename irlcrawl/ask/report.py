@@ -131,6 +131,10 @@ def _read_log(job: JobDir, site_of: SiteOf, sites: Sites) -> None:
             continue
         name = site_of(host_of(entry.url))
         site = sites.site(name_key(name.encode()), name)
+        if entry.outcome == "returned":  # that it was done does not count any more; what it cost does
+            site.excluded -= entry.notes.get("was") == "excluded"
+            site.failed -= entry.notes.get("was") == "failed"
+            continue
         site.excluded += entry.outcome == "excluded"
         site.failed += entry.outcome == "failed"
         if entry.outcome == "excluded" or entry.start_ms is None:

@@ -267,6 +267,8 @@ class _Question:
         for entry in log_parts.read(self._reading.files, self._log, host=host, within=within):
             if within is not None and self._site_of(host_of(entry.url)) != within:
                 continue  # what lies under a public suffix are sites of their own
+            if entry.outcome == "returned":
+                counts[entry.notes.get("was", ""), entry.reason] -= 1
             counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1
             last.append(entry)
             del last[:-HISTORY_MAX]
@@ -284,7 +286,8 @@ def _told(entry: crawl_log.LogEntry) -> Answer:
 def _nested(counts: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
     told: dict[str, dict[str, int]] = {}
     for (first, second), number in sorted(counts.items()):
-        told.setdefault(first, {})[second] = number
+        if number:
+            told.setdefault(first, {})[second] = number
     return told
 
 
@@ -303,7 +306,7 @@ def lines(answer: Answer) -> Iterator[str]:
     if history:
         yield "history"
         for told in history:
-            notes = ("attempt", "address", "detail", "warc")
+            notes = ("attempt", "due", "was", "address", "detail", "warc")
             more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
             yield words.printable(f"{text}  {more}" if more else text)

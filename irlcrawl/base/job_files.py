@@ -2,13 +2,14 @@
 
     JOB/irlcrawl.toml   the effective configuration
     JOB/LOCK            held while a crawl runs
-    JOB/control.sock    where `status` and `stop` ask a running crawl
+    JOB/control.sock    where `status`, `stop` and `retry` ask a running crawl
     JOB/ballast         given up on a full disk, for a last commit; only while a crawl runs
     JOB/SNAPSHOT        only in a snapshot: what it is of
     JOB/snapshots/NAME/ snapshots, each laid out like JOB; .NAME while one is made or deleted
     JOB/state/          catalog-NNNNNN.log          the log of commits (drum/names.py has its name)
                         turn-NNNNNNNNN.seg          what a turn wrote, by the commit it was written for
                         harvest-SSSS-NNNNNN.seg     what a worker handed over, by stream and number
+                        returns-PID.seg             what `retry` is about to hand over to a running crawl
                         leases.log                  the clocks of every lease since the last commit
                         robots-SSSS.log             texts of robots.txt, by stream and part
     JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
@@ -51,6 +52,7 @@ OPEN = ".open"
 
 _TURN = re.compile(r"turn-(\d{9,})\.seg")
 _HARVEST = re.compile(r"harvest-(\d{4,})-(\d{6,})\.seg")
+_RETURNS = re.compile(r"returns-\d+\.seg")
 _RULES_LOG = re.compile(r"robots-(\d{4,})\.log")
 _LOG_PART = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<compressed>\.gz)?")
 _WARC = re.compile(r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.gz(?P<open>\.open)?")
@@ -91,6 +93,16 @@ def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[s
     while (name := harvest_name(stream, number)) in there:
         yield name
         number += 1
+
+
+def returns_name(pid: int) -> str:
+    """A harvest of URLs to put back, made beside a running crawl, until the crawl gives it a number."""
+    return f"returns-{pid}{SEGMENT}"
+
+
+def is_returns(name: str) -> bool:
+    """Whether a file is one of those."""
+    return _RETURNS.fullmatch(name) is not None
 
 
 def rules_log_name(number: int) -> str:

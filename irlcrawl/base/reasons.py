@@ -17,6 +17,7 @@ class Class(IntEnum):
     EXCLUDED = 2
     RETRY = 3  # not done: the row is in `retries` too
     NONE = 4  # outside the ledger: robots.txt
+    RETURNED = 5  # no outcome: a URL that was done is put back, and the class it had is no longer its last word
 
 
 DONE = (Class.FETCHED, Class.FAILED, Class.EXCLUDED)
@@ -71,6 +72,9 @@ PASSING = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
 
 UNANSWERED = PASSING | {Reason.TLS}
 """Failures of a request in which the host gave no answer: it rests. A TLS failure is the host's, and does not pass."""
+
+LIMITS = frozenset((Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.FRONTIER_FULL))
+"""A limit of the configuration left the URL out, whatever its host would have said."""
 
 WITHOUT_RESPONSE = UNANSWERED | {Reason.PROTOCOL}
 """All failures of a request. A host that speaks something other than HTTP did answer."""

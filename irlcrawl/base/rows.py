@@ -68,6 +68,9 @@ LINK = {
 RETRY = {**LINK, "due": "f8"}
 """A URL to be asked for again from `due` (unix seconds) on."""
 
+RETURN = {**LINK, "cls": "u1", "reason": "u1", "status": "i2"}
+"""A URL that is put back, and what its last word was: Class, Reason and the status in the crawl log."""
+
 PAIR = {"key": "u8", "site": "u8", "from": "u8"}
 """A link between two different sites: key = pair_key(from, to), site = the key of the site linked to, from = of the
 other."""

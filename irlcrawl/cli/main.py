@@ -235,6 +235,17 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _retry_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    for name, text in {
+        "--reason": "only URLs that are done for this reason (timeout, dns, blocked, robots, ...), excluded ones too",
+        "--status": "only URLs of this status (404, -1) or class (5xx), fetched ones too; or failed, or excluded",
+        "--host": "only URLs of this host and of all hosts below it: name or name:port",
+    }.items():
+        parser.add_argument(name, metavar=name[2].upper(), action="append", default=[], help=f"{text}; may be repeated")
+    parser.add_argument("--dry-run", action="store_true", help="list the URLs, and put none back")
+
+
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("url", metavar="URL", help="a URL the crawl fetched")
@@ -318,6 +329,11 @@ VERBS = {
     ),
     "stop": Verb(
         "%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs_crawl.stop
+    ),
+    "retry": Verb(
+        "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
+        "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
+        _retry_arguments, verbs_crawl.retry,
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(

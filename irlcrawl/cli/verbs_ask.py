@@ -16,12 +16,14 @@ from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
+from irlcrawl.cli.filters import host_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal.progress import reader_may_leave
 
 WATCH_SECONDS = 1.0
-OUTCOMES = ("fetched", "failed", "excluded", "retry")
+DONE = ("fetched", "failed", "excluded")
+OUTCOMES = (*DONE, "retry", "returned")
 SHOWN = 20
 """How many are shown without --top."""
 
@@ -71,7 +73,7 @@ def urls(args: argparse.Namespace) -> int:
 def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     import re
 
-    from irlcrawl.ask.outcomes import outcomes
+    from irlcrawl.ask.outcomes import last_words, outcomes
     from irlcrawl.base.reasons import Reason
 
     wanted = args.status
@@ -84,9 +86,10 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     if args.reason is not None and args.reason not in reasons:
         raise ConfigError(f"--reason {args.reason}: takes one of {', '.join(reasons)}")
     code = wanted if outcome is None else None
-    for entry in outcomes(job, status=code, host=_host(args.host), reason=args.reason, note=args.note):
-        # A line a URL unless asked for retries; robots.txt (no outcome of these) stands behind no URL of the queue.
-        if entry.outcome == outcome or (outcome is None and entry.outcome in OUTCOMES[:3]):
+    # A line a URL, unless asked for each time that one was put off, or put back.
+    entries = last_words if outcome is None or outcome in DONE else outcomes
+    for entry in entries(job, status=code, host=host_named(args.host), reason=args.reason, note=args.note):
+        if outcome is None or entry.outcome == outcome:
             told = (entry.notes.get(args.note, ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told
 
@@ -99,24 +102,10 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
     if args.note is not None:
         raise ConfigError(f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log")
-    host = _host(args.host)
+    host = host_named(args.host)
     for url, origin, place in queued(job):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):
             yield "queued", place, url.decode()
-
-
-def _host(asked: str | None) -> str | None:
-    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
-    from irlcrawl.base.url import SeedError, named_host
-
-    if asked is None:
-        return None
-    try:
-        name, port = named_host(asked)
-    except SeedError as error:
-        raise ConfigError(f"--host {asked}: {error}") from error
-    name = f"[{name}]" if ":" in name else name
-    return name if port is None else f"{name}:{port}"
 
 
 def get(args: argparse.Namespace) -> int:

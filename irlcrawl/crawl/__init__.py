@@ -14,6 +14,7 @@ old_rules.py         deleting robots logs that no record points to any more
 deaths.py            workers that die, and their replacement
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest
+returns.py           URLs that are put back: choosing them, and writing them as a harvest
 closed_archives.py   telling the operator's command of closed archives
 status.py            the status record: its fields, and reading it
 gauges.py            counting it

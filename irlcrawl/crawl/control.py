@@ -1,4 +1,4 @@
-"""JOB/control.sock: how `status` and `stop` reach a crawl that runs.
+"""JOB/control.sock: how `status`, `stop` and `retry` reach a crawl that runs.
 
 A request is one line of JSON, `{"cmd": NAME, ...}`; the answer is one line, `{"ok": RESULT}` or `{"error": TEXT}`. A
 connection may carry several. The socket belongs to the user who runs the crawl (mode 0600) and lives while it runs.

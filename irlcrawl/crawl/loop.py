@@ -24,6 +24,7 @@ from irlcrawl.crawl.deaths import Deaths
 from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.limits import Limits
 from irlcrawl.crawl.old_rules import OLD_S, OldRules
+from irlcrawl.crawl.returns import BUSY
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.status import ENDED
 from irlcrawl.crawl.this_run import ThisRun, log_step
@@ -79,6 +80,7 @@ class CrawlLoop:
         self.deaths = Deaths(self.this_run, self.fleet, self.turns, self.limits.disk_space, self.stop, self._wakeup.set)
         self._old_rules = OldRules(state.files, state.dir, clock)
         self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
+        self._opened = False
         self._aborting = False
         self._leased = False
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
@@ -110,6 +112,7 @@ class CrawlLoop:
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - OLD_S, lambda stream: set_since(state.catalog, stream))
         self._coming = state.runs.hosts()
+        self._opened = True
         self._bring_more()
         log_step(f"{len(self.dispatcher.hosts)} hosts at hand")
 
@@ -310,6 +313,15 @@ class CrawlLoop:
         await self.dispatcher.resolver.close()
         self.limits.disk_space.drop_ballast()
         return code
+
+    def put_back(self, file: str) -> str:
+        """Take over URLs to be asked again (Turns.put_back); BUSY while the crawl starts or ends."""
+        if not self._opened or self.ending is not None:
+            return BUSY
+        taken = self.turns.put_back(file)
+        self.schedule.moved = True
+        self._wakeup.set()
+        return taken
 
     def say_full(self) -> None:
         """The disk is full in the middle of something: nothing of that is committed, only how the crawl ended."""

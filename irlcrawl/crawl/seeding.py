@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 
@@ -13,15 +14,32 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.keys import priority_of, url_key
 from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
+from irlcrawl.crawl.returns import Drawing, of_seeds
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
 
 CHUNK_ROWS = 65_536
 
+_log = logging.getLogger("irlcrawl.crawl")
 
-def write_seeds(state: CrawlState, config: Config, seeds: Sequence[bytes], number: int) -> str:
-    """A harvest file of seeds: depth 0, and the scope each opens. Returns its name. OSError."""
+
+def named_again(state: CrawlState, seeds: Sequence[bytes]) -> list[Batch]:
+    """RETURN rows of the seeds that are done and were not fetched. It reads the crawl log, unless all that is done was
+    fetched. Before `write_seeds`, between turns. Damaged, OSError."""
+    if not state.ledger.failed and not state.ledger.excluded:
+        return []
+    drawing = Drawing(state.job, state.catalog, state.files, of_seeds(seeds))
+    rows = list(drawing.rows(state.config))
+    _log.info("%d of the seeds had failed or were excluded, and are put back", sum(drawing.counts.values()))
+    return rows
+
+
+def write_seeds(
+    state: CrawlState, config: Config, seeds: Sequence[bytes], number: int, returns: Sequence[Batch] = ()
+) -> str:
+    """A harvest file of seeds: depth 0, the scope each opens, and those that are put back. Returns its name.
+    OSError."""
     name = harvest_name(SEEDS_STREAM, number)
     context = Context(config, state.seed, state.scope)
     links, scope = [], []
@@ -31,7 +49,7 @@ def write_seeds(state: CrawlState, config: Config, seeds: Sequence[bytes], numbe
         entries = dict.fromkeys(state.scope.entry_of_seed(url) for url in urls)
         scope.append(Batch({"entry": Ragged.from_list(list(entries))}))
     with SegmentWriter(state.files, os.path.join(state.dir, name)) as writer:
-        write_sections(writer, SEEDS_STREAM, number, {"links": links, "scope": scope})
+        write_sections(writer, SEEDS_STREAM, number, {"links": links, "scope": scope, "returns": returns})
     return name
 
 

@@ -23,12 +23,14 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
+from irlcrawl.crawl.control import Handler
 from irlcrawl.crawl.control_server import serve
 from irlcrawl.crawl.loop import CrawlLoop
-from irlcrawl.crawl.seeding import write_seeds
+from irlcrawl.crawl.seeding import named_again, write_seeds
 from irlcrawl.crawl.this_run import log_step
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal import words
 from irlcrawl.worker.fetch.process import Started, start_worker
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class Supervisor:
                 raise JobFull(f"not begun: {lacking}")
             if not seeds and state.is_new:
                 raise ConfigError(f"{self.job.path}: its crawl ended before it took any seeds; give them again")
-            control = await serve(self.job.socket, {"status": self._on_status, "stop": self._on_stop})
+            control = await serve(self.job.socket, self._answers())
             try:
                 return await self._crawl(loop, state, seeds)
             except OSError as error:
@@ -162,7 +164,11 @@ class Supervisor:
             return None
         number = state.streams[SEEDS_STREAM]["next"]
         waiting = list(harvests_from(set(state.files.listdir(state.dir)), SEEDS_STREAM, number))
-        name = write_seeds(state, self.config, seeds, number + len(waiting))
+        again = named_again(state, seeds)
+        if again:
+            told = words.plural(sum(batch.rows for batch in again), "seed")
+            self.progress.note(f"irlcrawl: {told} had failed or was excluded before: asked again")
+        name = write_seeds(state, self.config, seeds, number + len(waiting), again)
         seeds.clear()
         return name
 
@@ -222,6 +228,13 @@ class Supervisor:
         assert self.loop is not None
         self.loop.stop(ExitCode.INTERRUPTED)
         asyncio.get_running_loop().call_later(STOP_SECONDS, self.loop.abort, None)
+
+    def _answers(self) -> dict[str, Handler]:
+        return {"status": self._on_status, "stop": self._on_stop, "retry": self._on_retry}
+
+    def _on_retry(self, request: dict[str, Any]) -> str:
+        assert self.loop is not None
+        return self.loop.put_back(request["file"])
 
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request

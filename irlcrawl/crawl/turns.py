@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from drum import Batch, Edits
 
-from irlcrawl.base.job_files import SEEDS_STREAM
+from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, is_returns, parse_harvest
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
 from irlcrawl.config.overrides import Overrides
@@ -37,6 +38,7 @@ from irlcrawl.crawl import recovery
 from irlcrawl.crawl.closed_archives import ClosedWarcs
 from irlcrawl.crawl.gauges import Gauges, merges
 from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.returns import STALE, TAKEN, number_of
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
@@ -88,6 +90,23 @@ class Turns:
             self._schedule.inbox_filled()
         self._inbox.append(harvest)
         self._limits.pressure.arrived(harvest)
+
+    def put_back(self, file: str) -> str:
+        """Take over the harvest of URLs to be asked again that lies as `file` beside the state: durable under its own
+        name on return. STALE if it was drawn before the crawl took another of its stream. OSError, Damaged."""
+        state = self._state
+        assert is_returns(file), file
+        path = os.path.join(state.dir, file)
+        known = [*self._inbox, *(self._turn_harvests if self._turn is not None else ())]
+        ours = [name for name in known if (parse_harvest(name) or ())[:1] == (SEEDS_STREAM,)]
+        number = state.catalog.get(f"streams/{SEEDS_STREAM}")["next"] + len(ours)
+        if number_of(state.files, path) != number:
+            return STALE
+        name = harvest_name(SEEDS_STREAM, number)
+        state.files.rename(path, os.path.join(state.dir, name))
+        self.arrived(name)
+        state.files.fsync_dir(state.dir)
+        return TAKEN
 
     async def recover(self, worker: RemoteWorker) -> None:
         """What a dead worker left is recovered; the next turn takes in all of it and closes its stream."""
@@ -180,6 +199,8 @@ class Turns:
         self._close_streams(result, [worker.stream for worker in self._turn_lost])
         self._turn_lost.clear()
         self._commit(result)
+        for hosts in result.forgiven:
+            dispatcher.forgive(hosts)
         dispatcher.bring_all(result.ready)
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)

@@ -39,16 +39,20 @@ class Census:
     def __init__(self, directory: str, seed: int) -> None:
         self._seed = seed
         self._urls = Spill(directory, "urls", URL, URL_BITS)
+        self._returned = Spill(directory, "returned", URL, URL_BITS)
         self._pointers = Spill(directory, "pointers", POINTER, ARCHIVE_BITS)
         self.archives: dict[str, int] = {}
         """Archives the log points into, with the number of units."""
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """(outcome, reason) -> lines."""
+        """(outcome, reason) -> lines; of URLs that are done, less those that were put back."""
 
     def logged(self, entry: LogEntry) -> None:
         """Take in a line of the crawl log."""
-        self.outcomes[entry.outcome, entry.reason] += 1
         key = url_key(entry.url, self._seed)
+        if entry.outcome == "returned":
+            self.outcomes[entry.notes.get("was", ""), entry.reason] -= 1
+            self._returned.add((key,))
+        self.outcomes[entry.outcome, entry.reason] += 1
         if entry.outcome in DONE_NAMES:
             self._urls.add((key,))
         pointer = entry.warc
@@ -66,15 +70,18 @@ class Census:
             yield Finding(True, state, None, f"{wrong} URLs in {place} have keys that are not theirs")
 
     def urls(self, reading: Reading) -> Findings:
-        """Findings about URLs: each key in `seen` is done or waits in one place, and no other URL is or does."""
+        """Findings about URLs: each key in `seen` is done or waits in one place, and no other URL is or does. Where one
+        was put back, it is not done by what came before."""
         twice, lost, strange = _Examples(), _Examples(), _Examples()
         for number in range(1 << URL_BITS):
-            keys = np.sort(self._urls.part(number)["key"])
-            repeated = keys[1:][keys[1:] == keys[:-1]]
-            twice.add(repeated)
+            keys, places = np.unique(self._urls.part(number)["key"], return_counts=True)
+            returned, times = np.unique(self._returned.part(number)["key"], return_counts=True)
+            known = np.isin(returned, keys)
+            places[np.searchsorted(keys, returned[known])] -= times[known]
+            twice.add(keys[places > 1])
             seen = _seen(reading, number)
-            lost.add(np.setdiff1d(seen, keys, assume_unique=False))
-            strange.add(np.setdiff1d(keys, seen, assume_unique=False))
+            lost.add(np.setdiff1d(seen, keys[places > 0], assume_unique=False))
+            strange.add(np.setdiff1d(keys[places > 0], seen, assume_unique=False))
         state = str(reading.job.state)
         if twice.count:
             yield Finding(True, state, None, f"{twice} stand in more than one place, or are done more than once")

@@ -285,7 +285,7 @@ class Fsck:
             told[name] = told.get(name, 0) + lines
         wanted = {"fetched": saved["fetched"], "failed": saved["failed"]}
         wanted |= {f"excluded({reason})": rows for reason, rows in saved["excluded"].items()}
-        for name in wanted.keys() | {name for name in told if name not in ("none", "retry")}:
+        for name in wanted.keys() | {name for name in told if name not in ("none", "retry", "returned")}:
             if wanted.get(name, 0) != told.get(name, 0):
                 what = f"{told.get(name, 0)} lines say {name}, the ledger counts {wanted.get(name, 0)}"
                 yield Finding(True, str(self.job.crawl_log), None, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,8 @@ from irlcrawl.worker.harvest.sections import write_sections
 CHUNK_ROWS = 65_536
 CARRY_ROWS = 500_000
 HARVEST_BYTES = 64 << 20
+OUTCOME = re.compile(rb" outcome=\w+,")
+ARCHIVED = b",warc="  # in the line of an outcome with a unit in an archive
 
 
 class Commit:
@@ -47,7 +50,8 @@ class Commit:
 
 class Outcomes:
     """Outcomes on their way into the new crawl log: of URLs that are done, only the first. What seeds among them bring
-    into scope is noted in `opened`."""
+    into scope is noted in `opened`. Of URLs that were put back and done again, the new log tells the earlier outcomes
+    as failures that passed (`retry`)."""
 
     def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None]) -> None:
         self._state, self._known, self._opened = state, known, opened
@@ -55,11 +59,16 @@ class Outcomes:
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
         self.lines = 0
 
-    def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool) -> None:
+    def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool, last: bool = True) -> None:
+        """last: the URL was not put back after this outcome."""
         if opens and outcome != "none":
             self._opened[self._state.scope.entry_of_seed(url)] = None
+        if outcome == "returned":
+            return
         if outcome not in DONE_NAMES:
             self._others.append(line)
+        elif not last:
+            self._others.append(_passed(line))
         else:
             self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
         if len(self._rows) + len(self._others) >= CHUNK_ROWS:
@@ -78,6 +87,8 @@ class Outcomes:
                 state.seen.pend_batch(batch)
                 fresh: list[Batch] = []
                 state.seen.merge(CheckUpdate(), writer=writer, edits=edits, emit=lambda _, rows: fresh.append(rows))
+                told = {line for rows in fresh for line in rows["line"].tolist()}
+                lines = [*lines, *(_passed(line) for line in texts if line not in told and ARCHIVED in line)]
                 for rows in fresh:
                     state.count_done(rows["cls"], rows["reason"])
                     state.ledger.discovered += rows.rows
@@ -88,6 +99,11 @@ class Outcomes:
 
     def counters(self) -> dict[str, Any]:
         return {"pages": self._state.ledger.fetched}
+
+
+def _passed(line: bytes) -> bytes:
+    """The line of an outcome as one of a failure that passed."""
+    return OUTCOME.sub(b" outcome=retry,", line, count=1)
 
 
 class Harvests:

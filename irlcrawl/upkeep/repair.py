@@ -20,6 +20,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from drum import Batch, Catalog, CheckUpdate, Edits, Files, Update
@@ -47,7 +48,7 @@ from irlcrawl.base.job_files import (
     rules_log_name,
 )
 from irlcrawl.base.keys import name_key
-from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import Carried
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.keys import ConfigError
@@ -63,8 +64,9 @@ from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
-from irlcrawl.worker.archive.crawl_log import LogEntry, is_seed
+from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, carried_of, is_seed
 from irlcrawl.worker.archive.crawl_log import line as line_of
+from irlcrawl.worker.archive.last_words import Returned
 from irlcrawl.worker.archive.warc import WarcName, warc_files
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process
@@ -126,6 +128,9 @@ class _Repair:
 
         self.archives: dict[str, bool] = {}
         """Those the crawl log points into -> whether they are here."""
+
+        self.waits: set[int] = set()
+        """name_keys of URLs of which the last word of the crawl log is that they were put back."""
 
         self.opened: dict[bytes, None] = {}
         """Scope entries of seeds, and of what they redirected to, that are done."""
@@ -189,23 +194,32 @@ class _Repair:
     def _done(self, state: CrawlState) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
         sink = Outcomes(state, self.known, self.opened)
-        doubtful: list[tuple[LogEntry, bytes]] = []  # damaged, or nothing says that it is not: the archive knows better
-        for file, text, entry in salvage.log_lines(self.files, str(self.job.crawl_log)):
+        # Damaged, or nothing says that they are not: the archive knows better.
+        doubtful: list[tuple[LogEntry, bytes, bool]] = []
+        lines = enumerate(salvage.log_lines(self.files, str(self.job.crawl_log)))
+        returned = Returned((name_key(entry.url), at) for at, (*_, entry) in lines if entry.outcome == "returned")
+        for at, (file, text, entry) in enumerate(salvage.log_lines(self.files, str(self.job.crawl_log))):
+            last = not returned.since(entry.url, at)
+            if len(returned) and last:
+                if entry.outcome == "returned":
+                    self.waits.add(name_key(entry.url))
+                elif entry.outcome in DONE_NAMES:
+                    self.waits.discard(name_key(entry.url))
             pointer = entry.warc
             if pointer is not None and pointer[0] not in self.archives:
                 self.archives[pointer[0]] = archive_path(str(self.job.warcs), pointer[0], OPEN) is not None
             if file in self.damaged or not (self.catalogue_whole or file.endswith(COMPRESSED)):
-                doubtful.append((entry, text))
+                doubtful.append((entry, text, last))
                 continue
             if pointer is not None:
                 self.lines.add((name_key(pointer[0].encode()), pointer[1]))
-            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry))
+            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last)
         sink.flush()
         read = sink.lines
         self._make_lines(sink)
-        for entry, text in doubtful:
+        for entry, text, last in doubtful:
             if self._believable(entry):
-                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry))
+                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last)
         sink.flush()
         state.counters.update(sink.counters())
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
@@ -223,7 +237,7 @@ class _Repair:
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs) if self.job.warcs.is_dir() else []
         self.bar.stage("archives", sum(self.files.size(os.path.join(warcs, file.on_disk)) for file in there))
-        for file in there:
+        for file in reversed(there):  # of a URL that was put back the last outcome counts, and it is the first to come
             path, end = os.path.join(warcs, file.on_disk), 0
             key = name_key(file.name.encode())
             rows = self.lines.part(key >> (64 - POINTER_BITS))
@@ -233,9 +247,8 @@ class _Repair:
                 end = location.end
                 if location.record not in known:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
-                    sink.add(
-                        unit.url, outcome, reason, line_of(unit, exchange, location), opens=unit.carried.depth == 0
-                    )
+                    text, waits = line_of(unit, exchange, location), name_key(unit.url) in self.waits
+                    sink.add(unit.url, outcome, reason, text, opens=unit.carried.depth == 0, last=not waits)
             if file.open:
                 self._finish(path, end)
 
@@ -309,6 +322,10 @@ class _Repair:
                 if carried.depth == 0 and scope.add([entry := scope.entry_of_seed(url)]):
                     out.scope.fresh.append((entry,))
                 out.add(url, carried, context)
+        for _, _, told in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.waits else ():
+            if told.outcome == "returned" and name_key(told.url) in self.waits:
+                with suppress(BadLine):
+                    out.add(told.url, carried_of(told), context)
         sections = out.rows
         warcs = str(self.job.warcs)
         there = warc_files(self.files, warcs)

@@ -29,7 +29,7 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl.loop import CrawlLoop
-from irlcrawl.crawl.seeding import write_seeds
+from irlcrawl.crawl.seeding import named_again, write_seeds
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -194,6 +194,7 @@ class Crawl:
     names: Names = field(default_factory=Names)
     config: Config = field(default_factory=Config)
     latency_s: float = 0.0
+    again: bool = False  # the seeds are named at every start, as by the same command
     on_request: Callable[[str], None] = lambda url: None
     on_kept: Callable[[Unit], None] = lambda unit: None
     files: Files = field(default_factory=Files)
@@ -314,7 +315,9 @@ class Crawl:
             loop.deaths.replace = self._replace
             seeds = [url.encode() for url in self.seeds]
             number = state.streams[0]["next"]
-            name = write_seeds(state, self.config, seeds, number) if number == 0 else None
+            again = named_again(state, seeds) if self.again else []
+            first = number == 0 or self.again
+            name = write_seeds(state, self.config, seeds, number, again) if first else None
             await loop.open(name, old)
             for _ in range(self.workers):
                 await self._add_worker()
@@ -375,11 +378,14 @@ class Crawl:
         self.monkeypatch.setattr(RemoteWorker, "send", watch)
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
-        """URL -> (outcome, reason) of the crawl log, without robots.txt and repeats. Fails when a URL is done twice."""
+        """URL -> (outcome, reason) of the crawl log, without robots.txt and repeats. Fails when a URL is done twice and
+        was not put back in between."""
         found: dict[str, tuple[str, str]] = {}
         for entry in read(self.files, str(JobDir(self.path).crawl_log)):
             url, outcome = entry.url.decode(), entry.notes["outcome"]
-            if outcome not in ("retry", "none"):
+            if outcome == "returned":
+                assert found.pop(url)[0] == entry.notes["was"]
+            elif outcome not in ("retry", "none"):
                 assert url not in found, f"{url} is done twice"
                 found[url] = (outcome, entry.notes["reason"])
         return found

@@ -17,10 +17,12 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import REPAIRED, SEEDS_STREAM, harvest_name
 from irlcrawl.cli import main
+from irlcrawl.crawl.returns import Selection
 from irlcrawl.frontier.state import formats
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.worker.archive.reader import records
-from tests.crawl.virtual_crawl import Killed
+from tests.crawl.test_returns import failing, put_back
+from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
 from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, rolling, save_config
 from tests.upkeep.test_fsck import flip
@@ -47,6 +49,37 @@ def goes_on(job: JobDir) -> None:
         assert crawl.run() == ExitCode.DONE
         assert set(crawl.outcomes()) == everything(crawl)
         assert not known & set(crawl.web.pages_asked) - PUT_OFF
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+
+
+@pytest.mark.parametrize("damage", ["log_line", "all_gone", "largest_gone", "first_line", "log_gone"])
+def test_what_was_put_back_waits_or_is_done_after_a_repair_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """One URL was put back and failed again, another waits for its turn when the crawl is killed."""
+    crawl = Crawl(tmp_path / "job", failing(Web(star("b.test", 5))), ["http://a.test/", "http://b.test/"], monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    job = save_config(crawl)
+    put_back(crawl, Selection(hosts=(b"other.test",)))
+    crawl.archived.clear()
+    assert crawl.run() == ExitCode.DONE
+    put_back(crawl, Selection(hosts=(b"down.test",)))
+    crawl.on_request = lambda url: crawl.kill()
+    with pytest.raises(Killed):
+        crawl.run()
+    globals()[damage](job)
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+    crawl.on_request = lambda url: None
+    crawl.archived.clear()
+    before = crawl.web.pages_asked
+    assert crawl.run() == ExitCode.DONE
+    assert crawl.outcomes().keys() == {url for url in crawl.web.answers if not url.endswith("robots.txt")} | {
+        "http://a.test/gone"
+    }
+    asked = crawl.web.pages_asked - before
+    waited = {"http://down.test/1", "http://down.test/2"}
+    assert asked == dict.fromkeys(waited if damage != "log_gone" else (), 1)  # nothing else tells of it
     assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
 
 

@@ -11,6 +11,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
@@ -108,6 +111,15 @@ class Dispatcher:
         """The runs of a turn, with the records that its indices carry."""
         for part in ready:
             self.bring(list(ready_hosts(part.segment, part.index)), records_of(part.index))
+
+    def forgive(self, keys: NDArray[np.uint64]) -> None:
+        """URLs of these hosts were put back: nothing is held against those of them that are in memory."""
+        there = np.fromiter(self.hosts, np.uint64, len(self.hosts))
+        for key in there[np.isin(there, keys)].tolist():
+            host = self.hosts[key]
+            host.record.forgive()
+            host.dns_failures = 0
+            self._learn(host)
 
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")

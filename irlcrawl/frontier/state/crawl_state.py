@@ -181,10 +181,10 @@ class CrawlState:
     def count(self, name: str, more: int) -> None:
         self.counters[name] = self.counters.get(name, 0) + more
 
-    def count_done(self, classes: NDArray[np.uint8], reasons: NDArray[np.uint8]) -> None:
-        """Outcomes of URLs that are in the ledger, as Class and Reason columns."""
+    def count_done(self, classes: NDArray[np.uint8], reasons: NDArray[np.uint8], times: int = 1) -> None:
+        """Outcomes of URLs that are in the ledger, as Class and Reason columns; times -1: of URLs that are put back."""
         for cls, reason in set(zip(classes.tolist(), reasons.tolist(), strict=True)):
-            rows = int(((classes == cls) & (reasons == reason)).sum())
+            rows = times * int(((classes == cls) & (reasons == reason)).sum())
             name = Reason(reason).name.lower()
             if cls == Class.FETCHED:
                 self.ledger.fetched += rows
@@ -199,6 +199,15 @@ class CrawlState:
         """Crawl log lines of URLs that are done without a request."""
         facts = zip(reasons, *(rows[name].tolist() for name in LOGGED), strict=True)
         decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
+        return decided_lines(rows["url"].tolist(), decisions, now)
+
+    def returned_lines(self, rows: Batch, now: float) -> list[bytes]:
+        """Crawl log lines of URLs that are put back (RETURN)."""
+        columns = (rows[name].tolist() for name in ("reason", "status", "depth", "hop", "source", "via", "cls"))
+        decisions = (
+            Decision(Class.RETURNED, reason, status, depth, hop, source, via=via, was=was)
+            for reason, status, depth, hop, source, via, was in zip(*columns, strict=True)
+        )
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def live(self) -> dict[str, int]:

@@ -44,8 +44,16 @@ STATE = {
 DATES = ("robots_until", "failed_since", "answered_at", "address_until", "dead_until")
 RECORD = {**STATE, "released": "u8"}
 
-OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
-"""Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar."""
+OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED = range(5)
+"""Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar; a URL that is
+put back after it was done; one that is put back and was over its host's quota, so that it is counted anew."""
+OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED)
+
+FORGIVEN: dict[str, float] = {
+    "failures": 0, "failed_since": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0, "robots_until": 0.0,
+}  # fmt: skip
+"""What a record says of a host once a URL of it is put back: nothing is held against it, and it is asked for its
+robots.txt again, which may be what has changed. Its clocks, and the gaps they were promised, stay."""
 
 
 def keyed_by_host(rows: Batch) -> Batch:
@@ -62,7 +70,7 @@ class HostsKernel:
     """The last STATE of a group becomes its record; then every URL is emitted with it (shapes: drum.kernels.Kernel).
 
     Emitted columns: those of STATE, and `ordinal` u8: how many URLs of the host were released before this one (0 for
-    one that comes back), which the quota is measured on.
+    one that comes back), which the quota is measured on. A host of which a URL is put back is FORGIVEN.
     """
 
     def __init__(self, with_states: bool) -> None:
@@ -73,7 +81,8 @@ class HostsKernel:
         op = items["op"]
         groups = len(starts) - 1
         group = np.repeat(np.arange(groups), np.diff(starts))
-        is_state, is_new = op == OP_STATE, op == OP_NEW
+        is_state, recounted = op == OP_STATE, op == OP_RECOUNTED
+        is_new = (op == OP_NEW) | recounted
         values = {name: stored[name].copy() for name in RECORD}
         last = np.full(groups, -1, np.int64)
         last[group[is_state]] = np.flatnonzero(is_state)  # numpy keeps the last assignment of a repeated index
@@ -81,6 +90,11 @@ class HostsKernel:
         rows = last[told]
         for name in self.columns:
             values[name][told] = items[name][rows]
+        forgiven = np.unique(group[recounted | (op == OP_RETURNED)])
+        for name, value in FORGIVEN.items():
+            values[name][forgiven] = value
+        again = np.bincount(group[recounted], minlength=groups).astype(np.uint64)
+        values["released"] = values["released"] - np.minimum(again, values["released"])
         before = np.concatenate(([0], np.cumsum(is_new)))
         rank = before[:-1] - before[starts[:-1]][group]
         ordinal = np.where(is_new, values["released"][group] + rank.astype(np.uint64), np.uint64(0))
@@ -88,7 +102,9 @@ class HostsKernel:
         values["released"] = values["released"] + fresh
         columns = {name: values[name][group] for name in STATE}
         columns["ordinal"] = ordinal.astype(np.uint64)
-        return Result(values=Batch(values), write=(last >= 0) | (fresh > 0), emit=~is_state, columns=columns)
+        write = (last >= 0) | (fresh > 0)
+        write[forgiven] = True
+        return Result(values=Batch(values), write=write, emit=~is_state, columns=columns)
 
 
 @dataclass(slots=True)
@@ -133,6 +149,11 @@ class HostRecord:
     def answered(self, at: float) -> None:
         """A response came: all failures held against the host are void."""
         self.failures, self.failed_since, self.answered_at, self.dead = 0, 0.0, at, Reason.OK
+
+    def forgive(self) -> None:
+        """A URL of the host is put back."""
+        for name, value in FORGIVEN.items():
+            setattr(self, name, value)
 
     def failed(self, at: float) -> None:
         """A visit ended without any response."""

@@ -10,7 +10,7 @@ from budgets import BudgetParams, Sites, Worth
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import Calendar
-from irlcrawl.frontier.state.hosts import OP_AGAIN, OP_NEW, RECORD
+from irlcrawl.frontier.state.hosts import OPS_OF_URLS, RECORD
 from irlcrawl.frontier.state.runs import Runs
 
 
@@ -26,7 +26,7 @@ class Stores:
         """URLs that are not done, by where they are (I1); leased ones are among those in runs."""
         by_op = self.hosts.pending_by_op()
         return {
-            "pending": self.sites.pending_rows + by_op.get(OP_NEW, 0) + by_op.get(OP_AGAIN, 0),
+            "pending": self.sites.pending_rows + sum(by_op.get(op, 0) for op in OPS_OF_URLS),
             "queued": self.sites.queued_rows,
             "deferred": self.sites.deferred_rows,
             "calendar": self.calendar.rows,

@@ -1,7 +1,8 @@
 """One turn of the frontier: what arrived goes through the drums, what is wanted comes out as runs, one commit says so.
 
     harvests ─► fold outcomes ─► seen ─► pairs, sites ─► queues ─► (rotate) ─► hosts ─► runs
-                      └► crawl log        withdrawn, retried ─► calendar ─► (due) ─┘
+                      └► crawl log        withdrawn, retried ─► calendar ─► (due) ─┤
+                                          put back after they were done ───────────┘
 
 `run` works on the state of the disk alone and may run on a thread: it returns edits for the loop to commit, and touches
 no catalogue. Everything a turn writes is in one segment file. A turn that fails leaves nothing behind that a reopening
@@ -26,6 +27,8 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
     OP_NEW,
+    OP_RECOUNTED,
+    OP_RETURNED,
     OP_STATE,
     HostsKernel,
     keyed_by_host,
@@ -48,6 +51,8 @@ RELEASE_ROWS_MAX = 250_000
 """URLs in memory at once between the queues and the runs."""
 SHED_TO = 0.9
 """Of frontier.bytes_max, so that not every turn has to give something up."""
+_QUEUED_AGAIN = [Reason.QUOTA_SITE, Reason.FRONTIER_FULL]
+"""URLs that these kept from their places in the queues have to get one when they are put back."""
 _CLASS_OF = np.zeros(256, np.uint8)
 _CLASS_OF[list(CLASS_OF)] = list(CLASS_OF.values())  # by the number of a Reason
 
@@ -75,6 +80,7 @@ class Result:
     scope_entries: list[bytes] = field(default_factory=list)  # new ones, for the workers
     harvests: list[str] = field(default_factory=list)  # files that were ingested
     written: list[str] = field(default_factory=list)  # the turn's own file
+    forgiven: list[NDArray[np.uint64]] = field(default_factory=list)  # keys of hosts of which URLs were put back
     folded: int = 0  # outcomes of leased URLs
     dropped: int = 0  # URLs given up because the frontier was full
     moved: bool = False  # anything happened that a further turn could build on
@@ -140,6 +146,8 @@ class Turn:
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))
             self._wait(due, due["due"] + state.set_since(file))
+        for batch in state.pool.section(file, "returns").scan():
+            self._put_back(batch, task)
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
         state.take_note(edits, outcomes.meta)
@@ -161,6 +169,19 @@ class Turn:
         self.result.folded += done.rows
         repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
         return repeats
+
+    def _put_back(self, rows: Batch, task: Task) -> None:
+        """URLs that were done leave their classes, with a log line each, and are asked again: at once where no limit
+        had kept them out. They were chosen by their last word (crawl/returns.py), so each is done now."""
+        state, reason = self.state, rows["reason"]
+        self._tell(state.returned_lines(rows, task.now))
+        state.count_done(rows["cls"], reason, -1)
+        state.count("returned", rows.rows)
+        queued, recounted = np.isin(reason, _QUEUED_AGAIN), reason == Reason.QUOTA_HOST
+        state.sites.pend_urls(rows.filter(queued).select(LINK))
+        self._pend(rows.filter(recounted), OP_RECOUNTED)
+        self._pend(rows.filter(~queued & ~recounted), OP_RETURNED)
+        self.result.forgiven.append(np.unique(rows["host"]))
 
     def _withdraw(self, withdrawals: list[Withdrawal], task: Task) -> None:
         """URLs leave their runs without a request: for good, or into the calendar."""

@@ -12,6 +12,10 @@ if it asks for more; `retry_after` of a 429 or 503, in seconds if the server gav
 are those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py). What was left out of
 a page is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
 
+A failure that passes has the outcome `retry`, and in `due` the time before which the URL is not asked again. With
+`fetched`, `failed` or `excluded` a URL is done: that is its last word, unless a later line has the outcome `returned`,
+which says that it was put back, and in `was` the class it had (last_words.py).
+
 This file is about lines; log_parts.py is about the files they stand in.
 """
 
@@ -25,9 +29,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.keys import is_home, name_key, origin_of, priority_of
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import DISCOVERY_LETTER, Source
+from irlcrawl.base.rows import DISCOVERY_LETTER, Carried, Source
 from irlcrawl.web.retry_after import THROTTLES, as_logged
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
@@ -41,6 +45,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _LOGGED = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z")
 _STARTED = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})\+(\d+)")
 _CLASS_NAMES = {int(cls): cls.name.lower() for cls in Class}
+_SOURCES = {letter: source for source, letter in DISCOVERY_LETTER.items()}
 _REASON_NAMES = {int(reason): reason.name.lower() for reason in Reason}
 _WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
 
@@ -88,6 +93,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
     replay logs the same line. `cut`: annotations for what was left out of a page."""
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
+    if unit.retry_due is not None:
+        notes["due"] = _iso(int(unit.retry_due * 1000))
     if exchange is not None and exchange.truncated:
         notes["truncated"] = exchange.truncated
     notes |= cut or {}
@@ -136,9 +143,10 @@ class Decision(NamedTuple):
     source: int
     attempt: int = 0
     via: bytes = b""
+    was: int = Class.NONE  # of a URL that is put back: the class it had
 
 
-LOGGED = Decision._fields[3:]
+LOGGED = Decision._fields[3:-1]
 """The columns of a link row that its line tells."""
 
 
@@ -159,6 +167,8 @@ def decided_lines(urls: Iterable[bytes], decisions: Iterable[Decision], at: floa
 def _parts(one: Decision, at: float) -> tuple[bytes, bytes, bytes]:
     """The parts of a line before the URL, between URL and via, and behind: many lines have the same."""
     notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
+    if one.cls == Class.RETURNED:
+        notes["was"] = _CLASS_NAMES[one.was]
     known = discovery_path(one.depth, one.hop, one.source)
     entry = LogEntry(int(at * 1000), one.status, None, b"", known, notes=notes)
     logged, status, size, _, path, _, behind = format_entry(entry).split(b" ", 6)
@@ -186,6 +196,18 @@ def discovery_path(depth: int, hop: int, source: int) -> str:
     return f"{links}+{known}" if links else known
 
 
+def carried_of(entry: LogEntry) -> Carried:
+    """What the link row of the URL said of it, as far as its line tells: the way it was found. Raises BadLine."""
+    links, plus, known = entry.path.rpartition("+")
+    try:
+        before, hop = int(links) if plus else 0, int(entry.notes.get("hop", 0))
+        source = Source.REDIRECT if hop else _SOURCES[known or NONE]
+    except (KeyError, ValueError):
+        raise BadLine(f"no discovery path: {entry.path[:200]!r}") from None
+    depth = before if hop or not known else before + 1
+    return Carried(depth, hop, source, priority_of(depth, source, is_home(entry.url)), via=entry.via)
+
+
 def is_seed(entry: LogEntry) -> bool:
     """Whether no link led to the URL: a seed, or a redirect's target from one."""
     return not entry.path.strip(DISCOVERY_LETTER[Source.REDIRECT])
@@ -193,7 +215,11 @@ def is_seed(entry: LogEntry) -> bool:
 
 def logged_time(entry: LogEntry) -> str:
     """ISO 8601, UTC, milliseconds."""
-    seconds, ms = divmod(entry.logged_ms, 1000)
+    return _iso(entry.logged_ms)
+
+
+def _iso(unix_ms: int) -> str:
+    seconds, ms = divmod(unix_ms, 1000)
     return f"{_digits(seconds, '%Y-%m-%dT%H:%M:%S')}.{ms:03d}Z"
 
 
@@ -244,6 +270,12 @@ def started_of(line: bytes) -> int | None:
         return _parse_started(split_line(line)[8])[0]
     except ValueError as error:
         raise BadLine(f"{error}: {line[:200]!r}") from error
+
+
+def url_of(line: bytes) -> bytes:
+    """The URL of a line, which is not looked at any further. Raises BadLine."""
+    fields = line.split(b" ", 4)
+    return _unescaped((fields if len(fields) == 5 else split_line(line))[3])
 
 
 def split_line(line: bytes) -> list[bytes]:

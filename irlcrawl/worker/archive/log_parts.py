@@ -23,6 +23,7 @@ from irlcrawl.worker.archive.reader import FLAGS_AT, RESERVED_FLAGS
 T = TypeVar("T")
 
 SCAN_BYTES = 1 << 20
+PLACE_BITS = 48
 LINE_BYTES_MAX = 4 << 20  # a URL is at most 64 KiB, and four times that escaped
 MISSING = "this part of the crawl log is missing"
 
@@ -77,25 +78,36 @@ def read(
     `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case; `note`: the name of an
     annotation that they have. A torn last line is left out. Damaged for any other line that cannot be read,
     ValueError for a malformed status."""
+    for _, entry in placed(files, path, status=status, host=host, reason=reason, within=within, note=note):
+        yield entry
+
+
+def placed(
+    files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None,
+    within: str | None = None, note: str | None = None,
+) -> Iterator[tuple[int, LogEntry]]:  # fmt: skip
+    """As `read`, each entry with the place of its line (Piece.place)."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
     wanted_note = f",{note}=".encode() if note is not None else None
-    for piece in _pieces(files, path):
+    for piece in pieces(files, path):
+        end = 0
         for text in lines_of(piece.text):
+            at, end = end, end + len(text) + 1
             fields = piece.understood(split_line, text)
             if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
                 continue
             if wanted_host is not None and wanted_host not in host_names(fields[3]):
                 continue
-            if under is not None and not any((b"." + name).endswith(b"." + under) for name in host_names(fields[3])):
+            if under is not None and not is_within(fields[3], under):
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
                 continue
             if wanted_note is not None and wanted_note not in b"," + fields[11]:
                 continue
-            yield piece.understood(parse, text)
+            yield piece.place(at), piece.understood(parse, text)
 
 
 def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
@@ -111,7 +123,7 @@ def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry
 def entries_of(files: Files, path: str, url: bytes) -> Iterator[LogEntry]:
     """Every entry of `url`, oldest first, in constant memory; only lines that contain the URL are parsed. Damaged."""
     needle = b" " + field_of(url) + b" "
-    for piece in _pieces(files, path):
+    for piece in pieces(files, path):
         chunk = piece.text
         at = chunk.find(needle)
         while at >= 0:
@@ -142,7 +154,22 @@ class Piece(NamedTuple):
 
     text: bytes
     path: str  # of the file they stand in
-    at: int  # their place in its text
+    part: int  # its number: what is written to now has the one after the last part
+    at: int  # where they begin in its text
+
+    def place(self, at: int) -> int:
+        """Where the line that begins at text[at] stands in the log: a number that grows from line to line, the same
+        whoever reads the log, and whenever."""
+        return (self.part << PLACE_BITS) + self.at + at
+
+    def lines_with(self, word: bytes) -> Iterator[tuple[int, bytes]]:
+        """(where it begins in `text`, line) of those that contain the word."""
+        at = self.text.find(word)
+        while at >= 0:
+            begin, end = self.text.rfind(b"\n", 0, at) + 1, self.text.find(b"\n", at)
+            end = len(self.text) if end < 0 else end
+            yield begin, self.text[begin:end]
+            at = self.text.find(word, end)
 
     def understood(self, reader: Callable[[bytes], T], line: bytes) -> T:
         """The result of a reader's function for one of the lines. Its BadLine becomes Damaged, with the place of the
@@ -154,23 +181,37 @@ class Piece(NamedTuple):
             raise Damaged(self.path, at, str(error)) from None
 
 
-def _pieces(files: Files, path: str) -> Iterator[Piece]:
-    """A whole log."""
+def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None) -> Iterator[Piece]:
+    """A whole log; or as much of it as a commit knows (sections.py: CrawlLog.entry), also where the log was rolled
+    since. Damaged, OSError."""
+    if committed is not None:
+        check_committed(files, path, committed)
     live, parts = _opened(files, path)
+    last = committed.get("part", 0) + 1 if committed is not None else max(parts, default=0) + 1
+    bounds = {last: committed.get("bytes", 0)} if committed is not None else {}
+    if committed is not None and "rolled_bytes" in committed:
+        bounds[last - 1] = committed["rolled_bytes"]
     try:
-        for number, part in parts.items():
-            yield from _pieces_of(_open_part(files, part, part_name(path, number, True)))
-        if live is not None:
-            yield from _pieces_of(live)
+        for number in [*(number for number in parts if number < last), last]:
+            if number in parts:
+                part = _open_part(files, parts[number], part_name(path, number, True))
+                yield from _pieces_of(part, number, bounds.get(number))
+            elif live is not None:
+                yield from _pieces_of(live, number, bounds.get(number))
     finally:
         if live is not None:
             live.close()
 
 
-def _pieces_of(part: Part) -> Iterator[Piece]:
+def _pieces_of(part: Part, number: int, until: int | None) -> Iterator[Piece]:
+    """A file of a log, as far as `until` (None: its end), in pieces of whole lines."""
     at = 0
     for chunk in chunks(part):
-        yield Piece(chunk, part.path, at)
+        if until is not None and at + len(chunk) >= until:
+            if at < until:
+                yield Piece(chunk[: until - at], part.path, number, at)
+            return
+        yield Piece(chunk, part.path, number, at)
         at += len(chunk)
 
 
@@ -285,6 +326,11 @@ def chunks(part: Part) -> Iterator[bytes]:
 def lines_of(chunk: bytes) -> list[bytes]:
     """The lines of a piece of text, without their newlines. Only a newline ends a line of a log."""
     return chunk.removesuffix(b"\n").split(b"\n") if chunk else []
+
+
+def is_within(url: bytes, name: bytes) -> bool:
+    """Whether the host of a stored URL is `name` (or `name:port`), or lies under it."""
+    return any((b"." + one).endswith(b"." + name) for one in host_names(url))
 
 
 def host_names(url: bytes) -> tuple[bytes, ...]:

@@ -38,6 +38,7 @@ COUNTERS = {
         "pages in a damaged content coding: links behind the damage were not found", "damaged_pages", "pages damaged"
     ),
     "retries": Counted("requests put off to be repeated", "retry_count"),
+    "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
 

@@ -8,6 +8,7 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
   retries   rows.RETRY           URLs to ask for again; attempt is already counted up
   facts     rows.FACT            what was learnt about hosts; `robots` UNKNOWN says nothing about robots.txt
   scope     rows.SCOPE_ENTRY     scope entries that seeds, or their redirects, brought
+  returns   rows.RETURN          URLs that were done and are put back: only in harvests of the seeds' stream
   yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
 
 all of them always, empty or not. Those that wait for a merge (links, pairs, yields) have labels key >> 56 when they
@@ -27,11 +28,11 @@ from drum import Batch, SegmentWriter
 
 import numpy as np
 
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, SCOPE_ENTRY, YIELD
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, YIELD
 
 SECTIONS = {
     "links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT, "scope": SCOPE_ENTRY,
-    "yields": YIELD,
+    "yields": YIELD, "returns": RETURN,
 }  # fmt: skip
 LABELLED = ("links", "pairs", "yields")
 LABEL_ROWS = 65_536

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
     OP_NEW,
+    OP_RECOUNTED,
+    OP_RETURNED,
     OP_STATE,
     RECORD,
     HostRecord,
@@ -27,6 +30,7 @@ from irlcrawl.frontier.state.hosts import (
 )
 
 HOSTS = 4
+OPS = {"new": OP_NEW, "again": OP_AGAIN, "returned": OP_RETURNED, "recounted": OP_RECOUNTED}
 
 
 def link_batch(hosts: list[int], first: int) -> Batch:
@@ -88,7 +92,7 @@ host = st.integers(0, HOSTS - 1)
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("state"), st.lists(st.tuples(host, st.integers(1, 99)), max_size=4)),
-        st.tuples(st.sampled_from(["new", "again"]), st.lists(host, max_size=6)),
+        st.tuples(st.sampled_from(["new", "again", "returned", "recounted"]), st.lists(host, max_size=6)),
         st.tuples(st.sampled_from(["merge", "reopen"]), st.just([])),
     ),
     max_size=14,
@@ -109,8 +113,8 @@ def test_records_ordinals_and_order_are_those_of_a_dict(
         if what == "state":
             drum.hosts.pend_batch(state_batch((h, HostRecord(failures=n)) for h, n in rows), OP_STATE)
             pending += [("state", h, n) for h, n in rows]
-        elif what in ("new", "again"):
-            op = OP_NEW if what == "new" else OP_AGAIN
+        elif what in OPS:
+            op = OPS[what]
             drum.hosts.pend_batch(keyed_by_host(link_batch(rows, number)), op)
             pending += [(what, h, number + at) for at, h in enumerate(rows)]
             number += len(rows)
@@ -118,12 +122,17 @@ def test_records_ordinals_and_order_are_those_of_a_dict(
             drum.reopen()
         else:
             failures.update({h: n for kind, h, n in pending if kind == "state"})
-            expected = []
-            for kind, h, n in pending:
-                if kind == "state":
-                    continue
-                expected.append((h, b"http://x/%d" % n, released[h] if kind == "new" else 0, failures[h]))
-                released[h] += kind == "new"
+            failures.update({h: 0 for kind, h, n in pending if kind in ("returned", "recounted")})
+            for h, times in Counter(h for kind, h, _ in pending if kind == "recounted").items():
+                released[h] = max(0, released[h] - times)
+            ordinals: dict[int, int] = {}
+            for counted in ("new", "recounted"):  # a drum hands rows to its kernel by operation
+                for h, n in [(h, n) for kind, h, n in pending if kind == counted]:
+                    ordinals[n] = released[h]
+                    released[h] += 1
+            expected = [
+                (h, b"http://x/%d" % n, ordinals.get(n, 0), failures[h]) for kind, h, n in pending if kind != "state"
+            ]
             found = drum.merge()
             assert sorted(found) == sorted(expected)
             for h in range(HOSTS):

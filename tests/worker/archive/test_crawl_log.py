@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from drum.files import Damaged, Files, Handle
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from irlcrawl.base.keys import priority_of
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import NO_SEGMENT, Source
+from irlcrawl.base.rows import NO_SEGMENT, Carried, Source
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry
 from irlcrawl.worker.archive.unit import Location
@@ -107,6 +109,36 @@ def test_an_outcome_decided_without_a_worker_is_in_the_log_too() -> None:
         b"2023-11-14T22:13:20.500Z -9998 - http://a.test/\\xe9 L - - - - - - outcome=excluded,reason=robots",
     ]  # fmt: skip
     assert crawl_log.parse(lines[0]).warc is None
+
+
+def test_a_failure_that_passes_differs_from_a_last_word_and_from_what_is_put_back() -> None:
+    """Which is which was to be seen in nothing but the order of lines."""
+    passing = replace(failed_unit(), cls=Class.RETRY, retry_due=1_700_000_100.25)
+    first = crawl_log.parse(crawl_log.line(passing, None, PLACE))
+    assert (first.outcome, first.notes["due"]) == ("retry", "2023-11-14T22:15:00.250Z")
+    last = crawl_log.parse(crawl_log.line(failed_unit(), None, PLACE))
+    assert last.outcome == "failed" and "due" not in last.notes
+    decided = crawl_log.Decision(Class.RETURNED, Reason.TIMEOUT, -4, 2, 0, Source.LINK, was=Class.FAILED)
+    (back,) = map(crawl_log.parse, crawl_log.decided_lines([b"http://a.test/x"], [decided], 1_700_000_200.0))
+    assert (back.outcome, back.reason, back.notes["was"], back.status) == ("returned", "timeout", "failed", -4)
+    assert (back.path, back.start_ms, back.warc) == ("1+L", None, None)
+
+
+@given(st.integers(0, 300), st.integers(0, 9), st.sampled_from(Source), st.sampled_from([b"", b"p"]))
+def test_how_a_url_was_found_is_read_back_from_its_line(depth: int, hop: int, source: Source, path: bytes) -> None:
+    kinds = (Source.SEED, Source.REDIRECT)
+    source = Source.REDIRECT if hop else Source.SEED if not depth else source if source not in kinds else Source.LINK
+    url = b"http://a.test/" + path
+    decided = crawl_log.Decision(Class.EXCLUDED, Reason.ROBOTS, -9998, depth, hop, source)
+    (line,) = crawl_log.decided_lines([url], [decided], 0.0)
+    carried = crawl_log.carried_of(crawl_log.parse(line))
+    assert carried == Carried(depth, hop, source, priority_of(depth, source, not path))
+
+
+@pytest.mark.parametrize("path", ["x+L", "Q", "3+Q", "+"])
+def test_a_way_that_nobody_went_is_said_to_be_none(path: str) -> None:
+    with pytest.raises(BadLine, match="no discovery path"):
+        crawl_log.carried_of(LogEntry(0, -4, None, b"http://a.test/", path))
 
 
 def test_a_type_is_one_token_whatever_the_server_calls_it() -> None:
