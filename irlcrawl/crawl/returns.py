@@ -76,10 +76,10 @@ class Selection:
             for match in self._wanted.finditer(piece.text):
                 begin, end = piece.text.rfind(b"\n", 0, match.start()) + 1, piece.text.find(b"\n", match.end())
                 line = piece.text[begin : end if end >= 0 else None]
-                if self.urls is not None and not _among(self.urls, name_key(piece.understood(url_of, line))):
-                    continue  # before all else: excluded URLs may be many, and seeds among them few
-                entry = piece.understood(parse, line)
-                if self._takes(entry) and not returned.since(entry.url, piece.place(begin)):
+                url = piece.understood(url_of, line)
+                if self.urls is not None and not _among(self.urls, name_key(url)):
+                    continue  # excluded URLs may be many, and seeds among them few: no more than this is read of them
+                if not returned.since(url, piece.place(begin)) and self._takes(entry := piece.understood(parse, line)):
                     yield entry
 
     def _takes(self, entry: LogEntry) -> bool:
