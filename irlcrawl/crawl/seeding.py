@@ -44,4 +44,6 @@ def _rows(urls: list[bytes], context: Context) -> Batch:
     columns["host"] = np.array([host for _, host in names], np.uint64)
     columns["source"][:] = Source.SEED
     columns["priority"][:] = priority_of(0, Source.SEED)
+    if (weight_of := context.weight_of) is not None:
+        columns["priority"][:] = [priority_of(0, Source.SEED, weight=weight_of(url)) for url in urls]
     return Batch({**columns, "url": Ragged.from_list(urls)})

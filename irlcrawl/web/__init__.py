@@ -1,6 +1,7 @@
 """Rules of the web that need no network: which URLs belong to the crawl, what a server allows, what its words mean.
 
 scope.py         which URLs belong to the crawl
+preference.py    which of them the operator would rather have
 robots.py        robots.txt by RFC 9309: groups, rules, and what an answer without rules means
 coding.py        undoing Content-Encoding within a bound
 damaged.py       what a damaged stream still holds
