@@ -16,6 +16,8 @@ PRIORITY_LEVEL_SHIFT = 3
 of that kind is trusted."""
 PRIORITY_LAST = 255
 """No priority goes later."""
+PRIORITY_AGED = 7
+"""Of a URL that has waited very long: after seeds and home pages, before all others."""
 WEIGHT_MAX = 10
 """Of an operator's rule: a URL counts as at most so many links nearer to a seed, or farther from it."""
 _LEVEL_MAX = (PRIORITY_LAST >> PRIORITY_LEVEL_SHIFT) - 1

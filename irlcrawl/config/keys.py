@@ -310,6 +310,10 @@ class Frontier:
         30.0, "A worker hands over its harvest at the latest after this many seconds.", low=0.01
     )
     urls_per_host_max: int = key(1000, "Most URLs of a host in runs, ready to be leased.", low=4, high=1_000_000)
+    level_hours: float = key(
+        12.0, "A URL goes up a level (as if it were a link nearer to a seed) each time it has waited so many hours "
+        "because its host was busy with better ones. 0: off.", low=0,
+    )  # fmt: skip
     hosts_active_max: int = key(
         100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
     )

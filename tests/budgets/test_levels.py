@@ -104,3 +104,17 @@ def test_the_last_level_is_not_starved_by_ever_new_ones_of_the_first(tmp_path: P
         turns += 1
         assert turns < 60, "not for ever"
     assert turns >= 5, "behind the first level"
+
+
+def test_the_last_level_beyond_its_sites_budget_is_not_starved_by_twice_what_goes(tmp_path: Path) -> None:
+    """A busy site: each turn brings twice as many better URLs as leave. What went to QF at first is placed all the
+    same, since its level has its share of each re-read, and places double with each cycle."""
+    site = OneSite(tmp_path)
+    site.turn([LEVELS - 1] * 20 + [0] * 100, 0)
+    assert site.sites.deferred_rows == 100
+    left, turns = set(range(20)), 0
+    while left:
+        left -= set(site.turn([turns % (LEVELS - 1)] * 2 * BUDGET, BUDGET))
+        turns += 1
+        assert turns < 60, "not for ever"
+    assert site.sites.deferred_rows + site.sites.queued_rows > 100, "others wait"
