@@ -16,10 +16,14 @@ PRIORITY_LEVEL_SHIFT = 3
 of that kind is trusted."""
 PRIORITY_LAST = 255
 """No priority goes later."""
+PRIORITY_HOME_MAX = 6
+"""Seeds and home pages have priorities up to this one."""
 PRIORITY_AGED = 7
 """Of a URL that has waited very long: after seeds and home pages, before all others."""
 WEIGHT_MAX = 10
 """Of an operator's rule: a URL counts as at most so many links nearer to a seed, or farther from it."""
+PRIORITY_RAISED_MAX = (WEIGHT_MAX + 1 << PRIORITY_LEVEL_SHIFT) - 1
+"""Above the priority of every link, unless a rule or long waiting raised it."""
 _LEVEL_MAX = (PRIORITY_LAST >> PRIORITY_LEVEL_SHIFT) - 1
 DEPTH_SEPARATE_MAX = _LEVEL_MAX - WEIGHT_MAX
 """Depths beyond this one go as one."""

@@ -178,6 +178,7 @@ def _collect(
             "site": links["site"][first],
             "start": run_start[runs].astype(np.uint32),
             "rows": run_rows[runs].astype(np.uint32),
+            "priority": links["priority"][first],
             "origin": origins.take(runs),
             **{name: hosts.states[name][runs] for name in STATE},
         }
