@@ -44,13 +44,17 @@ what a fetch brought. Counts come first, whatever their number."""
 ORDER = ("priority", "source")
 """Columns of URLs that decide who of a site goes first and which site has a seed; rows may be without them."""
 
-LEVELS = 4
-LEVEL_SHIFT = 4
-"""Level of a URL within its site: priority >> LEVEL_SHIFT, at most LEVELS - 1. Of the places a merge gives a site, each
-level gets twice as many as the next: none starves. A URL keeps its place once it has one, whatever comes later."""
+LEVEL_SHIFT = 3
+STEPS_MAX = 4
+STEP_BITS = 2
+"""The level of a URL is priority >> LEVEL_SHIFT. Of the places a merge gives a site, each level that the site has there
+gets 2**STEP_BITS times as many as the next, those STEPS_MAX below the first as many as one another: none starves. A URL
+keeps its place once it has one, whatever comes later."""
 
-ENTRY_PRIORITY = 2
+ENTRY_PRIORITY = 7
 """URLs with a lower priority are a site's entries: seeds and home pages. They go before its other URLs."""
+
+LEVEL_BITS = 8 - LEVEL_SHIFT
 
 SEED = 0
 """The `source` of a seed."""
@@ -325,12 +329,14 @@ class Placement:
         places = np.arange(items.rows)
         if "priority" not in items.columns:
             return places - first
-        level = np.minimum(items["priority"] >> LEVEL_SHIFT, LEVELS - 1).astype(np.int64)
-        kinds, order = sort_keys((asks * LEVELS + level).view(np.uint64))
+        level = (items["priority"] >> LEVEL_SHIFT).astype(np.int64)
+        kinds, order = sort_keys((asks << LEVEL_BITS | level).view(np.uint64))
         ends = group_starts(kinds)
-        turn = places - np.repeat(ends[:-1], np.diff(ends))  # among those of its level
+        rows = np.diff(ends)
+        turn = places - np.repeat(ends[:-1], rows)  # among those of its level
         weight = np.empty_like(turn)
-        weight[order] = (turn + 1) << level[order]
+        steps = _steps(kinds[ends[:-1]] >> np.uint64(LEVEL_BITS))
+        weight[order] = (turn + 1) << np.repeat(STEP_BITS * steps, rows)
         if self._worth.nearness > 1:
             weight[items["priority"] < ENTRY_PRIORITY] = 0
         order = sort_keys((asks << int(weight.max()).bit_length() | weight).view(np.uint64))[1]
@@ -343,3 +349,10 @@ class Placement:
         self.lookups += int(again.sum() + new.sum())
         grown = after > before
         self.change.change(before[grown], after[grown])
+
+
+def _steps(groups: npt.NDArray[np.uint64]) -> Ints:
+    """How many items of the same group come before each one, at most STEPS_MAX; `groups` ascends."""
+    starts = group_starts(groups)
+    before: Ints = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
+    return np.minimum(before, STEPS_MAX)

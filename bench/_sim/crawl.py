@@ -187,6 +187,7 @@ class Crawl:
             now=now, load=self.hosts.loads, blocked=None,
             allowed=lambda record, urls: [True] * len(urls),  # simulated workers look before they ask, as real ones do
             quota_host=self.config.limits.pages_per_host, denials_max=self.config.politeness.retries_max,
+            level_s=self.config.frontier.level_hours * 3600,
         )  # fmt: skip
         task = Task(
             now=now, harvests=harvests, policy=policy,

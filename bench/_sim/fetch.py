@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from drum import Batch, Ragged, SegmentWriter
 from drum.ragged import Column
@@ -18,7 +19,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from irlcrawl.base.job_files import harvest_name
-from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
+from irlcrawl.base.keys import DEPTH_SEPARATE_MAX, PRIORITY_LAST, priority_of
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, Source
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -169,13 +170,11 @@ class Harvester:
         """LINK rows."""
         web = self._web
         place = web.place(pages)
-        far = np.where(web.homes(pages, place), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
-        priority = far.astype(np.uint8) * np.uint8(2)
         columns: dict[str, Column] = {
             "key": web.keys(pages), "site": web.site_keys(site_of(pages)),
             "host": web.host_keys(host_number(pages, place[0])),
             **Batch.zeros(CARRIED, len(pages)).columns,
-            "depth": depth, "source": source, "priority": priority,
+            "depth": depth, "source": source, "priority": priorities(depth, source, web.homes(pages, place)),
             "url": web.urls(pages, place) if len(pages) else _empty(0),
         }  # fmt: skip
         return Batch(columns)
@@ -199,6 +198,17 @@ class Harvester:
             write_sections(writer, STREAM, self._number, rows, counters={"links": links})
         self._number += 1
         return name
+
+
+_PRIORITY = np.array(
+    [[[priority_of(depth, source, home) for home in (False, True)] for source in Source]
+     for depth in range(DEPTH_SEPARATE_MAX + 1)], np.uint8,
+)  # fmt: skip
+
+
+def priorities(depth: NDArray[Any], source: NDArray[np.uint8], homes: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """`priority_of` of each row."""
+    return _PRIORITY[np.minimum(depth, DEPTH_SEPARATE_MAX), source, homes.astype(np.uint8)]
 
 
 def link_lists(

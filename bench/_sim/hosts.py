@@ -32,7 +32,7 @@ from irlcrawl.frontier.politeness.columns import NONE, view
 from irlcrawl.frontier.politeness.gaps import FAILED, OK, THROTTLED
 from irlcrawl.frontier.politeness.queues import VISIT_SECONDS_LEAST
 from irlcrawl.frontier.state.hosts import STATE
-from irlcrawl.frontier.state.runs import ReadyRuns, Run, Runs, Withdrawal
+from irlcrawl.frontier.state.runs import WORTH, ReadyRuns, Run, Runs, Withdrawal
 from irlcrawl.frontier.turn.release import HostLoads
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web
@@ -112,9 +112,12 @@ class Hosts:
         fault = self.web.fault(numbers)
         named = fault != Fault.DNS
         come, lost = new[named], new[~named]
-        hosts[come], dues = self._enter(known.filter(named), index["site"][come], fault[named], numbers[named])
+        worth = WORTH[index["priority"]]
+        hosts[come], dues = self._enter(
+            known.filter(named), index["site"][come], fault[named], numbers[named], worth[come]
+        )
         there = np.flatnonzero(hosts != NONE)
-        self._queues.add(hosts[there], segment, start[there], (start + rows)[there])
+        self._queues.add(hosts[there], segment, start[there], (start + rows)[there], worth[there])
         self._count_rows(hosts[there], rows[there])
         runs = [Run(segment, at, at + many) for at, many in zip(start[lost].tolist(), rows[lost].tolist())]
         self._lose(runs, known.filter(~named))
@@ -132,14 +135,14 @@ class Hosts:
         return hosts
 
     def _enter(self, known: Batch, sites: NDArray[np.uint64], faults: NDArray[np.uint8],
-               numbers: NDArray[np.uint64]) -> tuple[I8s, F8s]:  # fmt: skip
+               numbers: NDArray[np.uint64], worths: NDArray[np.uint8]) -> tuple[I8s, F8s]:  # fmt: skip
         """Hosts come into memory: their numbers, and when they are due."""
         keys, delays = known["key"], known["crawl_delay"].astype(np.float64)
         if not len(keys):
             return np.zeros(0, np.int64), np.zeros(0)
         addresses, which = np.unique(self.web.address(numbers), return_inverse=True)
         floors = np.full(len(keys), self.config.politeness.gap_host_seconds)
-        hosts, dues = self.polite.come(keys, sites, floors, [str(one) for one in addresses.tolist()], which)
+        hosts, dues = self.polite.come(keys, sites, floors, [str(one) for one in addresses.tolist()], which, worths)
         self._facts.reach(int(hosts.max()) + 1)
         facts = (keys, sites, faults, np.isin(faults, SILENT), delays, 0)
         for name, column in zip(FACTS, facts, strict=True):
@@ -208,7 +211,7 @@ class Hosts:
             outcomes=np.maximum.reduceat(worst, starts), last=seconds[starts + count - 1], asks=asks, denied=denied,
             delay=rules["crawl_delay"],
         )  # fmt: skip
-        self._ended(entries, count, ends)
+        self._ended(entries, count, ends, WORTH[urls["priority"][starts + count - 1]])
         done = ~denied[visit]
         base = self.config.politeness.retry_delay_seconds
         again_at = now + base * 3.0 ** urls["attempt"]
@@ -218,19 +221,22 @@ class Hosts:
         )  # fmt: skip
         return (leased if done.all() else leased.filter(done)), int((allowed & done).sum())
 
-    def _ended(self, hosts: I8s, count: I8s, ends: Ends) -> None:
-        """Visits of `count` URLs are over."""
+    def _ended(self, hosts: I8s, count: I8s, ends: Ends, worth: NDArray[np.uint8]) -> None:
+        """Visits of `count` URLs are over, the last of which had this worth."""
         self._learn(hosts, ends)
         own = self._own_gaps(hosts)
         ended = ends.now + ends.spent + self.polite.gaps_of(hosts, own) * np.maximum(ends.requests - 1, 0)
         done = np.where(ends.denied, 0, count)
-        left = self._queues.advance(hosts, done)
+        left = self._queues.advance(hosts, done, worth)
+        worths = np.zeros(len(hosts), np.uint8)
+        worths[left] = self._queues.worth(hosts[left])
         self._count_rows(hosts, -done)
         delay = self._facts["crawl_delay"]
         delay[hosts] = np.where(ends.asks, ends.delay, delay[hosts])
         dues = self.polite.end_many(
             hosts, ended=ended, fetch_s=ends.last, requests=ends.requests + ends.asks, outcomes=ends.outcomes,
             floors=np.full(len(hosts), self.config.politeness.gap_host_seconds), crawl_delays=delay[hosts], again=left,
+            worths=worths,
         )  # fmt: skip
         self._settle(hosts[left], ends.now, dues[left], ends.denied[left])
         self._forget(hosts[~left])

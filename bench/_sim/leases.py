@@ -23,7 +23,7 @@ class RunQueues:
     numbers name a host once."""
 
     def __init__(self) -> None:
-        self._runs = Table({"segment": "i8", "at": "i8", "end": "i8", "next": "i8"})
+        self._runs = Table({"segment": "i8", "at": "i8", "end": "i8", "next": "i8", "worth": "u1"})
         self._used, self._free = 0, array("i")
         self._hosts = Table({"first": "i8", "last": "i8"})
 
@@ -32,12 +32,12 @@ class RunQueues:
         self._hosts.reach(int(hosts.max(initial=-1)) + 1)
         self._hosts["first"][hosts] = NONE
 
-    def add(self, hosts: I8s, segment: int, at: I8s, end: I8s) -> None:
+    def add(self, hosts: I8s, segment: int, at: I8s, end: I8s, worth: NDArray[np.uint8]) -> None:
         """A run for each, behind those it has."""
         rows = take_numbers(self._free, self._used, len(hosts))
         self._used = max(self._used, int(rows.max(initial=-1)) + 1)
         self._runs.reach(self._used)
-        for name, column in (("segment", segment), ("at", at), ("end", end), ("next", NONE)):
+        for name, column in (("segment", segment), ("at", at), ("end", end), ("next", NONE), ("worth", worth)):
             self._runs[name][rows] = column
         first, last = self._hosts["first"], self._hosts["last"]
         none = first[hosts] == NONE
@@ -50,10 +50,15 @@ class RunQueues:
         rows = self._hosts["first"][hosts]
         return self._runs["segment"][rows], self._runs["at"][rows], self._runs["end"][rows]
 
-    def advance(self, hosts: I8s, count: I8s) -> NDArray[np.bool_]:
-        """So many rows of each host's first run are done. Returns which have any left."""
+    def worth(self, hosts: I8s) -> NDArray[np.uint8]:
+        """Of the first run of each."""
+        return self._runs["worth"][self._hosts["first"][hosts]]
+
+    def advance(self, hosts: I8s, count: I8s, worth: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """So many rows of each host's first run are done, and it is worth so much now. Returns which have any left."""
         first, at = self._hosts["first"], self._runs["at"]
         rows = first[hosts]
+        self._runs["worth"][rows] = worth
         at[rows] += count
         done = at[rows] >= self._runs["end"][rows]
         self._free.extend(rows[done].tolist())
@@ -78,13 +83,13 @@ class Leases:
 
     Hosts with many URLs keep a few rows of old segments alive, so only those rows are kept."""
 
-    COLUMNS = ("key", "depth", "attempt")
+    COLUMNS = ("key", "depth", "attempt", "priority")
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._place = np.zeros(0, np.uint64)  # ascending
         self._rows = Batch({"key": np.zeros(0, np.uint64), "depth": np.zeros(0, np.uint16),
-                            "attempt": np.zeros(0, np.uint8)})  # fmt: skip
+                            "attempt": np.zeros(0, np.uint8), "priority": np.zeros(0, np.uint8)})  # fmt: skip
 
     def __len__(self) -> int:
         return len(self._place)

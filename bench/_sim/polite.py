@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
@@ -29,11 +30,19 @@ class PoliteColumns:
         self.gaps = Gaps(params, clocks)
         self._time, self._params = clock, params
 
-    def come(self, clock_hosts: U8s, sites: U8s, floors: F8s, addresses: Sequence[str], which: I8s) -> tuple[I8s, F8s]:
+    def come(
+        self,
+        clock_hosts: U8s,
+        sites: U8s,
+        floors: F8s,
+        addresses: Sequence[str],
+        which: I8s,
+        worths: NDArray[np.uint8],
+    ) -> tuple[I8s, F8s]:
         """As Politeness.activate_many, of hosts (one at least) at addresses[which]: (numbers, when they are due)."""
         now, waiting = self._time.now(), self.waiting
         host_clocks = self.clocks.use_many(Kind.HOST, clock_hosts, floors)
-        numbers = waiting.enter(host_clocks, self.gaps.use_site_many(sites))
+        numbers = waiting.enter(host_clocks, self.gaps.use_site_many(sites), worths)
         view(waiting.address_clock)[numbers] = self.gaps.use_address_many(addresses, which)
         waiting.arm_many(waiting.place_many(numbers, now), now)
         return numbers, waiting.due_many(numbers)
@@ -60,10 +69,10 @@ class PoliteColumns:
 
     def end_many(
         self, hosts: I8s, *, ended: F8s, fetch_s: F8s, requests: I8s, outcomes: I8s, floors: F8s, crawl_delays: F8s,
-        again: Bools,
+        again: Bools, worths: NDArray[np.uint8],
     ) -> F8s:  # fmt: skip
         """As Politeness.visit_over, where no answer had a Retry-After. `ended` is NaN where nothing was asked; outcomes
-        are of gaps.OUTCOMES; crawl_delays as known now. ValueError if one is not leased."""
+        are of gaps.OUTCOMES; crawl_delays and worths as known now. ValueError if one is not leased."""
         self._refuse_reserves()
         now, waiting, held = self._time.now(), self.waiting, view(self.clocks.table.held)
         rows = waiting.clocks_of_many(hosts)
@@ -78,6 +87,7 @@ class PoliteColumns:
         at = np.full(len(hosts), NONE)
         stay, go = np.flatnonzero(again), np.flatnonzero(~again)
         if len(stay):
+            view(waiting.worth)[hosts[stay]] = worths[stay]
             waiting.ticket_many(hosts[stay])
             at[stay] = waiting.place_many(hosts[stay], now)
         self._drop(hosts[go], rows[go], now)

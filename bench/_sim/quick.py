@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.crawl import SEEDS, WARM_UP, CountingFiles, Run
-from bench._sim.fetch import Spent, link_lists
+from bench._sim.fetch import Spent, link_lists, priorities
 from bench._sim.policies import Policy
 from budgets.beast import RECORD, YIELD
 from budgets.worth import Worth
 from irlcrawl.base.job_files import turn_name
-from irlcrawl.base.keys import PRIORITY_DEPTH_MAX, PRIORITY_LAST
+from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.rows import Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.stores import open_sites
@@ -182,11 +182,10 @@ class Quick:
         self._pair_drum.pend_batch(Batch(columns))
 
     def _rows(self, pages: U8s, depth: NDArray[np.int64], source: Source) -> Batch:
-        far = np.where(self.web.homes(pages), 0, np.minimum(depth, PRIORITY_DEPTH_MAX))
+        sources = np.full(len(pages), source, np.uint8)
         columns: dict[str, Column] = {
             "key": self.web.keys(pages), "site": self.web.site_keys(site_of(pages)), "depth": depth.astype(np.uint16),
-            "source": np.full(len(pages), source, np.uint8),
-            "priority": far.astype(np.uint8) * np.uint8(2),
+            "source": sources, "priority": priorities(depth, sources, self.web.homes(pages)),
         }  # fmt: skip
         return Batch(columns)
 

@@ -41,8 +41,10 @@ def _indent(lines: Iterator[str] | list[str]) -> Iterator[str]:
 
 def _changed(config: Config) -> Iterator[str]:
     for key in keys():
-        if key.section != "site" and (value := value_of(config, key)) != key.default:
+        if key.single and (value := value_of(config, key)) != key.default:
             yield f"{key.path} = {', '.join(value) if isinstance(value, list) else value}"
+    for rule in config.priority:
+        yield f"priority: {rule.match} {rule.weight:+d}"
     for site, overrides in config.site.items():
         given = (f"{name} {value}" for name, value in vars(overrides).items() if value is not None)
         yield f"{site}: {', '.join(given)}"

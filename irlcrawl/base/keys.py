@@ -11,15 +11,40 @@ import xxhash
 
 from irlcrawl.base.rows import Source
 
-PRIORITY_DEPTH_MAX = 127
+PRIORITY_LEVEL_SHIFT = 3
+"""A priority is a byte: in the high bits the level, of which each goes before the next; in the low ones how far a link
+of that kind is trusted."""
 PRIORITY_LAST = 255
 """No priority goes later."""
+PRIORITY_HOME_MAX = 6
+"""Seeds and home pages have priorities up to this one."""
+PRIORITY_AGED = 7
+"""Of a URL that has waited very long: after seeds and home pages, before all others."""
+WEIGHT_MAX = 10
+"""Of an operator's rule: a URL counts as at most so many links nearer to a seed, or farther from it."""
+PRIORITY_RAISED_MAX = (WEIGHT_MAX + 1 << PRIORITY_LEVEL_SHIFT) - 1
+"""Above the priority of every link, unless a rule or long waiting raised it."""
+_LEVEL_MAX = (PRIORITY_LAST >> PRIORITY_LEVEL_SHIFT) - 1
+DEPTH_SEPARATE_MAX = _LEVEL_MAX - WEIGHT_MAX
+"""Depths beyond this one go as one."""
+_TRUST = {
+    Source.SEED: 0, Source.SITEMAP: 0, Source.LINK: 1, Source.REDIRECT: 2, Source.CANONICAL: 3, Source.FRAME: 4,
+    Source.SCRIPT: 5,
+}  # fmt: skip
 
 
-def priority_of(depth: int, source: int, home: bool = False) -> int:
-    """The priority byte: depth first, then what a person would click before what a machine infers. 0..255. A host's
-    home page has that of a seed, however far from one: more links lead there than to any other page."""
-    return (0 if home else min(depth, PRIORITY_DEPTH_MAX)) * 2 + (Source.CANONICAL <= source <= Source.SCRIPT)
+def priority_of(depth: int, source: int, home: bool = False, weight: int = 0) -> int:
+    """The priority byte, 0..255: smaller goes first. Seeds and what they redirect to come before all else, then depth
+    by depth, and in a depth what a person would click before what a machine infers. A host's home page is as a seed,
+    however far from one: more links lead there than to any other page. `weight` is of an operator's rule
+    (web/preference.py): as if the URL were so many links nearer to a seed; a seed can only fall behind."""
+    level = max(-weight, 0) if home or not depth else max(WEIGHT_MAX + depth - weight, 1)
+    return min(level, _LEVEL_MAX) << PRIORITY_LEVEL_SHIFT | _TRUST[Source(source)]
+
+
+def level_of(priority: int) -> int:
+    """The level of a priority byte."""
+    return priority >> PRIORITY_LEVEL_SHIFT
 
 
 def is_home(url: bytes) -> bool:

@@ -178,7 +178,7 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     group = parser.add_argument_group("configuration keys (all: python -m irlcrawl.config)")
     for key in keys():
-        if key.section != "site":
+        if key.single:
             _key_option(group, key)
 
 

@@ -71,6 +71,8 @@ def validate(config: Config) -> None:
     for path, patterns in (("scope.include", config.scope.include), ("scope.exclude", config.scope.exclude)):
         for pattern in patterns:
             _check_pattern(path, pattern)
+    for number, rule in enumerate(config.priority, 1):
+        _check_pattern(f"priority {number}.match", rule.match or "")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
     try:
@@ -166,10 +168,14 @@ def _check_budgets_of_sites(config: Config) -> None:
 
 def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
     """`section.key was A, now B` for every key outside [site."NAME"] whose value differs."""
-    return [
+    rules = [] if fixed_only or old.priority == new.priority else [
+        f"[[priority]] was {len(old.priority)} rules, now {len(new.priority)}"
+        + (", others" if len(old.priority) == len(new.priority) else "")
+    ]  # fmt: skip
+    return rules + [
         f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
         for key in keys()
-        if key.section != "site" and (key.fixed or not fixed_only)
+        if key.single and (key.fixed or not fixed_only)
         if (before := value_of(old, key)) != (after := value_of(new, key))
     ]
 

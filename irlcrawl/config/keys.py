@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from irlcrawl.base.keys import WEIGHT_MAX
+
 NO_LIMIT = 1 << 62
 """What a limit of 0 amounts to, where a number is needed."""
 
@@ -334,6 +336,10 @@ class Frontier:
         30.0, "A worker hands over its harvest at the latest after this many seconds.", low=0.01
     )
     urls_per_host_max: int = key(1000, "Most URLs of a host in runs, ready to be leased.", low=4, high=1_000_000)
+    level_hours: float = key(
+        12.0, "A URL goes up a level (as if it were a link nearer to a seed) each time it has waited so many hours "
+        "because its host was busy with better ones. 0: off.", low=0,
+    )  # fmt: skip
     hosts_active_max: int = key(
         100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
     )
@@ -377,6 +383,18 @@ class Site:
 
 
 @dataclass
+class Priority:
+    """A rule of order. There may be any number of them; of each URL the first one holds whose pattern is found in it:
+    `[[priority]]`."""
+
+    match: str | None = key(None, "Required. Pattern (RE2 syntax) searched for anywhere in a URL.")
+    weight: int | None = key(
+        None, "Required. The URL goes before or after others of its site as if it were so many links nearer to a seed "
+        "(less than 0: farther). 0: no change, whatever later rules say.", low=-WEIGHT_MAX, high=WEIGHT_MAX,
+    )  # fmt: skip
+
+
+@dataclass
 class Config:
     crawl: Crawl = field(default_factory=Crawl)
     scope: Scope = field(default_factory=Scope)
@@ -390,6 +408,7 @@ class Config:
     budgets: Budgets = field(default_factory=Budgets)
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
+    priority: list[Priority] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 
 
@@ -401,7 +420,7 @@ KINDS = {
 class Key(NamedTuple):
     """One key of the configuration, as the table of keys describes it."""
 
-    section: str  # "site" for the keys of [site."NAME"]
+    section: str  # "site" for the keys of [site."NAME"], "priority" for those of [[priority]]
     name: str
     type: str  # "str", "int", "float", "bool" or "list"
     default: Any
@@ -414,6 +433,11 @@ class Key(NamedTuple):
     @property
     def path(self) -> str:
         return f"{self.section}.{self.name}"
+
+    @property
+    def single(self) -> bool:
+        """Whether its section comes once."""
+        return self.section not in REPEATED
 
     def allows(self) -> str:
         """The values that the key takes, in words."""
@@ -429,7 +453,8 @@ class Key(NamedTuple):
 
 @functools.cache
 def section_keys(section: str) -> dict[str, Key]:
-    """The keys of one section, in order; `site` gives the keys of every [site."NAME"]."""
+    """The keys of one section, in order; `site` gives the keys of every [site."NAME"], `priority` those of every
+    [[priority]]."""
     cls = SECTIONS[section]
     hints = get_type_hints(cls)
     table = {}
@@ -442,8 +467,11 @@ def section_keys(section: str) -> dict[str, Key]:
     return table
 
 
+REPEATED: dict[str, type] = {"priority": Priority, "site": Site}
+"""Sections that may come any number of times: `[[priority]]`, [site."NAME"]."""
+
 SECTIONS: dict[str, type] = {
-    item.name: Site if item.name == "site" else get_type_hints(Config)[item.name] for item in dataclasses.fields(Config)
+    item.name: REPEATED.get(item.name) or get_type_hints(Config)[item.name] for item in dataclasses.fields(Config)
 }
 
 
@@ -454,5 +482,5 @@ def keys() -> Iterator[Key]:
 
 
 def value_of(config: Config, key: Key) -> Any:
-    """The value of a key outside [site."NAME"]."""
+    """The value of a key whose section comes once."""
     return getattr(getattr(config, key.section), key.name)

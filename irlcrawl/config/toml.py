@@ -18,6 +18,7 @@ from typing import Any
 from irlcrawl.base.job import JobDamaged
 from irlcrawl.config.checks import changes, check_resume, check_start, checked, site_name, validate
 from irlcrawl.config.keys import (
+    REPEATED,
     ROBOTS_FRESH_S_MAX,
     SECTIONS,
     Archive,
@@ -32,6 +33,7 @@ from irlcrawl.config.keys import (
     Network,
     Page,
     Politeness,
+    Priority,
     Robots,
     Scope,
     Site,
@@ -45,9 +47,9 @@ _END = re.compile(r"^# The end: (\d+) keys", re.MULTILINE)
 
 __all__ = [
     "ROBOTS_FRESH_S_MAX", "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier",
-    "Key", "Limits", "Network", "Page", "Politeness", "Robots", "Scope", "Site", "apply", "changes", "check_resume",
-    "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored", "parse_value", "reference",
-    "section_keys", "to_dict", "to_toml", "validate", "value_of",
+    "Key", "Limits", "Network", "Page", "Politeness", "Priority", "Robots", "Scope", "Site", "apply", "changes",
+    "check_resume", "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored",
+    "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate", "value_of",
 ]  # fmt: skip
 
 
@@ -101,7 +103,7 @@ def parse_stored(text: str, file: str | os.PathLike[str]) -> Config:
 def _check_whole(text: str, values: Mapping[str, Any], where: str) -> None:
     """ConfigError when some of what `to_toml` wrote is missing: what was cut short is mostly still a configuration, and
     keys that are gone would have their defaults. Keys that a later program has besides are not missed."""
-    known = [key for key in keys() if key.section != "site"]
+    known = [key for key in keys() if key.single]
     lacking = [key.path for key in known if key.name not in values.get(key.section, {})]
     end = _END.search(text)
     if end is None:
@@ -139,6 +141,9 @@ def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
     for section, content in values.items():
         if section not in SECTIONS:
             raise ConfigError(f"{where}{section}: no such section{_near(section, SECTIONS)}")
+        if section == "priority":
+            config.priority = _rules(content, where)
+            continue
         if not isinstance(content, Mapping):
             raise ConfigError(f"{where}{section} is a section of keys, not a value")
         if section != "site":
@@ -150,6 +155,18 @@ def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
                 raise ConfigError(f'{where}{path} is a section of keys: [site."example.com"]')
             host = site_name(name, where)
             _apply_section(config.site.setdefault(host, Site()), "site", path, keys_of_site, where)
+
+
+def _rules(tables: Any, where: str) -> list[Priority]:
+    """The rules of [[priority]], which take the place of those there were."""
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise ConfigError(f"{where}priority: a list of rules, each in a section [[priority]] with match and weight")
+    rules = [Priority() for _ in tables]
+    for number, (rule, table) in enumerate(zip(rules, tables, strict=True), 1):
+        _apply_section(rule, "priority", f"priority {number}", table, where)
+        if rule.match is None or rule.weight is None:
+            raise ConfigError(f"{where}priority {number}: a rule has both match and weight")
+    return rules
 
 
 def _apply_section(target: Any, section: str, path: str, content: Mapping[str, Any], where: str) -> None:
@@ -232,10 +249,12 @@ def to_toml(config: Config) -> str:
     `load_stored` finds out when some of it is missing."""
     lines, count = [], 0
     for section in SECTIONS:
-        if section != "site":
+        if section not in REPEATED:
             lines += [f"[{section}]"]
             lines += [f"{key.name} = {_toml(value_of(config, key))}" for key in section_keys(section).values()] + [""]
             count += len(section_keys(section))
+    for rule in config.priority:
+        lines += ["[[priority]]", f"match = {_toml(rule.match)}", f"weight = {_toml(rule.weight)}", ""]
     for name, site in config.site.items():
         lines += [f"[site.{_toml(name)}]"]
         values = ((key, getattr(site, key)) for key in section_keys("site"))
@@ -244,7 +263,7 @@ def to_toml(config: Config) -> str:
 
 
 def _end_line(count: int) -> str:
-    return f"# The end: {count} keys, those of [site] not counted."
+    return f"# The end: {count} keys, those of [[priority]] and [site] not counted."
 
 
 def _toml(value: Any) -> str:
@@ -258,10 +277,11 @@ def reference() -> str:
         "# irlcrawl configuration: every key with its default. (fixed): may not change when a crawl is resumed.",
         "",
     ]
+    heads = {"site": '[site."example.com"]', "priority": "# [[priority]]"}
     for section in SECTIONS:
-        lines += ['[site."example.com"]' if section == "site" else f"[{section}]"]
-        if section == "site":
-            lines += [f"# {(Site.__doc__ or '').split(':')[0]}."]
+        lines += [heads.get(section, f"[{section}]")]
+        if section in REPEATED:
+            lines += [f"# {' '.join((REPEATED[section].__doc__ or '').split(':')[0].split())}."]
         for key in section_keys(section).values():
             lines += [f"# {key.doc} Takes {key.allows()}.{' (fixed)' if key.fixed else ''}"]
             lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {_toml(key.default)}"]

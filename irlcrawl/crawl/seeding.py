@@ -56,11 +56,14 @@ def write_seeds(
 def _rows(urls: list[bytes], context: Context) -> Batch:
     """LINK rows. A Python loop per seed: each comes as a Python object."""
     names = [context.names(url) for url in urls]
+    priorities = [priority_of(0, Source.SEED)] * len(urls)
+    if (weight_of := context.weight_of) is not None:
+        priorities = [priority_of(0, Source.SEED, weight=weight_of(url)) for url in urls]
     return Batch.zeros(LINK, len(urls)).with_(
         key=np.array([url_key(url, context.seed) for url in urls], np.uint64),
         site=np.array([site for site, _ in names], np.uint64),
         host=np.array([host for _, host in names], np.uint64),
         source=np.full(len(urls), Source.SEED, np.uint8),
-        priority=np.full(len(urls), priority_of(0, Source.SEED), np.uint8),
+        priority=np.array(priorities, np.uint8),
         url=Ragged.from_list(urls),
     )

@@ -250,6 +250,7 @@ class Turns:
             allowed=self._rules.allowed,
             quota_host=config.limits.pages_per_host,
             denials_max=config.politeness.retries_max,
+            level_s=config.frontier.level_hours * 3600,
         )
         return Task(
             now=now,

@@ -20,7 +20,7 @@ records = st.builds(
 
 
 @given(
-    records, st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(0, 7), st.integers(1, 3),
+    records, st.lists(st.integers(0, ENTRY_PRIORITY), min_size=1, max_size=30), st.integers(0, 7), st.integers(1, 3),
     st.sampled_from([0, 1, 300, 1000, SLOTS - 1]), st.sampled_from([1, 2, 7, 64]), st.integers(0, 2**64 - 1),
 )  # fmt: skip
 @settings(max_examples=300)

@@ -108,7 +108,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
     for key in keys():
-        if key.section == "site" or key.path == "crawl.user_agent":
+        if not key.single or key.path == "crawl.user_agent":
             continue
         name = "--" + key.path.replace(".", "-").replace("_", "-")
         special = {"list": ["127.0.0.0/8"], "str": "x1"}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.job import JobDamaged
 from irlcrawl.config import keys as c
-from irlcrawl.config.checks import USER_AGENT_EXAMPLE, check_resume, check_start
+from irlcrawl.config.checks import USER_AGENT_EXAMPLE, changes, check_resume, check_start
 from irlcrawl.config.keys import keys
 from irlcrawl.config.toml import apply, from_dict, load, load_stored, reference, to_dict, to_toml
 
@@ -59,8 +59,10 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
 def configs(draw: st.DrawFn) -> c.Config:
     config = c.Config()
     for key in keys():
-        if key.section != "site" and draw(st.booleans()):
+        if key.single and draw(st.booleans()):
             setattr(getattr(config, key.section), key.name, draw(values(key)))
+    rules = st.builds(c.Priority, match=st.sampled_from([r"/a\d$", '"x"', "ä"]), weight=st.integers(-10, 10))
+    config.priority = draw(st.lists(rules, max_size=3))
     for name in draw(st.lists(st.sampled_from(["a.example", "example.com", "192.0.2.7"]), unique=True)):
         site = config.site[name] = c.Site()
         for key in c.section_keys("site").values():
@@ -103,6 +105,17 @@ def test_later_sources_win(tmp_path: Path) -> None:
     later = load(None, ["limits.bytes=8"], base=config)
     assert (later.limits.pages, later.limits.bytes) == (6, 8)
     assert config.limits.bytes == 7, "the base is not changed"
+
+
+def test_the_rules_of_a_later_source_take_the_place_of_earlier_ones(tmp_path: Path) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text('[[priority]]\nmatch = "/news/"\nweight = 3\n[[priority]]\nmatch = "a=1"\nweight = -1\n')
+    config = load(file)
+    assert config.priority == [c.Priority("/news/", 3), c.Priority("a=1", -1)]
+    assert load(None, ["limits.pages=1"], base=config).priority == config.priority
+    other = load(None, ['priority=[{match="a=2", weight=0}]'], base=config)
+    assert other.priority == [c.Priority("a=2", 0)]
+    assert changes(config, other) == ["[[priority]] was 2 rules, now 1"]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +175,15 @@ def test_overrides_mean_what_they_say(override: str, section: str, name: str, va
         (r"scope.exclude=(a)\1", "scope.exclude: "),
         ("network.dns_ttl_min_seconds=1e9", "network.dns_ttl_min_seconds"),
         ("archive.prefix=../x", "archive.prefix"),
+        ('priority=[{match="(", weight=1}]', "priority 1.match: '(' is not an RE2 pattern"),
+        (
+            'priority=[{match="a", weight=1}, {match="a", weight=11}]',
+            "priority 2.weight = 11: takes a whole number",
+        ),
+        ('priority=[{match="a"}]', "priority 1: a rule has both match and weight"),
+        ('priority=[{match="a", wait=1}]', "priority 1.wait: no such key"),
+        ("priority.match=a", "priority: a list of rules, each in a section [[priority]]"),
+        ("priority=a", "priority: a list of rules"),
         ("archive.on_warc_closed=mv 'here", "archive.on_warc_closed"),
         ('site."http://x/".block=true', "takes a host name"),
         ('site."x.example:8080".block=true', "; no port"),
@@ -187,7 +209,7 @@ def test_no_text_is_more_than_a_wrong_configuration(text: str) -> None:
 @given(st.floats() | st.integers() | st.text(max_size=5) | st.booleans() | st.lists(st.integers(), max_size=2))
 def test_numbers_stay_in_their_bounds(value: object) -> None:
     for key in keys():
-        if key.type not in ("int", "float") or key.section == "site":
+        if key.type not in ("int", "float") or not key.single:
             continue
         right = isinstance(value, int) or (key.type == "float" and isinstance(value, float) and math.isfinite(value))
         right = right and not isinstance(value, bool)
@@ -281,7 +303,7 @@ def test_a_budget_for_a_host_is_refused_with_its_site(key: str) -> None:
 def test_what_shaped_the_files_cannot_change() -> None:
     old = c.Config()
     for key in keys():
-        if key.section == "site":
+        if not key.single:
             continue
         value = c.value_of(old, key)
         other = {"bool": lambda v=value: not v, "str": lambda v=value: v + "x", "list": lambda: ["x"]}.get(

@@ -19,9 +19,9 @@ from irlcrawl.base.rows import Robots
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
-from irlcrawl.frontier.state.runs import Run, Runs
+from irlcrawl.frontier.state.runs import WORTH, Run, Runs
 
-Row = tuple[int, int, int]
+Row = tuple[int, int, int, int]
 
 
 class Segments:
@@ -39,7 +39,7 @@ class Segments:
         rows = self.rows[number]
 
         def scan(columns: tuple[str, ...]) -> Iterator[Batch]:
-            kinds = {"key": np.uint64, "depth": np.uint16, "attempt": np.uint8}
+            kinds = {"key": np.uint64, "depth": np.uint16, "attempt": np.uint8, "priority": np.uint8}
             for start in range(0, len(rows), 3):
                 block = zip(*rows[start : start + 3], strict=True)
                 yield Batch({name: np.array(part, kinds[name]) for name, part in zip(columns, block, strict=True)})
@@ -54,7 +54,11 @@ class Segments:
                 del self._segments[number]
 
 
-rows = st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 999), st.integers(0, 9)), min_size=1, max_size=8)
+rows = st.lists(
+    st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 999), st.integers(0, 9), st.integers(0, 255)),
+    min_size=1,
+    max_size=8,
+)
 turns = st.lists(st.tuples(st.lists(rows, max_size=2), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 7)))))
 
 
@@ -100,24 +104,26 @@ def test_runs_of_a_host_are_leased_in_the_order_in_which_they_came(steps: list[t
         some = [one for one in some if what == "add" or expected[one[0]]]
         hosts, rows = np.array(some, np.int64).reshape(-1, 2).T
         if what == "add":
-            queues.add(hosts, segment, 10 * hosts, 10 * hosts + rows)
+            queues.add(hosts, segment, 10 * hosts, 10 * hosts + rows, WORTH[hosts])
             for host, many in some:
-                expected[host].append(Run(segment, 10 * host, 10 * host + many))
+                expected[host].append(Run(segment, 10 * host, 10 * host + many, host))
         elif what == "advance":
             most = np.array([expected[host][0].rows for host, _ in some], np.int64)
-            left = queues.advance(hosts, np.minimum(rows, most))
+            left = queues.advance(hosts, np.minimum(rows, most), WORTH[rows])
             for host, many in some:
                 first = expected[host][0]
-                first.at = min(first.at + many, first.end)
+                first.at, first.priority = min(first.at + many, first.end), many
                 expected[host] = expected[host] if first.rows else expected[host][1:]
             assert left.tolist() == [bool(expected[host]) for host, _ in some]
         else:
             for host, _ in some:
-                assert queues.take(host) == expected[host]
+                assert [(run.at, run.end) for run in queues.take(host)] == [(run.at, run.end) for run in expected[host]]
                 expected[host] = []
         here = [host for host, runs in expected.items() if runs]
         told = zip(*(column.tolist() for column in queues.first(np.array(here, np.int64))), strict=True)
-        assert [Run(*one) for one in told] == [expected[host][0] for host in here]
+        firsts = [expected[host][0] for host in here]
+        assert [*told] == [(run.segment, run.at, run.end) for run in firsts]
+        assert queues.worth(np.array(here, np.int64)).tolist() == [run.worth for run in firsts]
 
 
 changes = st.lists(

@@ -15,7 +15,7 @@ from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks
 from irlcrawl.frontier.politeness.gaps import OUTCOMES
 from irlcrawl.frontier.politeness.politeness import HostEntry
-from tests.frontier.politeness.polite_steps import OneByOne, clocks_of, entry_of, how, steps
+from tests.frontier.politeness.polite_steps import OneByOne, clocks_of, entry_of, how, steps, worth_after
 
 
 class InColumns:
@@ -35,7 +35,14 @@ class InColumns:
         facts = [(one.clock_host, one.site) for one in entries]
         keys, sites = np.array(facts, np.uint64).T
         distinct, which = np.unique([one.address or "" for one in entries], return_inverse=True)
-        numbers, dues = self.polite.come(keys, sites, self._floors(entries), distinct.tolist(), which)
+        numbers, dues = self.polite.come(
+            keys,
+            sites,
+            self._floors(entries),
+            distinct.tolist(),
+            which,
+            np.array([one.worth for one in entries]),
+        )
         for entry, number in zip(entries, numbers.tolist(), strict=True):
             entry.number, self.entries[number] = number, entry
         return dues.tolist()
@@ -58,6 +65,7 @@ class InColumns:
         if not ended:
             return []
         for entry, said in ended:
+            entry.worth = worth_after(entry)
             entry.crawl_delay = entry.crawl_delay if said["crawl_delay"] is None else said["crawl_delay"]
         entries = [entry for entry, _ in ended]
         hows = {name: [said[name] for _, said in ended] for name in ended[0][1]}
@@ -66,7 +74,7 @@ class InColumns:
             ended=np.array([np.nan if at is None else at for at in hows["ended"]]),
             requests=np.array(hows["requests"]), outcomes=np.array(list(map(OUTCOMES.index, hows["outcome"]))),
             floors=self._floors(entries), crawl_delays=np.array([entry.crawl_delay for entry in entries]),
-            again=np.array(hows["again"]),
+            again=np.array(hows["again"]), worths=np.array([entry.worth for entry in entries]),
         )  # fmt: skip
         return dues.tolist()
 

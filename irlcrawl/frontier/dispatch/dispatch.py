@@ -94,6 +94,7 @@ class Dispatcher:
                 host = self.hosts[one.key] = self._new_host(one.key, one.site, one.origin, newer or record)
                 idle.append(host)
                 self.loads.enter(host)
+                host.worth = one.run.worth
             host.runs.append(one.run)
             self.loads.count(host, one.run.rows)
         if len(self.hosts) > 1:
@@ -213,6 +214,7 @@ class Dispatcher:
         self._visit += 1
         visit = LeasedVisit(self._visit, host, run, rows, now)
         self.leases.append(self.politeness.promises(host))
+        run.priority = int(batch["priority"][-1])  # the best come first
         worker.visits[visit.number] = visit
         worker.urls_out += rows
         self.urls_out += rows
@@ -235,6 +237,8 @@ class Dispatcher:
         run.at += reached
         if run.at >= run.end:
             del host.runs[0]
+        if host.runs:
+            host.worth = host.runs[0].worth
         now = self._clock.now()
         self.visit_seconds += VISIT_WEIGHT * (now - visit.leased - self.visit_seconds)
         silent = self._learn_from(host, message, now)

@@ -5,7 +5,8 @@ No I/O, and no knowledge of URLs.
 politeness.py   the front, which the dispatcher talks to: hosts come, visits begin and end, hosts leave
 hosts.py        a host as this room knows it, hosts that lack an address, detours (requests of a visit at another host)
 queues.py       which waiting host is next
+line.py         which clock comes due next, and which of those that are due goes first
 gaps.py         how long each clock runs after an exchange
 clocks.py       the clocks as columns; which are remembered, and which survive a restart
-columns.py      a hash table and a heap over columns
+columns.py      columns of numbers, and a hash table over them
 """

@@ -1,4 +1,4 @@
-"""Two structures over columns of numbers: `KeyIndex` finds the row that has a key, `DueLine` gives the number due next.
+"""Columns of numbers, and `KeyIndex`, which finds the row that has a key.
 
 They take a few bytes an entry. A dict entry with its key costs some 130 bytes and a tuple in a heap some 100; with
 100,000 hosts in memory that would be most of what the frontier holds. Columns are of `array`, because entries are
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -150,117 +147,3 @@ class KeyIndex:
         del places
         self._places, self._rows = array("i", [NONE]) * len(self._places), 0
         self.add_many(left)
-
-
-class DueLine:
-    """Numbers in the order in which they come due, some 5 bytes each. There are three parts: a list of those that are
-    due, a heap of those that come due within the current tick, and a bucket per tick for later ones."""
-
-    TICKS_PER_S = 8
-    DUE_MAX = 1e15
-    """Unix seconds; whatever is due later than this is never."""
-
-    def __init__(self, dues: array[float]) -> None:
-        """`dues[number]` is when the number is due, in unix seconds; it may move to a later time while the number is in
-        the line."""
-        self._dues = dues
-        self._ready = array("i")  # from _head on
-        self._head = 0
-        self._near: list[tuple[float, int]] = []
-        self._tick = 0  # the last one that is in _near
-        self._later: dict[int, array[int]] = {}
-        self._ticks: list[int] = []  # heap of the keys of _later
-
-    def push(self, number: int, now: float) -> None:
-        """Put in a number that is not in the line. One that is due already goes behind all that came due before."""
-        if self._dues[number] <= now:
-            self._come_due(now)  # those before it, unnoticed yet
-            self._ready.append(number)
-        else:
-            self._file(number)
-
-    def push_many(self, numbers: I8s, now: float) -> None:
-        """As `push`, for many numbers, one after the other."""
-        due = view(self._dues)[numbers] <= now
-        if due.any():
-            self._come_due(now)
-            self._ready.extend(numbers[due].tolist())
-        for number in numbers[~due].tolist():
-            self._file(number)
-
-    def ready(self, now: float, count: int) -> I8s:
-        """The first `count` numbers that are due, in their order."""
-        self._come_due(now)
-        return np.array(self._ready[self._head : self._head + count], np.int64)
-
-    def skip(self, count: int) -> None:
-        """Take out the first `count` numbers that `ready` gave."""
-        self._head += count
-        if self._head > 1024 and self._head > len(self._ready) >> 1:
-            del self._ready[: self._head]
-            self._head = 0
-
-    def _file(self, number: int) -> None:
-        due = self._dues[number]
-        tick = int(min(due, self.DUE_MAX) * self.TICKS_PER_S)
-        if tick <= self._tick:
-            heappush(self._near, (due, number))
-        elif (bucket := self._later.get(tick)) is not None:
-            bucket.append(number)
-        else:
-            self._later[tick] = array("i", (number,))
-            heappush(self._ticks, tick)
-
-    def _load(self) -> None:
-        """The next bucket goes into the heap."""
-        self._tick = heappop(self._ticks)
-        for number in self._later.pop(self._tick):
-            self._file(number)
-
-    def _come_due(self, now: float) -> None:
-        while self._ticks and self._ticks[0] <= now * self.TICKS_PER_S:
-            self._load()
-        near = self._near
-        while near and near[0][0] <= now:
-            self._ready.append(heappop(near)[1])
-
-    def pop(self, now: float) -> int:
-        """Take out the first number that is due and return it; NONE if none is."""
-        self._come_due(now)
-        ready, head = self._ready, self._head
-        if head == len(ready):
-            return NONE
-        number = ready[head]
-        self.skip(1)
-        return number
-
-    def first(self, now: float) -> tuple[float, int] | None:
-        """(when the first number is due, the number); the time is `now` if it is due already. None if the line is
-        empty. `pop` then gives this number, or another that is due at the same time."""
-        self._come_due(now)
-        if self._head < len(self._ready):
-            return now, self._ready[self._head]
-        while not self._near and self._ticks:
-            self._load()
-        return self._near[0] if self._near else None
-
-    def prune(self, gone: Callable[[int], bool]) -> list[int]:
-        """Take out all numbers for which gone(number) is true, and return them; the others keep their order. O(n)."""
-        every = chain(self._ready[self._head :], (number for _, number in self._near), *self._later.values())
-        numbers = [number for number in every if gone(number)]
-        self._ready = array("i", (number for number in self._ready[self._head :] if not gone(number)))
-        self._head = 0
-        self._near = [(due, number) for due, number in self._near if not gone(number)]
-        heapify(self._near)
-        kept = ((tick, array("i", (n for n in bucket if not gone(n)))) for tick, bucket in self._later.items())
-        self._later = {tick: bucket for tick, bucket in kept if bucket}
-        self._ticks = sorted(self._later)  # a sorted list is a heap
-        return numbers
-
-    def due(self, by: float) -> Iterator[int]:
-        """The numbers that are due by then, in no order."""
-        yield from self._ready[self._head :]
-        yield from (number for due, number in self._near if due <= by)
-        for tick in self._ticks:
-            if tick <= by * self.TICKS_PER_S:
-                yield from (number for number in self._later[tick] if self._dues[number] <= by)

@@ -16,6 +16,7 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.frontier.politeness.clocks import ClockTable, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.gaps import Gaps
+from irlcrawl.frontier.politeness.line import ORDINARY
 from irlcrawl.frontier.politeness.queues import WaitingHosts
 
 
@@ -38,12 +39,13 @@ class HostEntry:
     key: name_key(origin); name: bare host name; site: name_key(registrable domain), 0: none.
     address, address_until: as resolved, or as known from the hosts drum; if the address is None or its time is past,
     the entry will come out of `Politeness.unresolved`.
-    crawl_delay: seconds, from robots.txt; gap_floor: [site."x"].gap_host_seconds, None: the general one.
+    crawl_delay: seconds, from robots.txt; gap_floor: [site."x"].gap_host_seconds, None: the general one. worth: of its
+    next URL, a class of line.py; it counts from the next time the host begins to wait.
     """
 
     __slots__ = (  # noqa: RUF023 - in order of meaning
-        "key", "name", "scheme", "port", "site", "address", "address_until", "crawl_delay", "gap_floor", "detour",
-        "state", "number",
+        "key", "name", "scheme", "port", "site", "address", "address_until", "crawl_delay", "gap_floor", "worth",
+        "detour", "state", "number",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +70,7 @@ class HostEntry:
         self.address_until = address_until
         self.crawl_delay = crawl_delay
         self.gap_floor = gap_floor
+        self.worth = ORDINARY
         self.detour: Detour | None = None
         self.state: int = HostState.IDLE
         self.number = NONE  # its row in WaitingHosts while it is active

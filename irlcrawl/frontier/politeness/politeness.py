@@ -91,7 +91,8 @@ class Politeness:
         sites = np.array([entry.site for entry in entries], np.uint64)
         floors = self._gaps.floor_many([entry.gap_floor for entry in entries])
         host_clocks = self.clocks.use_many(Kind.HOST, keys, floors)
-        numbers = self._waiting.enter(host_clocks, self._gaps.use_site_many(sites))
+        worths = np.array([entry.worth for entry in entries], np.uint8)
+        numbers = self._waiting.enter(host_clocks, self._gaps.use_site_many(sites), worths)
         self._entries += [None] * (int(numbers.max()) + 1 - len(self._entries))
         for entry, number in zip(entries, numbers.tolist(), strict=True):
             self._entries[number] = entry
@@ -225,6 +226,7 @@ class Politeness:
         due = self._table.last_due(clocks)
         entry.state = HostState.IDLE
         if again and entry.detour is None:
+            waiting.worth[entry.number] = entry.worth
             waiting.ticket(entry.number)
             if not (entry.address and entry.address_until > max(now, due)):
                 self._leave_address(entry, now)

@@ -11,14 +11,15 @@ rules do that:
     the line:  192.0.2.1, due at 10.0   |   b.test, due at 10.5   |   192.0.2.7, due at 12.0
     queues:    a.test, c.test, d.test   |   b.test                |   e.test, f.test
 
-`take` takes the first due clock out of the line, and the oldest host of that clock's queue. If another of the host's
-clocks is not due, or is held, the host moves to that clock's queue and the next host of the first clock has its turn.
+`take` takes a due clock out of the line, by the worth of its first host (line.py), and the oldest host of that clock's
+queue. If another of the host's clocks is not due, or is held, the host moves to that clock's queue and the next host of
+the first clock has its turn.
 So no host is looked at before it can matter, and a thousand hosts at one address are one entry in the line.
 
-Nobody starves: a clock that is due comes before those that come due later; a queue is served in the order in which its
-hosts began to wait, which they keep when they move from one queue to another; a host that comes from another queue does
-not pass hosts older than itself; and a clock is reserved for a host that found it due many times in vain, because each
-time another of its clocks was busy (TURNED_AWAY_MAX).
+Nobody starves: of the clocks that are due every other one taken is the one that has been due longest; a queue is served
+in the order in which its hosts began to wait, which they keep when they move from one queue to another; a host that
+comes from another queue does not pass hosts older than itself; and a clock is reserved for a host that found it due
+many times in vain, because each time another of its clocks was busy (TURNED_AWAY_MAX).
 
 This is the workbench of BUbiNG (Boldi, Marino, Santini, Vigna, 2014): there a queue of addresses, each with a queue of
 its hosts, both ordered by when they may be asked again. We need more than that nesting, because clocks overlap in other
@@ -42,9 +43,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from irlcrawl.frontier.politeness.clocks import ALL_FLAGS, DELAY_NAMES, GONE, ClockTable, Delay, Flag, Kind
-from irlcrawl.frontier.politeness.columns import NONE, DueLine, F8s, I8s, take_numbers, view
+from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, take_numbers, view
+from irlcrawl.frontier.politeness.line import ORDINARY, DueLine
 
 TURNED_AWAY_MAX = 8
 """A host that came to the front of a queue more often than this, and each time found another of its clocks busy, has
@@ -74,17 +77,23 @@ class WaitingHosts:
         self.site_clock = array("i")  # NONE if its site has no gap
         self.address_clock = array("i")  # NONE while its address is not known
         self.queue_clock = array("i")  # the clock in whose queue it stands, or NONE
+        self.worth = array("B")  # a class of line.py, set by its owner before the host begins to wait
         self._order = array("Q")  # place in the order of service
         self._turned_away = array("B")
         self._free = array("i")
         self._behind: dict[int, array[int]] = {}  # clock -> places of its hosts but the first, oldest first
         self._reserved: dict[int, int] = {}  # clock -> the host it is kept for
-        self._line = DueLine(table.next)
+        self._line = DueLine(table.next, self._worth_at)
         self._ticket = 0
 
     # ---- active hosts and their clocks
 
-    def enter(self, host_clocks: I8s, site_clocks: I8s) -> I8s:
+    def _worth_at(self, clock: int) -> int:
+        """That of the host at the front of its queue."""
+        host = self._table.first[clock]
+        return self.worth[host] if host != NONE else ORDINARY
+
+    def enter(self, host_clocks: I8s, site_clocks: I8s, worths: NDArray[np.uint8]) -> I8s:
         """Hosts become active, at least one, behind all who wait: their numbers, each good until the host leaves."""
         used = len(self.queue_clock)
         numbers = take_numbers(self._free, used, len(host_clocks))
@@ -93,6 +102,8 @@ class WaitingHosts:
             column.extend(array("i", [NONE]) * more)
         self._order.extend(array("Q", [0]) * more)
         self._turned_away.extend(array("B", [0]) * more)
+        self.worth.extend(array("B", [ORDINARY]) * more)
+        view(self.worth)[numbers] = worths
         view(self.host_clock)[numbers], view(self.site_clock)[numbers] = host_clocks, site_clocks
         view(self.address_clock)[numbers] = NONE
         self.ticket_many(numbers)
@@ -334,7 +345,7 @@ class WaitingHosts:
         return NONE
 
     def due_now(self, now: float, count: int) -> I8s:
-        """The first `count` clocks in the line that are due, in their order. They stay there."""
+        """The first `count` clocks in the line that are due, or fewer, in their order. They stay there."""
         return self._line.ready(now, count)
 
     def take_many(self, due: I8s, now: float, urls_max: int, urls_of: Callable[[I8s], I8s]) -> tuple[I8s, I8s, I8s]:

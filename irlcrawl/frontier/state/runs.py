@@ -19,28 +19,46 @@ from drum import Batch, Catalog, Edits, Place, Ragged, Section, SegmentPool, Seg
 import numpy as np
 from numpy.typing import NDArray
 
+from irlcrawl.base.keys import PRIORITY_HOME_MAX, PRIORITY_LAST, PRIORITY_RAISED_MAX
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import BYTES, LINK
+from irlcrawl.frontier.politeness.line import CLASSES, ORDINARY
 from irlcrawl.frontier.state.hosts import STATE
 
 BLOCK_ROWS = 512
 """Rows per block of a ready section: about as many as one visit reads."""
-RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "origin": BYTES, **STATE}
-"""The index of a ready segment: a row per run, so that opening a crawl reads no URL."""
+RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "priority": "u1", "origin": BYTES, **STATE}
+"""The index of a ready segment: a row per run, so that opening a crawl reads no URL. `priority` is of its first."""
 PROGRESS = {"segment": "u4", "bits": BYTES}
+
+
+WORTH = np.full(PRIORITY_LAST + 1, ORDINARY, np.uint8)
+"""Of a visit, a class of frontier/politeness/line.py, by the priority of its first URL: seeds and home pages; URLs that
+rules or long waiting raised above all links; links; links of pages whose content was met before."""
+WORTH[: PRIORITY_RAISED_MAX + 1] = 1
+WORTH[: PRIORITY_HOME_MAX + 1] = 0
+WORTH[PRIORITY_LAST] = CLASSES - 1
+_WORTH = tuple(WORTH.tolist())  # asked for one at a time
 
 
 @dataclass(slots=True)
 class Run:
-    """Rows [at, end) of a ready segment, all of one host, that are left to lease of a run."""
+    """Rows [at, end) of a ready segment, all of one host, that are left to lease of a run. None has a priority below
+    `priority`."""
 
     segment: int
     at: int
     end: int
+    priority: int = 0
 
     @property
     def rows(self) -> int:
         return self.end - self.at
+
+    @property
+    def worth(self) -> int:
+        """What a visit for its next URL is worth."""
+        return _WORTH[self.priority]
 
 
 @dataclass(slots=True)
@@ -242,7 +260,7 @@ class Runs:
         segment = self._segments.get(run.segment)
         if segment is None:
             return []
-        return [Run(run.segment, at, end) for at, end in _gaps(segment.done, run.at, run.end)]
+        return [Run(run.segment, at, end, run.priority) for at, end in _gaps(segment.done, run.at, run.end)]
 
     def waiting(self) -> Iterator[Batch]:
         """Every URL not done, block by block (for listings)."""
@@ -296,14 +314,14 @@ class RunReader:
 
 def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None) -> Iterator[ReadyHost]:
     """The runs of an index as ReadyHost, split around rows that are done."""
-    columns = [index[name].tolist() for name in ("key", "site", "start", "rows", "origin")]
+    columns = [index[name].tolist() for name in ("key", "site", "start", "rows", "priority", "origin")]
     # A Python loop per run: each becomes an object in memory anyway.
-    for key, site, start, rows, origin in zip(*columns, strict=True):
+    for key, site, start, rows, priority, origin in zip(*columns, strict=True):
         if done is None:
-            yield ReadyHost(key, site, origin, Run(number, start, start + rows))
+            yield ReadyHost(key, site, origin, Run(number, start, start + rows, priority))
         else:
             for at, end in _gaps(done, start, start + rows):
-                yield ReadyHost(key, site, origin, Run(number, at, end))
+                yield ReadyHost(key, site, origin, Run(number, at, end, priority))
 
 
 def _gaps(done: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, int]]:

@@ -1,8 +1,9 @@
 """From drained URLs with their hosts' records to runs: what may go, what waits in the calendar, what leaves for good.
 
 Pure: rows in, rows out. URLs of one host come out best first (priority byte, then arrival); a host gets at most as
-many as it can use within the horizon, the rest go to the calendar behind what is already waiting; where fresh rules, a
-block, a quota or a dead host decide, a URL leaves here without a request.
+many as it can use within the horizon, the rest go to the calendar behind what is already waiting, and age there, so
+that none starves behind ever new and better ones; where fresh rules, a block, a quota or a dead host decide, a URL
+leaves here without a request.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from drum.kernels import group_starts, sort_keys
 import numpy as np
 from numpy.typing import NDArray
 
+from irlcrawl.base.keys import PRIORITY_AGED, PRIORITY_LEVEL_SHIFT
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of
+
+SURPLUS = -2
+"""Fate of a row for which its host has no room."""
+_PHASE_BITS = 24
 
 
 @dataclass
@@ -53,6 +59,7 @@ class Policy:
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int
+    level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
 
 
 def release(rows: Batch, policy: Policy) -> Verdicts:
@@ -68,7 +75,23 @@ def release(rows: Batch, policy: Policy) -> Verdicts:
     hosts = _Hosts(starts[:-1], starts[1:], rows.select([*STATE]).take(order[starts[:-1]]))
     origins = origins_of(links["url"].take(hosts.starts))
     fate, due = _judge(links, rows["ordinal"][order], hosts, origins, policy)
+    late = fate == SURPLUS
+    if policy.level_s and late.any():
+        older = aged(links["priority"], links["key"], policy.now, due, policy.level_s)
+        links = links.with_(priority=np.where(late, older, links["priority"]))
     return _collect(links, fate, due, hosts, origins)
+
+
+def aged(
+    priority: NDArray[np.uint8], keys: NDArray[np.uint64], now: float, due: NDArray[np.float64], level_s: float
+) -> NDArray[np.uint8]:
+    """Priorities of URLs that waited from `now` to `due` (unix seconds): each goes up a level every `level_s` seconds,
+    at moments of its own, which its key says, so that it counts no wait twice or not at all, however short its waits
+    are. Seeds and home pages stay what they are; none passes them."""
+    phase = (keys >> np.uint64(64 - _PHASE_BITS)).astype(np.float64) * (level_s / (1 << _PHASE_BITS))
+    levels = np.floor((due + phase) / level_s) - np.floor((now + phase) / level_s)
+    better = priority - np.clip(levels, 0, 255) * (1 << PRIORITY_LEVEL_SHIFT)
+    return np.where(priority > PRIORITY_AGED, np.maximum(better, PRIORITY_AGED), priority).astype(np.uint8)
 
 
 def origins_of(urls: Ragged) -> Ragged:
@@ -95,7 +118,7 @@ class _Hosts:
 def _judge(
     links: Batch, ordinal: NDArray[np.uint64], hosts: _Hosts, origins: Ragged, policy: Policy
 ) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """(fate, due) of every row. Fate 0: to a run; > 0: leaves for that reason; -1: into the calendar."""
+    """(fate, due) of every row. Fate 0: to a run; > 0: leaves for that reason; -1 or SURPLUS: into the calendar."""
     states, now = hosts.states, policy.now
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
     if policy.blocked is not None:
@@ -122,7 +145,7 @@ def _judge(
     before = np.cumsum(going) - going  # rows that may go, of hosts before and of this one
     surplus = before - hosts.spread(before[hosts.starts]) - hosts.spread(room)
     late = going & (surplus >= 0)
-    fate[late] = -1
+    fate[late] = SURPLUS
     due[late] = (hosts.spread(free_at) + hosts.spread(gap) * (surplus + 1))[late]
     return fate, due
 
@@ -155,6 +178,7 @@ def _collect(
             "site": links["site"][first],
             "start": run_start[runs].astype(np.uint32),
             "rows": run_rows[runs].astype(np.uint32),
+            "priority": links["priority"][first],
             "origin": origins.take(runs),
             **{name: hosts.states[name][runs] for name in STATE},
         }

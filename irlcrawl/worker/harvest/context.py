@@ -8,6 +8,7 @@ from functools import lru_cache
 from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
 from irlcrawl.config.keys import Config
+from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.web.spelling import Spelling
@@ -25,6 +26,8 @@ class Context:
         self.everywhere = Scope(config.scope, config.site, [b"any"])
         """What limits and patterns let through, wherever it is."""
         self.spelling = Spelling(config.urls, config.site)
+        self.weight_of = weigher(config.priority)
+        """The weight that the operator's rules give a URL; None if there are none."""
         self.product_token = product_token(config.crawl.user_agent)
         self.site_of = SiteOf(config.scope.private_suffixes)
         self._names = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)

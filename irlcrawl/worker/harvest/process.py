@@ -240,11 +240,15 @@ def _add(
         for source in {source for _, source in links}
     }
     others: set[int] = set()
+    weight_of = context.weight_of
     for url, source in links:
         site, host = names(url)
         if site != own_site:
             others.add(site)
-        rows.append((url_key(url, seed), site, host, carried[source][is_home(url)], url))
+        one = carried[source][is_home(url)]
+        if weight_of is not None and (weight := weight_of(url)):
+            one = one._replace(priority=priority_of(depth, source, is_home(url), weight))
+        rows.append((url_key(url, seed), site, host, one, url))
     if any(source == Source.SITEMAP for _, source in links):
         return  # what an owner lists is no link: it supports nobody
     found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

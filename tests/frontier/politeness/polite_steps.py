@@ -12,6 +12,7 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import CLOCK, Clocks
 from irlcrawl.frontier.politeness.gaps import Outcome
+from irlcrawl.frontier.politeness.line import CLASSES
 from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
 
 Host = tuple[int, int, int, int | None]
@@ -21,11 +22,18 @@ SITES = 12
 
 def entry_of(number: int, host: Host) -> HostEntry:
     name, address, delay, until = host
-    return HostEntry(
+    entry = HostEntry(
         key=number, name=f"h{name}.s{name % SITES}.test", scheme="http", port=80, site=name_key(b"%d" % (name % SITES)),
         address=f"192.0.2.{address}" if address else None, address_until=1e12 if until is None else 1e9 + until,
         crawl_delay=float(delay), gap_floor=0.0 if name % 7 == 0 else None,
     )  # fmt: skip
+    entry.worth = number * 5 % 7 % CLASSES
+    return entry
+
+
+def worth_after(entry: HostEntry) -> int:
+    """What a host is worth after a visit."""
+    return (entry.worth + 1 + entry.key) % CLASSES
 
 
 class OneByOne:
@@ -50,6 +58,8 @@ class OneByOne:
         return visits
 
     def visits_over(self, ended: list[tuple[HostEntry, dict[str, Any]]]) -> list[float]:
+        for entry, _ in ended:
+            entry.worth = worth_after(entry)
         return [self.polite.visit_over(entry, **how) for entry, how in ended]
 
     def leave(self, entries: list[HostEntry]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.frontier.politeness.columns import NONE, DueLine, KeyIndex, take_numbers
+from irlcrawl.frontier.politeness.columns import NONE, KeyIndex, take_numbers
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -84,62 +84,3 @@ def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() 
     for row in range(0, 100_000, 2):
         index.remove(row)
     assert all(index.find(number << 40) == (number if number % 2 else NONE) for number in range(0, 100_000, 37))
-
-
-SECONDS = st.sampled_from([0.0, 0.05, 0.125, 0.13, 1.0, 2.7, 40.0, 1e20])
-STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "look", "wait", "prune", "all"]), SECONDS), max_size=120)
-
-
-@given(STEPS)
-@settings(deadline=None)
-def test_a_line_gives_what_is_due_in_order(steps: list[tuple[str, float]]) -> None:
-    """Sorted by when it came due: its time, or when it was put there if that is later; never early, never forgotten."""
-    dues: array[float] = array("d")
-    line, now = DueLine(dues), 1000.0
-    waiting: dict[int, tuple[float, int]] = {}  # number -> its place in the order
-    for what, seconds in steps:
-        if what == "push":
-            dues.append(now + seconds - 0.1)
-            number = len(dues) - 1
-            waiting[number] = (max(dues[number], now), number)
-            line.push(number, now)
-        elif what == "all":  # some come, and those that are due go, together
-            ready = line.ready(now, 3).tolist()
-            for number in ready:
-                assert dues[number] <= now and number in waiting
-            line.skip(len(ready))
-            for number in ready:
-                assert waiting.pop(number)[0] <= min((waiting[other][0] for other in waiting), default=now)
-            dues.extend([now + seconds - 0.1, now - 0.1, now + 2 * seconds])
-            numbers = np.arange(len(dues) - 3, len(dues))
-            waiting.update({number: (max(dues[number], now), number) for number in numbers.tolist()})
-            line.push_many(numbers, now)
-        elif what == "wait":
-            now += min(seconds, 50.0)
-        elif what == "pop":
-            number = line.pop(now)
-            due = {number for number in waiting if dues[number] <= now}
-            assert (number in due) if due else number == NONE
-            if number != NONE:
-                assert waiting.pop(number)[0] <= min((waiting[other][0] for other in due - {number}), default=now)
-        elif what == "prune":
-            odd = [number for number in waiting if number % 2]
-            assert sorted(line.prune(lambda number: number % 2 == 1)) == sorted(odd)
-            for number in odd:
-                del waiting[number]
-        else:
-            first = line.first(now)
-            assert (first is None) == (not waiting)
-            if first is not None:
-                assert first[0] == max(now, min(dues[number] for number in waiting)) and first[1] in waiting
-            assert sorted(line.due(now + seconds)) == sorted(n for n in waiting if dues[n] <= now + seconds)
-
-
-def test_a_line_files_a_number_anew_whose_time_moved() -> None:
-    dues = array("d", [1010.0, 1011.0])
-    line = DueLine(dues)
-    line.push(0, 1000.0)
-    line.push(1, 1000.0)
-    dues[0] = 1020.0
-    assert line.first(1000.0) == (1011.0, 1)
-    assert [line.pop(1015.0), line.pop(1019.0), line.pop(1020.0)] == [1, NONE, 0]

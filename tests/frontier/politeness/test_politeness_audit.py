@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Promise
+from irlcrawl.frontier.politeness.line import CLASSES, ORDINARY
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState
 from tests.frontier.politeness.polite_world import Visit, World, gaps
 
@@ -58,7 +59,8 @@ def world_of(params: config.Politeness, hosts: list[tuple[int, int, int, str, fl
     for name, address, site, scheme, delay in hosts:
         address = addresses.setdefault(name, address)  # one name, one address, one site
         site = sites.setdefault(name, site)
-        world.host(f"h{name}.test", f"192.0.2.{address}", f"s{site}", scheme, crawl_delay=delay)
+        entry = world.host(f"h{name}.test", f"192.0.2.{address}", f"s{site}", scheme, crawl_delay=delay)
+        entry.worth = name % CLASSES
     return world
 
 
@@ -298,11 +300,14 @@ def test_a_slow_host_keeps_no_other_host_of_its_address_waiting() -> None:
     assert sum(map(len, starts.values())) >= int(60.0 / 0.52)
 
 
-def test_old_hosts_are_not_starved_by_a_stream_of_new_ones() -> None:
-    """One worker, more new hosts than it can visit: those that were here before still get their turn."""
+@pytest.mark.parametrize("worth", [ORDINARY, CLASSES - 1])
+def test_old_hosts_are_not_starved_by_a_stream_of_new_ones(worth: int) -> None:
+    """One worker, more new hosts than it can visit, which may be worth more: those that were here before still get
+    their turn."""
     world = World(config.Politeness(gap_host_seconds=1.0), places=1)
     old = [world.host(f"old{i}.test", f"192.0.2.{i}") for i in range(5)]
     for entry in old:
+        entry.worth = worth
         world.polite.activate(entry)
     for i in range(400):
         world.polite.activate(world.host(f"new{i}.test", f"198.51.{i // 250}.{i % 250}"))

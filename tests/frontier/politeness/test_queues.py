@@ -5,6 +5,7 @@ from __future__ import annotations
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Clocks
+from irlcrawl.frontier.politeness.line import CLASSES
 from irlcrawl.frontier.politeness.politeness import Politeness
 from tests.frontier.politeness.polite_world import host, leased, politeness, visit
 
@@ -23,6 +24,35 @@ def test_who_waits_longer_goes_first_also_after_changing_queues() -> None:
     polite.visit_over(holder, ended=clock.now(), again=False)
     clock.advance(0.5)
     assert polite.pop() is older
+
+
+def test_of_hosts_that_are_due_the_better_goes_first_and_the_worst_is_not_forgotten() -> None:
+    """Sixty hosts wait when six come whose home page nobody has seen: they and those that waited longest take turns.
+    The worst of all, which came among the first, goes after at most twice the visits that were due before it."""
+    _, polite = politeness()
+    ordinary = [host(f"o{n}.test", f"192.0.2.{n}") for n in range(60)]
+    worst, best = host("worst.test", "198.51.100.1"), [host(f"b{n}.test", f"203.0.113.{n}") for n in range(6)]
+    worst.worth = CLASSES - 1
+    for entry in best:
+        entry.worth = 0
+    polite.activate_many([*ordinary[:10], worst, *ordinary[10:]])
+    polite.activate_many(best)
+    order = [entry for _ in range(67) if (entry := polite.pop()) is not None]
+    assert order[0:12:2] == best and order[1:12:2] == ordinary[:6]
+    assert order.index(worst) <= 2 * 10 + 1
+    assert len(order) == 67
+
+
+def test_a_host_is_worth_what_it_says_when_it_begins_to_wait() -> None:
+    clock, polite = politeness()
+    one, other = host("a.test", "192.0.2.1"), host("b.test", "192.0.2.2")
+    polite.activate_many([one, other])
+    for entry in (polite.pop(), polite.pop()):
+        assert entry is not None
+        entry.worth = CLASSES - 1 if entry is one else 0
+        polite.visit_over(entry, ended=clock.now(), again=True)
+    clock.advance(1.0)
+    assert [polite.pop(), polite.pop()] == [other, one]
 
 
 def test_delays_are_counted_by_reason_and_what_is_due_is_ready() -> None:

@@ -49,6 +49,7 @@ class Shelf:
                 "site": np.zeros(len(runs), np.uint64),
                 "start": starts.astype(np.uint32),
                 "rows": np.array(runs, np.uint32),
+                "priority": np.zeros(len(runs), np.uint8),
                 "origin": Ragged.from_list([b"http://h"] * len(runs)),
                 **{name: np.zeros(len(runs), "<" + kind) for name, kind in STATE.items()},
             }

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import SystemClock, VirtualClock
-from irlcrawl.base.keys import name_key, pair_key, priority_of, url_key
+from irlcrawl.base.keys import is_home, name_key, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Priority
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import crawl_log, redo
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Location, Unit
@@ -77,6 +77,20 @@ def test_a_link_row_has_every_column_right() -> None:
     }  # fmt: skip
     ours, theirs = name_key(b"a.test"), name_key(b"b.test")
     assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
+
+
+def test_rules_of_order_move_the_links_they_match() -> None:
+    config = context().config
+    config.priority = [Priority("/news/", 3), Priority("^http://late", -2), Priority("/none", 0), Priority("/no", 5)]
+    weights = {"/news/1": 3, "http://late.test/": -2, "http://late.test/x": -2, "/none": 0, "/nope": 5, "/other": 0}
+    page = "".join(f'<a href="{link}">x</a>' for link in weights).encode()
+    found = process(unit(depth=2), exchange(page), LOCATION, Context(config, SEED, Scope(config.scope, {}, (b"any",))))
+    got = [carried.priority for _, _, _, carried, _ in found.links]
+    assert got == [
+        priority_of(3, Source.LINK, is_home(url), weight)
+        for url, weight in zip(urls(found), weights.values(), strict=True)
+    ]
+    assert len(set(got)) == 5
 
 
 def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:

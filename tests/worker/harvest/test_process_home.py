@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.base.keys import is_home, priority_of
+from irlcrawl.base.keys import is_home, level_of, priority_of
 from irlcrawl.base.rows import Source
 
 
@@ -15,6 +15,6 @@ from irlcrawl.base.rows import Source
         (b"https://a.test/x/", False), (b"https://a.test/?q=1", False), (b"https://a.test/?q=/", False),
     ],
 )  # fmt: skip
-def test_a_home_page_is_a_host_without_a_path_and_has_the_priority_of_a_seed(url: bytes, home: bool) -> None:
+def test_a_home_page_is_a_host_without_a_path_and_has_the_level_of_a_seed(url: bytes, home: bool) -> None:
     assert is_home(url) == home
-    assert (priority_of(9, Source.LINK, is_home(url)) == priority_of(0, Source.SEED)) == home
+    assert (level_of(priority_of(9, Source.LINK, is_home(url))) == level_of(priority_of(0, Source.SEED))) == home

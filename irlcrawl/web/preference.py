@@ -1,0 +1,41 @@
+"""Which URLs the operator would rather have: the rules `[[priority]]` of the configuration.
+
+A rule is a pattern and a weight. The first rule whose pattern is found in a URL decides; its weight says by how many
+levels the URL goes sooner or later within its site (base/keys.py: priority_of). All patterns together are one
+automaton, so a URL costs a few microseconds however many rules there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from irlcrawl.config.keys import ConfigError, Priority
+
+PATTERN_MEMORY_BYTES = 64 << 20
+
+
+def weigher(rules: Sequence[Priority]) -> Callable[[bytes], int] | None:
+    """A function that gives the weight of a canonical URL, 0 where no rule matches; None if there are no rules.
+    ConfigError if a pattern is no RE2 expression."""
+    if not rules:
+        return None
+    import re2  # only a configuration that has rules pays for loading the matcher
+
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY_BYTES
+    options.log_errors = False
+    patterns = re2.Set.SearchSet(options)
+    for number, rule in enumerate(rules, 1):
+        try:
+            patterns.Add((rule.match or "").encode("utf-8"))
+        except re2.error as error:
+            raise ConfigError(f"priority {number}: {rule.match!r} is not an RE2 pattern: {error}") from error
+    patterns.Compile()
+    weights = [rule.weight or 0 for rule in rules]
+    found = patterns.Match
+
+    def weight_of(url: bytes) -> int:
+        hits = found(url)
+        return weights[min(hits)] if hits else 0
+
+    return weight_of
