@@ -26,6 +26,7 @@ from tools.sampleweb.dns import NameServer
 from tools.sampleweb.server import Ask, Origin, Reply, Server
 from tools.simweb.answers import Fault
 from tools.simweb.params import Params
+from tools.simweb.paths import WORDS
 from tools.simweb.robots import robots_text
 from tools.simweb.truth import NOWHERE
 from tools.simweb.web import Web
@@ -34,6 +35,7 @@ ADDRESSES_MAX = 64
 SILENT_ADDRESS = "127.52.255.1"
 """Where hosts that refuse connections resolve to: nothing is ever bound there."""
 RUN_NEVER_ADVANCES = 0.0
+MONTHS = b"January February March April May June July August September October November December".split()
 
 
 def served_params(params: Params) -> Params:
@@ -161,12 +163,14 @@ class Handler:
         return Reply(200, self._html(page, int(answer["content"][0]), when))
 
     def _html(self, page: np.ndarray[Any, np.dtype[np.uint64]], content: int, when: float) -> bytes:
-        """Text by the content's number alone, so that equal content is equal text, and the links."""
+        """Text by the content's number alone, so that equal content is equal text; a date of the page's own, and the
+        links."""
         urls = self.web.urls(self.web.links(page, when).targets).tolist()
-        numbers = np.random.default_rng(content).integers(0, 10_000, 150)
-        text = " ".join(f"word{n}" for n in numbers.tolist()).encode()
+        numbers = np.random.default_rng(content).integers(0, len(WORDS) ** 2, 150)
+        text = b" ".join(WORDS[n // len(WORDS)] + WORDS[n % len(WORDS)] for n in numbers.tolist())
         anchors = b"\n".join(b'<a href="%s">more</a>' % url.replace(b"&", b"&amp;") for url in urls)
-        return b"<!DOCTYPE html><title>%d</title><p>%s\n%s\n" % (content, text, anchors)
+        date = b"%d %s" % (int(page[0]) % 28 + 1, MONTHS[int(page[0]) % 12])
+        return b"<!DOCTYPE html><title>%d</title><p>%s</p><p>%s\n%s\n" % (content, date, text, anchors)
 
 
 @dataclass(frozen=True)

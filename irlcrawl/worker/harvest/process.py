@@ -22,7 +22,7 @@ from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
-from irlcrawl.worker.page.links import Found, extract, link_header, refresh_target, robots_header
+from irlcrawl.worker.page.links import Found, extract, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -123,7 +123,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
     body, _ = decode(exchange.body, exchange.coding, context.config.fetch.decoded_bytes_max)
-    found.content, found.directory = fingerprint(body), directory_key(unit.url)
+    found.content = fingerprint(body, is_html(body, content_type))
+    found.directory = directory_key(unit.url)
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]

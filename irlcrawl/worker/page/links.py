@@ -104,6 +104,11 @@ def read(body: bytes, codec: str, content_type: str, params: config.Page, produc
     return page
 
 
+def is_html(body: bytes, content_type: str) -> bool:
+    """Whether a body with that Content-Type value is read as HTML."""
+    return _kind(body, content_type) == "html"
+
+
 def _kind(body: bytes, content_type: str) -> str | None:
     mime = content_type.partition(";")[0].partition(",")[0].strip().lower()  # two headers joined into one: the first
     if mime in HTML_TYPES or (not mime and _LOOKS_LIKE_HTML.match(body)):
