@@ -143,6 +143,9 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
+    elif page.unvouched:
+        vouched = {row[1] for row in found.links if row[-1] not in page.unvouched}
+        found.pairs = [pair for pair in found.pairs if pair[1] in vouched]
 
 
 def _with_header_links(
@@ -150,15 +153,20 @@ def _with_header_links(
 ) -> list[tuple[bytes, Source]]:
     """The links of a page at `url` and those that its header names, together at most page.links_max."""
     links = dict(page.links)
-    named = list(link_header([value.decode("latin-1") for name, value in fields if name == b"link"], params.nofollow))
-    refresh = next((value for name, value in fields if name == b"refresh"), b"")
-    if reference := refresh_target(refresh.decode("latin-1")):
-        named.append((reference, Source.LINK))
+    values = [value.decode("latin-1") for name, value in fields if name == b"link"]
+    refresh = refresh_target(next((value for name, value in fields if name == b"refresh"), b"").decode("latin-1"))
+    refreshed = [(refresh, Source.LINK)] if refresh else []
+    named = [*link_header(values, params.nofollow), *refreshed]
+    vouched = set[tuple[str, Source]]() if page.nofollow else {*link_header(values, nofollow=True), *refreshed}
     page.named += len(named)
     for reference, source in named:
         target = canonical(reference, url)
         if target is None or target == url:
             continue
+        if (reference, source) in vouched:
+            page.unvouched.discard(target)
+        elif target not in links:
+            page.unvouched.add(target)
         if target in links or len(links) < params.links_max:
             links[target] = min(source, links.get(target, source))
         else:
