@@ -137,8 +137,9 @@ VOUCHED = [
     "<meta http-equiv=refresh content='0;/x'>", "<svg><a xlink:href=/x></svg>",
 ]  # fmt: skip
 UNVOUCHED = [
-    '<a href="/x" rel="ugc">', "<a rel='external SPONSORED' href=/x>", "<area href=/x rel=ugc>", "<a hidden href=/x></a>",
-    '<div hidden><p><a href="/x#y"></p></div>', "<noscript><a href=/x></noscript>", "<link rel='next ugc' href=/x>",
+    '<a href="/x" rel="ugc">', "<a rel='external SPONSORED' href=/x>", "<area href=/x rel=ugc>",
+    "<a hidden href=/x></a>", '<div hidden><p><a href="/x#y"></p></div>', "<noscript><a href=/x></noscript>",
+    "<link rel='next ugc' href=/x>",
     "<ul style='display: none'><li><a href=/x></ul>", '<i style="visibility:hidden"><a href=/x></i>',
     '<iframe src="/x" style="display:none"></iframe>', '<iframe hidden srcdoc="<a href=/x>"></iframe>',
     '<iframe srcdoc="<a href=/x rel=ugc>"></iframe>', "<svg hidden><a xlink:href=/x></svg>",
