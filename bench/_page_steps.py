@@ -27,6 +27,7 @@ from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process
 from irlcrawl.worker.page import charset, links
+from irlcrawl.worker.page.fingerprint import fingerprint
 
 PAGES_MAX = 4000
 ROUNDS = 3
@@ -103,6 +104,7 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
         "process, all of it": lambda p: process(p.unit, p.exchange, p.location, context),
         "  crawl log line": lambda p: crawl_log.line(p.unit, p.exchange, p.location),
         "  content coding undone": lambda p: decode(p.exchange.body, p.encoding, config.fetch.decoded_bytes_max),
+        "  fingerprint": lambda p: fingerprint(p.body),
         "  links extracted": lambda p: links.extract(p.body, p.type, p.unit.url, config.page),
         "    charset": lambda p: charset.sniff(p.body, p.type),
         "    references read": lambda p: links.read(p.body, "utf-8", p.type, config.page),

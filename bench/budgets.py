@@ -20,6 +20,7 @@ from typing import Any
 
 from bench._sim.arrivals import one_site
 from bench._sim.crawl import Crawl, Run
+from bench._sim.eyes import EYES, REAL
 from bench._sim.policies import policies, variants
 from bench._sim.quick import Quick
 from tools.options import amount, directory, ranges, whole
@@ -32,15 +33,15 @@ CURVES = "budgets.jsonl"
 
 
 def measure(
-    policy: str, params: Params, fetches: int, rate: float, where: Path | None, progress: bool, quick: bool
+    policy: str, params: Params, fetches: int, rate: float, where: Path | None, progress: bool, quick: bool, eyes: str
 ) -> Run:
     """One policy on one web."""
     path = tempfile.mkdtemp(prefix="budgets-", dir=where)
     chosen = {**policies(), **variants()}[policy]
     try:
         if quick:
-            return Quick(Path(path) / "job", Web(params), chosen, fetches, rate).run()
-        return Crawl(Path(path) / "job", Web(params), chosen, fetches, rate, progress).run()
+            return Quick(Path(path) / "job", Web(params), chosen, fetches, rate, eyes).run()
+        return Crawl(Path(path) / "job", Web(params), chosen, fetches, rate, progress, eyes).run()
     finally:
         shutil.rmtree(path)
 
@@ -108,6 +109,9 @@ def _options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=ranges(0), default=[1], help="of webs, as 1,2,3 or 1-10 (default 1)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the web")
+    parser.add_argument(
+        "--eyes", choices=EYES, default=REAL, help="who tells which content was met before (default %(default)s)"
+    )
     parser.add_argument("--dir", type=directory, help="where the crawls' state is put meanwhile")
     parser.add_argument("--jobs", type=whole(1), default=len(os.sched_getaffinity(0)), help="policies run at a time")
     parser.add_argument(
@@ -137,7 +141,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
 def _compare(params: Params, options: argparse.Namespace) -> list[Run]:
     """Every policy on one web, a line each as they end; the oracle's first, for the others are measured by it."""
     runs: list[Run] = []
-    task = (params, options.fetches, options.rate, options.dir, options.progress, options.quick)
+    task = (params, options.fetches, options.rate, options.dir, options.progress, options.quick, options.eyes)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=spawn, max_tasks_per_child=1) as processes:
         names = sorted(options.policies, key=lambda name: name != "oracle")

@@ -24,6 +24,10 @@ CURVES = ("log", "linear", "rank", "none")
 WITHOUT_LIMIT = 1 << 30
 """The budget of every site under the curve "none"."""
 
+TOP_SUPPORTERS = 100
+"""The top budget is that of an in-degree of at least so many. While the highest there is is lower, it has that many
+hundredths of it: else the first site that two others link to had as much of each queue as the best of the web later."""
+
 EXACT = 32
 """In-degrees below this have a bin each; above, an octave has half as many bins (so a bin is at most 6% wide)."""
 STEPS = EXACT // 2
@@ -109,8 +113,8 @@ class Histogram:
 @dataclass(frozen=True)
 class Star:
     """Budgets by in-degree at one moment. `floor`: the in-degree from which on a site has no more than the base (that
-    of the first site outside the top, 0 while all fit in); `highest`: the in-degree that has the top budget; `above`:
-    per histogram bin, the sites in higher bins."""
+    of the first site outside the top, 0 while all fit in); `highest`: the in-degree that has the top budget (below
+    TOP_SUPPORTERS, a part of it); `above`: per histogram bin, the sites in higher bins."""
 
     params: BudgetParams
     floor: int
@@ -122,8 +126,8 @@ class Star:
         base = self.params.base
         if self.params.curve == "none":
             return np.full(len(in_degree), WITHOUT_LIMIT, np.int64)
-        top = max(base, self.params.top_budget)
-        return base + np.floor((top - base) * self._share(in_degree)).astype(np.int64)
+        room = max(self.params.top_budget - base, 0) * min(self.highest / TOP_SUPPORTERS, 1.0)
+        return base + np.floor(room * self._share(in_degree)).astype(np.int64)
 
     def _share(self, in_degree: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """How far up from base (0) to top (1) each in-degree is."""

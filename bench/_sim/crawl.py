@@ -20,6 +20,7 @@ from typing import Any
 from drum import Files
 from drum.cost import Seen
 
+from bench._sim.eyes import REAL, Eyes
 from bench._sim.fetch import Harvester, Leased, Spent
 from bench._sim.hosts import Hosts
 from bench._sim.policies import Policy
@@ -108,7 +109,9 @@ class CountingFiles(Files):
 
 
 class Crawl:
-    def __init__(self, path: Path, web: Web, policy: Policy, fetches: int, rate: float, progress: bool = False) -> None:
+    def __init__(
+        self, path: Path, web: Web, policy: Policy, fetches: int, rate: float, progress: bool = False, eyes: str = REAL
+    ) -> None:  # fmt: skip
         config = Config()
         config.scope.kind = "any"
         config.crawl.user_agent = "sim/1 (+http://contact.test/)"
@@ -122,7 +125,7 @@ class Crawl:
         self.state = CrawlState.open(job, config, self.clock, self.files)
         policy.attach(self.state, web)
         self.config = config
-        self.harvester = Harvester(web, self.state, policy.admit)
+        self.harvester = Harvester(web, self.state, Eyes(web, eyes), policy.admit)
         self.hosts = Hosts(web, config, self.clock, self.state.runs)
         self.run_ = Run(policy.name, web.params.seed, Spent())
         self._leased: list[Leased] = []

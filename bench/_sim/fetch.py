@@ -18,6 +18,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from bench._sim.eyes import Eyes
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import DEPTH_SEPARATE_MAX, PRIORITY_LAST, priority_of
 from irlcrawl.base.reasons import Class, Reason
@@ -29,7 +30,7 @@ from irlcrawl.worker.harvest.builder import (
 )
 from irlcrawl.worker.harvest.sections import LABEL_ROWS, LABEL_SHIFT, write_sections
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
-from tools.simweb.answers import content, location
+from tools.simweb.answers import location
 from tools.simweb.mix import U8s, mix
 from tools.simweb.truth import Truth, host_number, site_of
 from tools.simweb.web import Web
@@ -77,13 +78,13 @@ class Spent:
 class Harvester:
     """All workers of a simulated crawl, as one stream."""
 
-    def __init__(self, web: Web, state: CrawlState, admit: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, web: Web, state: CrawlState, eyes: Eyes, admit: NDArray[np.bool_] | None = None) -> None:
         """`admit`: the truths whose pages are let in at all (for an oracle); None: all."""
         self._web = web
         self._state = state
         self._admit = admit
         self._links = RecentKeys(CACHE_BITS)
-        self._contents = RecentKeys(CACHE_BITS)
+        self._eyes = eyes
         self._number = 0
         self.linked = 0  # rows of links handed over
 
@@ -144,7 +145,7 @@ class Harvester:
         """Successful pages whose content is not known from before."""
         ok = leased.status == 200
         novel = np.zeros(len(pages), np.bool_)
-        novel[ok] = self._contents.fresh(content(self._web, pages[ok], when))
+        novel[ok] = self._eyes.novel(pages[ok], when)
         return novel
 
     def _outcomes(self, leased: Leased, again: NDArray[np.bool_]) -> Batch:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.crawl import SEEDS, WARM_UP, CountingFiles, Run
+from bench._sim.eyes import REAL, Eyes
 from bench._sim.fetch import Spent, link_lists, priorities
 from bench._sim.policies import Policy
 from budgets.beast import RECORD, YIELD
@@ -27,15 +28,12 @@ from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.rows import Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.stores import open_sites
-from irlcrawl.worker.harvest.builder import RecentKeys
-from tools.simweb.answers import content
 from tools.simweb.mix import U8s, mix
 from tools.simweb.truth import Kind, Truth, site_of
 from tools.simweb.web import Web
 
 TURN_S, GAP_S = 30.0, 5.0
 RAM_BYTES = 64 << 20
-CACHE_BITS = 22
 HELD_SHARE = 0.5
 
 
@@ -60,7 +58,7 @@ class KeySet:
 class Quick:
     """One policy on one web, without hosts."""
 
-    def __init__(self, path: Path, web: Web, policy: Policy, fetches: int, rate: float) -> None:
+    def __init__(self, path: Path, web: Web, policy: Policy, fetches: int, rate: float, eyes: str = REAL) -> None:
         config = Config()
         policy.configure(config)
         path.mkdir()
@@ -73,7 +71,7 @@ class Quick:
         self._pair_drum, self._site_drum = self.sites.drums
         policy.attach(self, web)
         self._seen = KeySet()
-        self._contents = RecentKeys(CACHE_BITS)
+        self._eyes = Eyes(web, eyes)
         self._turns = 0
         self.run_ = Run(policy.name, web.params.seed, Spent())
 
@@ -153,7 +151,7 @@ class Quick:
         spent.good += int(good.sum())
         spent.importance += float(web.importance(pages[good], when).sum())
         novel = np.zeros(len(pages), np.bool_)
-        novel[ok] = self._contents.fresh(content(web, pages[ok], when))
+        novel[ok] = self._eyes.novel(pages[ok], when)
         links = web.links(pages[ok], when)
         source, targets = np.flatnonzero(ok)[links.sources()], links.targets
         lists = link_lists(pages, source, targets, self._link_list_sites)

@@ -255,14 +255,17 @@ class Network:
 @dataclass
 class Page:
     scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
-    nofollow: bool = key(True, "Honour rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow.")
+    nofollow: bool = key(
+        True, "Honour rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow; else follow such links, which "
+        "then raise no site's reputation."
+    )  # fmt: skip
     sitemaps: bool = key(
         True, "Ask for the sitemaps that robots.txt files name, and follow what sitemaps and feeds (RSS, Atom) list: "
         "at most 50,000 links of each.",
     )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(
-        0, "Trap guard: after this many pages in a row of one directory whose content (digits apart) was met before, "
+        0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "
         "links of its further such pages are ignored until one of its pages has new content. 10 ends most traps. "
         "0: off.", low=0,
     )  # fmt: skip
@@ -283,7 +286,7 @@ class Budgets:
         "after this many fetches without new content a site has a quarter of its budget. 0: off.", low=0,
     )  # fmt: skip
     duplicates_last: bool = key(
-        True, "Links of a page whose content (digits apart) was met before are queued last and support no other site."
+        True, "Links of a page whose texts (digits apart) were met before are queued last and support no other site."
     )
     link_list_sites: int = key(
         5, "Link-list filter: a page that links to more than this many other sites, with at least one link in six "

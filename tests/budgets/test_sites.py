@@ -173,7 +173,7 @@ def test_a_site_that_comes_in_dribs_and_drabs_keeps_the_bound(crawl: Crawl) -> N
 
 def test_reputation_lets_a_site_queue_more(tmp_path: Path) -> None:
     """Eight sites link to site 0, one to site 1 (twice): distinct other sites count, and the next merge pays."""
-    crawl = Crawl(tmp_path, BudgetParams(base=2, top_sites=2, top_budget=50, curve="linear"))
+    crawl = Crawl(tmp_path, BudgetParams(base=2, top_sites=2, top_budget=602, curve="linear"))
     crawl.pairs([(other, 0) for other in range(1, 9)] + [(5, 1), (5, 1)])
     crawl.merge()
     crawl.pairs([(5, 1), (8, 0)])

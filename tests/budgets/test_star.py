@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgets.star import BINS, CURVES, EXACT, WITHOUT_LIMIT, BudgetParams, Histogram, bin_last, bin_of
+from budgets.star import BINS, CURVES, EXACT, TOP_SUPPORTERS, WITHOUT_LIMIT, BudgetParams, Histogram, bin_last, bin_of
 
 RISING = [curve for curve in CURVES if curve != "none"]
 
@@ -42,7 +42,7 @@ def expected(degree: int, degrees: list[int], p: BudgetParams) -> int:
         share = (degree - outside) / (ranked[0] - outside)
     else:
         share = (log1p(degree) - log1p(outside)) / (log1p(ranked[0]) - log1p(outside))
-    return p.base + floor((top - p.base) * share)
+    return p.base + floor((top - p.base) * min(1, ranked[0] / TOP_SUPPORTERS) * share)
 
 
 @given(small, params)
@@ -64,8 +64,23 @@ def test_bounds_and_order_hold_for_any_in_degrees(degrees: list[int], p: BudgetP
     assert p.base <= budgets.min() and budgets.max() <= top
     assert (budgets > p.base).sum() <= p.top_sites
     if rising[-1] > star.floor:
-        assert budgets[-1] == top
+        assert budgets[-1] == p.base + int((top - p.base) * min(1, int(rising[-1]) / TOP_SUPPORTERS))
     assert star.budgets(np.array([0], "u4"))[0] == p.base
+
+
+@given(wide, params, st.integers(1, 50), st.integers(1, 50))
+def test_two_supporters_gave_the_top_budget_while_nobody_had_more(
+    degrees: list[int], p: BudgetParams, many: int, more: int
+) -> None:
+    """However low the highest in-degree is, it has no more than its share of the top budget; and until one has all of
+    it, a site's budget is its own, whatever others have."""
+    top = max(p.base, p.top_budget)
+    few = [1 + degree % (TOP_SUPPORTERS - 1) for degree in degrees]
+    budgets = histogram_of(few).star(p).budgets(np.array(few, "u4"))
+    assert budgets.max() <= p.base + (top - p.base) * max(few) / TOP_SUPPORTERS
+    linear = BudgetParams(p.base, 1 << 30, p.top_budget, "linear")
+    early, late = (histogram_of([many, highest]).star(linear) for highest in (many, many + more))
+    assert abs(late.budgets(np.array([many]))[0] - early.budgets(np.array([many]))[0]) <= 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 2**20)), max_size=40))
@@ -113,10 +128,16 @@ def test_the_published_shape() -> None:
 
 def test_a_site_that_falls_out_of_the_top_drops_back_to_the_base() -> None:
     p = BudgetParams(base=10, top_sites=1, top_budget=100)
-    histogram = histogram_of([5])
-    assert histogram.star(p).budgets(np.array([5], "u4"))[0] == 100
-    histogram.change(np.array([0], "u4"), np.array([9], "u4"))
-    assert histogram.star(p).budgets(np.array([5, 9], "u4")).tolist() == [10, 100]
+    histogram = histogram_of([500])
+    assert histogram.star(p).budgets(np.array([500], "u4"))[0] == 100
+    histogram.change(np.array([0], "u4"), np.array([900], "u4"))
+    assert histogram.star(p).budgets(np.array([500, 900], "u4")).tolist() == [10, 100]
+
+
+def test_two_links_are_worth_two_hundredths_of_the_top_budget() -> None:
+    """A site with two supporters had 200,000 URLs a queue where nobody had more."""
+    crawl = BudgetParams(base=20, top_sites=10_000_000, top_budget=200_000, curve="linear")
+    assert histogram_of([1, 2]).star(crawl).budgets(np.array([1, 2])).tolist() == [2019, 4019]
 
 
 @pytest.mark.parametrize("wrong", [{"base": 0}, {"top_sites": 0}, {"top_budget": 0}, {"curve": "cubic"}])

@@ -39,6 +39,7 @@ ADDRESSES_MAX = 64
 SILENT_ADDRESS = "127.52.255.1"
 """Where hosts that refuse connections resolve to: nothing is ever bound there."""
 RUN_NEVER_ADVANCES = 0.0
+MONTHS = b"January February March April May June July August September October November December".split()
 
 
 def served_params(params: Params) -> Params:
@@ -163,8 +164,12 @@ class Handler:
             return Reply(503, b"Busy.\n", "text/plain", [("Retry-After", "1")])
         if status != 200:
             return Reply(status, b"Sorry.\n", "text/plain")
+        return Reply(200, self._html(page, int(answer["content"][0]), when))
+
+    def _html(self, page: np.ndarray[Any, np.dtype[np.uint64]], content: int, when: float) -> bytes:
+        """A page: its links and a date are its own, all else goes by its content."""
         links = self.web.urls(self.web.links(page, when).targets).tolist()
-        return Reply(200, html(int(answer["content"][0]), links))
+        return html(content, links, b"%d %s" % (int(page[0]) % 28 + 1, MONTHS[int(page[0]) % 12]))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
-from irlcrawl.worker.page.links import Found, extract, link_header, refresh_target, robots_header
+from irlcrawl.worker.page.links import Found, extract, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -137,7 +137,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     body, partly = decode(exchange.body, exchange.coding, bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
-    found.content, found.directory = fingerprint(body), directory_key(unit.url)
+    found.content = fingerprint(body, is_html(body, content_type))
+    found.directory = directory_key(unit.url)
     if context.config.page.sitemaps and _listed(unit, body, content_type, context, found):
         return
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
@@ -147,6 +148,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     links = page.links
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
+    vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
     links = _spelled(links, context, found)
     depth = unit.carried.depth + 1
     contains = context.scope.contains
@@ -159,6 +161,9 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
+    elif page.unvouched:
+        sites_vouched = {context.names(context.spelling.of(url))[0] for url in vouched}
+        found.pairs = [pair for pair in found.pairs if pair[1] in sites_vouched]
 
 
 def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> None:
@@ -213,15 +218,20 @@ def _with_header_links(
 ) -> list[tuple[bytes, Source]]:
     """The links of a page at `url` and those that its header names, together at most page.links_max."""
     links = dict(page.links)
-    named = list(link_header([value.decode("latin-1") for name, value in fields if name == b"link"], params.nofollow))
-    refresh = next((value for name, value in fields if name == b"refresh"), b"")
-    if reference := refresh_target(refresh.decode("latin-1")):
-        named.append((reference, Source.LINK))
+    values = [value.decode("latin-1") for name, value in fields if name == b"link"]
+    refresh = refresh_target(next((value for name, value in fields if name == b"refresh"), b"").decode("latin-1"))
+    refreshed = [(refresh, Source.LINK)] if refresh else []
+    named = [*link_header(values, params.nofollow), *refreshed]
+    vouched = set[tuple[str, Source]]() if page.nofollow else {*link_header(values, nofollow=True), *refreshed}
     page.named += len(named)
     for reference, source in named:
         target = canonical(reference, url)
         if target is None or target == url:
             continue
+        if (reference, source) in vouched:
+            page.unvouched.discard(target)
+        elif target not in links:
+            page.unvouched.add(target)
         if target in links or len(links) < params.links_max:
             links[target] = min(source, links.get(target, source))
         else:

@@ -1,11 +1,11 @@
 """One page: its links, and what makes it a link list or a near-duplicate. Pure functions of bytes; no network, no disk.
 
 links.py         the links of a page: references found, resolved, made canonical
-scan.py          start tags by HTML's tokenizer rules, in linear time
+scan.py          start tags by HTML's tokenizer rules, and what hides them, in linear time
 charset.py       which encoding a page is in
 labels.py        the labels of the web's encodings, and a codec for each
 sitemaps.py      what a site itself lists: sitemaps, feeds, the Sitemap: lines of a robots.txt
 linklist.py      whether a page is a list of links, which supports no site
-fingerprint.py   the fingerprint of a page's content, digits apart
+fingerprint.py   the fingerprint of what a page says: its texts, digits apart
 repetition.py    near-duplicates in a row in one directory
 """

@@ -4,6 +4,10 @@ Links are taken from `<a>` (in SVG by `xlink:href`, too) and `<area>`, `<link>` 
 prev, frames, the HTML in an iframe's `srcdoc`, and `<meta http-equiv=refresh>`, as `page.scan` finds them; by option
 also from link-like strings in scripts. They are resolved against the first `<base>`. References are cut at the fragment
 and made distinct before they are resolved: resolving is dear, and that removes more than half of them.
+
+A link for which nobody vouches is followed like others, but raises nobody's reputation: one whose `rel` says ugc,
+sponsored or nofollow (where nofollow is not honoured), one that the page hides (page.scan), which goes for `<noscript>`
+too, and a string in a script. A URL that the page also names by another link is vouched for.
 """
 
 from __future__ import annotations
@@ -37,6 +41,9 @@ _LINK_RELS = {
     "previous": Source.LINK,
 }  # fmt: skip
 
+UNVOUCHED_RELS = ("nofollow", "ugc", "sponsored")
+"""Values of `rel` by which a page says that it does not vouch for a link."""
+
 Get = Callable[[str], str | None]
 """An element's attribute by name (lower case)."""
 
@@ -48,6 +55,8 @@ class Found:
     links: list[tuple[bytes, Source]] = field(default_factory=list)
     """Distinct URLs in stored form, in order of first appearance, without the page itself. A URL named in several ways
     has the lowest source."""
+    unvouched: set[bytes] = field(default_factory=set)
+    """URLs of `links` that raise nobody's reputation (above)."""
     base: bytes = b""
     """The URL against which references were resolved."""
     charset: str = "utf-8"
@@ -104,6 +113,11 @@ def read(body: bytes, codec: str, content_type: str, params: config.Page, produc
     return page
 
 
+def is_html(body: bytes, content_type: str) -> bool:
+    """Whether a body with that Content-Type value is read as HTML."""
+    return _kind(body, content_type) == "html"
+
+
 def _kind(body: bytes, content_type: str) -> str | None:
     mime = content_type.partition(";")[0].partition(",")[0].strip().lower()  # two headers joined into one: the first
     if mime in HTML_TYPES or (not mime and _LOOKS_LIKE_HTML.match(body)):
@@ -139,6 +153,7 @@ class References:
         self._names = {"robots", product_token or "robots"}
         self._room = params.links_max * CANDIDATES_FACTOR
         self.references: dict[str, Source] = {}
+        self.unvouched: set[str] = set()  # of these
         self.named = 0
         self.base: str | None = None
         self.nofollow = False
@@ -146,43 +161,53 @@ class References:
 
     def read(self, markup: bytes) -> None:
         """One pass over the elements."""
-        for element in scan.elements(markup, "nofollow" if self._params.nofollow else ""):
+        for element in scan.elements(markup, *UNVOUCHED_RELS):
             if isinstance(element, bytes):
                 self._link(scan.unescaped(element))
             elif element.tag == "a" or element.tag == "area":
                 href = element.attrs.get("href")
                 if href is None and element.tag == "a":
                     href = element.attrs.get("xlink:href")
-                if href is not None and not (self._params.nofollow and _says_nofollow(element.attrs.get)):
-                    self._link(href)
+                rels = _rels(element.attrs.get)
+                if href is not None and not (self._params.nofollow and "nofollow" in rels):
+                    self._link(href, not element.hidden and _vouches(rels))
             else:
-                self._other(element.tag, element.attrs.get)
+                self._other(element.tag, element.attrs.get, element.hidden)
             if len(self.references) > self._room:
                 return
 
-    def _link(self, href: str) -> None:
+    def _link(self, href: str, vouched: bool = True) -> None:
         at = href.find("#")
         if at >= 0:
             # a space before the fragment belongs to the URL; without the `#` it would be trimmed
             href = href[: at + 1] if at and href[at - 1] <= " " else href[:at]
+        if not vouched or self.unvouched:
+            self._vouch(href, vouched)
         self.references[href] = Source.LINK
         self.named += 1
 
-    def _other(self, tag: str, get: Get) -> None:
+    def _vouch(self, href: str, vouched: bool) -> None:
+        """Before `href` is added to the references: one link that vouches for it is enough."""
+        if vouched:
+            self.unvouched.discard(href)
+        elif href not in self.references:
+            self.unvouched.add(href)
+
+    def _other(self, tag: str, get: Get, hidden: bool) -> None:
         if tag == "link":
             for source in _sources(get("rel") or "", self._params.nofollow):
-                self._add(get("href"), source)
+                self._add(get("href"), source, _vouches(_rels(get)))
         elif tag == "meta":
             self._meta(get)
         elif tag == "base":
             if self.base is None:
                 self.base = get("href")
         else:
-            self._add(get("src"), Source.FRAME)
+            self._add(get("src"), Source.FRAME, not hidden)
             if tag == "iframe" and self._srcdocs:
-                self._read_srcdoc(get("srcdoc"))
+                self._read_srcdoc(get("srcdoc"), hidden)
 
-    def _read_srcdoc(self, text: str | None) -> None:
+    def _read_srcdoc(self, text: str | None, hidden: bool) -> None:
         """A page in a page: its references are resolved like this one's, so one with a base of its own is left out."""
         if text is None:
             return
@@ -193,6 +218,7 @@ class References:
             return
         self.named += page.named
         for href, source in page.references.items():
+            self._vouch(href, not hidden and not page.nofollow and href not in page.unvouched)
             self.references[href] = min(source, self.references.get(href, source))
 
     def _meta(self, get: Get) -> None:
@@ -204,10 +230,12 @@ class References:
             self.nofollow |= nofollow
             self.noindex |= noindex
 
-    def _add(self, href: str | None, source: Source) -> None:
+    def _add(self, href: str | None, source: Source, vouched: bool = True) -> None:
         self.named += href is not None
-        if href is not None and (href not in self.references or source < self.references[href]):
-            self.references[href] = source
+        if href is not None:
+            self._vouch(href, vouched)
+            if href not in self.references or source < self.references[href]:
+                self.references[href] = source
 
     def read_scripts(self, texts: Iterable[bytes]) -> None:
         for text in texts:
@@ -215,7 +243,9 @@ class References:
                 if len(self.references) > self._room:
                     return
                 self.named += 1
-                self.references.setdefault(string[2].decode("utf-8", "replace").partition("#")[0], Source.SCRIPT)
+                href = string[2].decode("utf-8", "replace").partition("#")[0]
+                self._vouch(href, False)
+                self.references.setdefault(href, Source.SCRIPT)
 
 
 def _sources(rel: str, nofollow: bool) -> list[Source]:
@@ -226,8 +256,12 @@ def _sources(rel: str, nofollow: bool) -> list[Source]:
     return [_LINK_RELS[rel] for rel in rels if rel in _LINK_RELS]
 
 
-def _says_nofollow(get: Get) -> bool:
-    return "nofollow" in (get("rel") or "").lower().split()
+def _rels(get: Get) -> list[str]:
+    return (get("rel") or "").lower().split()
+
+
+def _vouches(rels: list[str]) -> bool:
+    return not any(rel in UNVOUCHED_RELS for rel in rels)
 
 
 def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> None:
@@ -239,6 +273,7 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
             resolver = Base(base, found.charset, stored=True)
     join = resolver.join
     links: dict[bytes, Source] = {}
+    unvouched, doubtful, vouched = page.unvouched, set[bytes](), set[bytes]()
     room = URL_BYTES_MAX
     found.named = page.named
     references = iter(page.references.items())
@@ -255,7 +290,10 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
             links[url] = source
         elif source < old:
             links[url] = source
+        if unvouched:
+            (doubtful if href in unvouched else vouched).add(url)
     found.links = list(links.items())
+    found.unvouched = set(links) if found.nofollow else doubtful - vouched
 
 
 _SCRIPT = re.compile(rb"<script\b[^>]*+(?:>|\Z)(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)

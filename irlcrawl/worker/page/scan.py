@@ -5,7 +5,8 @@ that every paragraph reopens. One megabyte of `<div>` keeps Lexbor busy for minu
 they can hide in comments and attributes. And links need no tree. An automaton (RE2) proves, mostly for a whole page at
 once, that its markup is written as nearly everybody writes it; in such markup every `<` starts a token, and one plain
 search finds the tags of interest. Other markup is read token by token. That costs half of building a tree, or less
-(docs/performance.md). Questions that only a tree answers stay open: a link inside `<select>` counts as a link.
+(docs/performance.md). Questions that only a tree answers stay open: a link inside `<select>` counts as a link. Where an
+element ends that hides what is in it is found by counting tags of its name.
 """
 
 from __future__ import annotations
@@ -129,6 +130,41 @@ _REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9
 
 _XLINK = "xlink:href"
 
+# -- what nobody sees -------------------------------------------------------------------------------------------------
+
+_UNSEEN_STYLE = r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))"
+_HIDING = tuple(map(_automaton, (rf"(?i)style\s*=[^<>]*{_UNSEEN_STYLE}", r"(?i)hidden[\s/=>]", r"(?i)<noscript[\s/>]")))
+"""In a start tag that may hide what is in it. Each begins with letters, which RE2 looks for at four times the speed."""
+_SAYS_UNSEEN = re.compile(rf"(?:^|[;\s]){_UNSEEN_STYLE}", re.IGNORECASE)
+_START = _compiled(rf"<([a-zA-Z][^ \t\n\r\f/>]*+)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:>|\Z)")
+_COMMENT = r"!--(?:-?>|.*?(?:--!?>|\Z))"
+_TOKEN = _compiled(rf"<(?:{_COMMENT}|[!?/][^>]*+|[a-zA-Z][^ \t\n\r\f/>]*+{_ATTRIBUTES})", re.DOTALL)
+_CHILDLESS = frozenset({
+    "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source", "track",
+    "wbr",
+})  # fmt: skip
+_SHOWN_BY_SCRIPTS = frozenset({"html", "body"})
+"""A page that hides all of itself shows it later."""
+_TAG_IN = _compiled(
+    rf"<(?:{_COMMENT}|(script|style|textarea|title)(?=[\s/>]).*?(?:</\1|\Z)|(/?[a-zA-Z][^ \t\n\r\f/>]*+)[^<>]*+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A tag, whose name is group 2 (with the slash of an end tag), a comment, or an element of raw text."""
+_ENDED_BY = {
+    name: frozenset(tags.split())
+    for names, tags in {
+        "a": "a /a",
+        "li": "li /li /ul /ol /menu",
+        "dt dd": "dt dd /dt /dd /dl",
+        "td th": "td th tr tbody /td /th /tr /tbody /table",
+        "tr": "tr tbody /tr /tbody /table",
+        "option": "option optgroup /option /optgroup /select",
+        "p": "p /p div /div ul /ul ol table section /section form h1 h2 h3 h4 /li /td /article",
+    }.items()
+    for name in names.split()
+}
+"""By names of elements that need no end tag, or no other one inside: tags that end such an element."""
+
 
 class Attributes:
     """The attributes of a start tag, read when they are asked for."""
@@ -171,41 +207,47 @@ def _character(reference: re.Match[str]) -> str:
 
 
 class Element(NamedTuple):
-    """A start tag."""
+    """A start tag. hidden: nobody sees it, for the page hides it or an element it is in (`Unseen`)."""
 
     tag: str
     attrs: Attributes
+    hidden: bool = False
 
 
-def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
+def elements(markup: bytes, *rels: str) -> Iterator[Element | bytes]:
     """The start tags of elements that can name a link (a, area, base, frame, iframe, link, meta), in order; of ordinary
     ones that are alike, perhaps only the first.
 
-    Most `<a>` come as their references: as they are written (see unescaped), up to the fragment. `rels` (lower case) is
-    a value of the attribute `rel` to look for: each `<a>` that may have it is an element, and so is, behind the first
-    `<svg>`, each that may have an `xlink:href`.
+    Most `<a>` come as their references: as they are written (see unescaped), up to the fragment. `rels` (lower case)
+    are values of the attribute `rel` to look for: each `<a>` that may have one is an element, and so is each that is
+    hidden, and, behind the first `<svg>`, each that may have an `xlink:href`.
     """
     at = 0
     foreign_end = 0
     svg = False
-    wanted = _in_any_case(rels) if rels and _in_any_case(rels).search(markup) else None
+    wanted = _wanted(rels) if rels and _wanted(rels).search(markup) else None
+    unseen = Unseen(markup)
     while True:
         start, at = at, _end(_HEAD_RUN, markup, at)
-        for tag, text in _HEAD_TAGS.findall(markup, start, at):
-            yield Element(tag.decode("ascii").lower(), Attributes(text))
-        start, at = at, _end(_BODY_RUN, markup, at)
-        yield from _references(markup, start, at, wanted)
+        head_end, at = at, _end(_BODY_RUN, markup, at)
+        for begin, stop, hidden in unseen.parts(start, at):
+            for tag, text in _HEAD_TAGS.findall(markup, begin, min(stop, head_end)):
+                yield Element(tag.decode("ascii").lower(), Attributes(text), hidden)
+            yield from _references(markup, max(begin, head_end), stop, wanted, hidden)
         if markup.startswith((b"<a", b"<A"), at):
             start, at = at, _end(_ANY_RUN, markup, at)
-            yield from _tags(markup, start, at, wanted)
+            for begin, stop, hidden in unseen.parts(start, at):
+                yield from _tags(markup, begin, stop, wanted, hidden)
         other = _OTHER.match(markup, at)
         if other is not None:
+            unseen.skim(at, other.end())
             at = other.end()
             continue
         tag = _TAG.match(markup, at)
         if tag is None or tag[3] is None:
             return  # the end, or a tag that the page ends in
         name = tag[1].decode("ascii").lower()
+        hidden = unseen.at(tag.start(1) - 1, tag.end())
         at = tag.end()
         if name == "plaintext":
             return
@@ -215,8 +257,8 @@ def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
         elif name in _FOREIGN_END:
             if name == "svg" and not svg:  # looked for in pages with an SVG only: a search of them all would be felt
                 svg = True
-                if _in_any_case(_XLINK).search(markup, at):
-                    wanted = _in_any_case(_XLINK) if wanted is None else _in_any_case(rels, _XLINK)
+                if _wanted((), _XLINK).search(markup, at):
+                    wanted = _wanted((), _XLINK) if wanted is None else _wanted(rels, _XLINK)
             if at > foreign_end:
                 closing = _FOREIGN_END[name].search(markup, at)
                 foreign_end = len(markup) if closing is None else closing.start()
@@ -225,7 +267,7 @@ def elements(markup: bytes, rels: str = "") -> Iterator[Element | bytes]:
         else:
             end = _RAW_TEXT_END.get(name)
             if end is None or name == "iframe":
-                yield Element(name, Attributes(tag[2]))
+                yield Element(name, Attributes(tag[2]), hidden)
             if end is not None and not (at < foreign_end and markup.startswith(b"/", at - 2)):
                 found = end.search(markup, at)
                 if found is None:
@@ -239,8 +281,13 @@ def _end(run: re2._Regexp[bytes], markup: bytes, at: int) -> int:
     return found.end()
 
 
-def _references(markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] | None) -> Iterator[Element | bytes]:
+def _references(
+    markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] | None, hidden: bool
+) -> Iterator[Element | bytes]:
     """As elements, of a run in which every `<a>` is a plain one."""
+    if hidden:
+        yield from _tags(markup, start, end, wanted, hidden)
+        return
     if wanted is not None:
         looked = start
         for word in wanted.finditer(markup, start, end):
@@ -254,16 +301,103 @@ def _references(markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] 
     yield from dict.fromkeys(_REFERENCES.findall(markup, start, end))
 
 
-def _tags(markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] | None) -> Iterator[Element | bytes]:
+def _tags(
+    markup: bytes, start: int, end: int, wanted: re2._Regexp[bytes] | None, hidden: bool
+) -> Iterator[Element | bytes]:
     """As elements, of a run in which an `<a>` may be written otherwise."""
     for tag, text in dict.fromkeys(_ANY_TAGS.findall(markup, start, end)):
-        plain = _REFERENCE_IN.match(text) if tag == b"a" and not (wanted and wanted.search(text)) else None
-        yield Element(tag.decode("ascii").lower(), Attributes(text)) if plain is None else plain[1]
+        is_plain = tag == b"a" and not hidden and not (wanted and wanted.search(text))
+        plain = _REFERENCE_IN.match(text) if is_plain else None
+        yield Element(tag.decode("ascii").lower(), Attributes(text), hidden) if plain is None else plain[1]
 
 
 @lru_cache(maxsize=16)
-def _in_any_case(*words: str) -> re2._Regexp[bytes]:
-    return _automaton(f"(?i){'|'.join(map(re2.escape, words))}")
+def _wanted(rels: tuple[str, ...], *words: str) -> re2._Regexp[bytes]:
+    """Finds an attribute `rel` with one of the values, or one of the words, in any case."""
+    says = [rf"rel\s*=\s*(?:\"[^\"<>]*|'[^'<>]*|[^\s\"'<>]*)(?:{'|'.join(map(re2.escape, rels))})"] if rels else []
+    return _automaton(f"(?i){'|'.join([*says, *map(re2.escape, words)])}")
+
+
+class Unseen:
+    """The parts of a page that nobody sees: `<noscript>`, and what the attribute `hidden` or an inline style
+    (display: none, visibility: hidden) hides. To be asked from the page's beginning to its end."""
+
+    def __init__(self, markup: bytes) -> None:
+        self._markup = markup
+        self._words = sorted((found.start() for word in _HIDING for found in word.finditer(markup)), reverse=True)
+        self._end = 0  # of the last such part found
+
+    def parts(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+        """Ordinary markup cut where a part begins or ends: (start, end, whether it is hidden), in order."""
+        while start < end:
+            hidden = start < self._end
+            stop = min(self._end, end) if hidden else self._next(start, end)
+            if stop > start:
+                yield start, stop, hidden
+            start = stop
+
+    def at(self, start: int, end: int) -> bool:
+        """Whether the start tag there is in such a part, or begins one."""
+        return start < self._end or (self._word(start, end) is not None and self._begins(start))
+
+    def skim(self, start: int, end: int) -> None:
+        """Other markup, without tags of interest, perhaps with comments."""
+        if self._word(start, end) is not None:
+            for token in _TOKEN.finditer(self._markup, start, end):
+                self.at(token.start(), token.end())
+
+    def _next(self, start: int, end: int) -> int:
+        """Where the next part begins; `end` if there is none."""
+        while (word := self._word(start, end)) is not None:
+            tag = self._markup.rfind(b"<", start, word + 1)  # none: it stands in the same tag or text as the last
+            if tag >= 0 and self._begins(tag):
+                return tag
+            self._words.pop()
+            start = word
+        return end
+
+    def _word(self, start: int, end: int) -> int | None:
+        """The next place that may hide something, if it is before `end`. Those before `start` are over."""
+        words = self._words
+        while words and words[-1] < start:
+            words.pop()
+        return words[-1] if words and words[-1] < end else None
+
+    def _begins(self, at: int) -> bool:
+        """Whether a part begins with the start tag there."""
+        tag = _START.match(self._markup, at)
+        if tag is None:
+            return False
+        name = tag[1].decode("latin-1").lower()
+        if not _hides(name, Attributes(tag[2])):
+            return False
+        empty = name in _CHILDLESS or self._markup.startswith(b"/", tag.end() - 2)
+        self._end = tag.end() if empty else _behind(self._markup, tag.end(), name)
+        return True
+
+
+def _hides(name: str, attrs: Attributes) -> bool:
+    if name == "noscript" or name in _SHOWN_BY_SCRIPTS:
+        return name == "noscript"
+    hidden = attrs.get("hidden")
+    if hidden is not None and hidden.lower() != "until-found":  # which is searched, and shown if it is found
+        return True
+    return _SAYS_UNSEEN.search(attrs.get("style") or "") is not None
+
+
+def _behind(markup: bytes, at: int, name: str) -> int:
+    """Where an element ends whose start tag ends at `at`."""
+    ends, starts = _ENDED_BY.get(name, frozenset({"/" + name})), name if name not in _ENDED_BY else ""
+    depth = 1
+    for tag in _TAG_IN.finditer(markup, at):
+        found = tag[2].decode("latin-1").lower() if tag[2] is not None else None
+        if found in ends:
+            depth -= 1
+        elif found == starts:
+            depth += not tag[0].endswith(b"/")
+        if not depth:
+            return tag.start()
+    return len(markup)
 
 
 def _behind_template(markup: bytes, at: int) -> int:

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import SystemClock, VirtualClock
-from irlcrawl.base.keys import is_home, name_key, pair_key, priority_of, url_key
+from irlcrawl.base.keys import PRIORITY_LAST, is_home, name_key, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.config.keys import Config, Priority
@@ -109,6 +109,64 @@ def test_a_list_of_links_to_other_sites_supports_none_of_them_unless_a_person_ch
         assert len(found.links) == 6 + own, "they are followed"
     few = b"".join(b'<a href="http://s%d.test/">' % n for n in range(5))
     assert len(process(unit(depth=1), exchange(few), LOCATION, context()).pairs) == 5
+
+
+OTHER_SITES = {
+    b"ugc": b'<a href="http://ugc.test/" rel="nofollower ugc">', b"paid": b"<a href=http://paid.test/ rel=sponsored>",
+    b"unseen": b'<p style="display:none"><a href="http://unseen.test/"></p>',
+    b"noscript": b"<noscript><a href=http://noscript.test/></noscript>", b"plain": b'<a href="http://plain.test/">',
+    b"both": b'<a href="http://both.test/1" rel="ugc"><div hidden><a href="http://both.test/2"></div>'
+    b'<a href="http://both.test/3">',
+}  # fmt: skip
+
+
+def test_links_for_which_nobody_vouches_are_followed_and_support_nobody() -> None:
+    body = b"".join(OTHER_SITES.values()) + b"".join(b"<a href=/%d>" % n for n in range(40))
+    found = process(unit(depth=1), exchange(body), LOCATION, context())
+    assert len(found.links) == 8 + 40
+    assert {site for _, site, _ in found.pairs} == {name_key(b"plain.test"), name_key(b"both.test")}
+    assert found.pairs == sorted(found.pairs, key=lambda pair: pair[1])
+
+
+def test_a_list_is_one_whoever_vouches_for_its_links() -> None:
+    others = b"".join(b'<a rel=ugc href="http://s%d.test/">' % n for n in range(6)) + b"<a href=http://plain.test/>"
+    for own, support, bare in ((11, 0, True), (30, 0, False), (60, 1, False)):
+        body = others + b"".join(b'<a href="/%d">' % n for n in range(own))
+        found = process(unit(depth=1), exchange(body), LOCATION, context())
+        assert (len(found.pairs), found.bare) == (support, bare)
+
+
+def test_nofollow_that_is_not_honoured_supports_nobody() -> None:
+    follows = context()
+    follows.config.page.nofollow = False
+    link = b"<a href=http://b.test/>"
+    for came in (
+        exchange(b"<a rel=nofollow href=http://b.test/>"), exchange(link, b"X-Robots-Tag: nofollow"),
+        exchange(b"<meta name=robots content=nofollow>" + link), exchange(b"", b"Refresh: 0;http://b.test/",
+            b"X-Robots-Tag: nofollow"), exchange(b"", b'Link: <http://b.test/>; rel="next nofollow"'),
+    ):  # fmt: skip
+        found = process(unit(depth=1), came, LOCATION, follows)
+        assert (urls(found), found.pairs) == ([b"http://b.test/"], [])
+    both = exchange(b"<a rel=nofollow href=http://b.test/>", b"Link: <http://b.test/>; rel=next")
+    assert len(process(unit(depth=1), both, LOCATION, follows).pairs) == 1
+
+
+def test_near_duplicates_support_nobody_and_their_links_go_last(tmp_path: Path) -> None:
+    """Pages that say the same between other links were new, for their markup differed."""
+    text = b"<title>Events</title><p>3 May 2031<p>What is on in the old town this month, and what is on by the river: "
+    text += b"nothing at all, in either of these places."
+    months = [text + b'<a href="/calendar/%d">7</a><a href="http://s%d.test/">more</a>' % (n + 1, n) for n in range(3)]
+    builder = HarvestBuilder(Files(), str(tmp_path), 0, VirtualClock(), duplicates_last=True)
+    for number, month in enumerate(months):
+        page = month.replace(b"May", [b"May", b"June", b"July"][number])
+        builder.add(process(unit(f"http://a.test/calendar/{number}", depth=1), exchange(page), LOCATION, context()))
+    name = builder.write((1, 0))
+    assert name is not None
+    segment = Segment.open(Files(), tmp_path / name)
+    assert [row[1] for row in _rows(segment, "pairs")] == [name_key(b"s0.test")]
+    last = [row[-1] for row in _rows(segment, "links") if PRIORITY_LAST in row]
+    assert len(last) == 4 and b"http://s1.test/" in last and b"http://s0.test/" not in last
+    assert [row[1] for row in _rows(segment, "yields")] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -274,6 +332,7 @@ _html = st.lists(
     st.one_of(
         st.builds(lambda h: f'<a href="{h}">', _href), st.builds(lambda h: f'<base href="{h}">', _href),
         st.builds(lambda h: f"<link rel=canonical href='{h}'>", _href),
+        st.builds(lambda h: f'<p hidden><a rel=ugc href="{h}"></p>', _href),
         st.just("<meta name=robots content=nofollow>"), _text,
     ),
     max_size=12,

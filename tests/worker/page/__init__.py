@@ -2,6 +2,5 @@
 
 Modules whose tests stand elsewhere in tests/:
 
-fingerprint.py   worker/page/test_repetition.py
-labels.py        worker/page/test_charset.py
+labels.py   worker/page/test_charset.py
 """

@@ -130,6 +130,44 @@ def test_nofollow_on_a_link() -> None:
     assert urls("<link rel='next nofollow' href=/x>") == []
 
 
+VOUCHED = [
+    '<a href="/x">', "<a href=/x rel='noopener external'>", "<area href=/x>", '<iframe src="/x"></iframe>',
+    "<link rel=next href=/x>", "<p hidden=until-found><a href=/x></p>", "<body style='display:none'><a href=/x>",
+    '<iframe srcdoc="<a href=/x>"></iframe>', "<div hidden></div><a href=/x>",
+    "<meta http-equiv=refresh content='0;/x'>", "<svg><a xlink:href=/x></svg>",
+]  # fmt: skip
+UNVOUCHED = [
+    '<a href="/x" rel="ugc">', "<a rel='external SPONSORED' href=/x>", "<area href=/x rel=ugc>",
+    "<a hidden href=/x></a>", '<div hidden><p><a href="/x#y"></p></div>', "<noscript><a href=/x></noscript>",
+    "<link rel='next ugc' href=/x>",
+    "<ul style='display: none'><li><a href=/x></ul>", '<i style="visibility:hidden"><a href=/x></i>',
+    '<iframe src="/x" style="display:none"></iframe>', '<iframe hidden srcdoc="<a href=/x>"></iframe>',
+    '<iframe srcdoc="<a href=/x rel=ugc>"></iframe>', "<svg hidden><a xlink:href=/x></svg>",
+    "<script>go('/x')</script>",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(VOUCHED + UNVOUCHED), min_size=1, max_size=4))
+def test_a_page_vouches_for_a_link_if_it_names_it_once_for_all_to_see(named: list[str]) -> None:
+    page = found("".join(named), scripts=True)
+    assert [url for url, _ in page.links] == [b"http://h.example/x"], "they are followed all the same"
+    assert page.unvouched == (set() if any(one in VOUCHED for one in named) else {b"http://h.example/x"})
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<a href="/x" rel=nofollow>', "<meta name=robots content=nofollow><a href=/x>",
+        "<link rel='next nofollow' href=/x>", "<meta name=robots content=nofollow><a href=/x><noscript></noscript>",
+        '<iframe srcdoc="<meta name=robots content=nofollow><a href=/x>"></iframe>',
+    ],
+)  # fmt: skip
+def test_nofollow_that_is_not_honoured_is_no_vote(markup: str) -> None:
+    assert found(markup).links == []
+    page = extract(markup.encode(), HTML, PAGE, config.Page(nofollow=False))
+    assert page.unvouched == {b"http://h.example/x"} == {url for url, _ in page.links}
+
+
 @pytest.mark.parametrize(
     ("meta", "nofollow", "noindex"),
     [
@@ -393,6 +431,13 @@ HOSTILE = {
     "shadow roots with templates": "<template shadowrootmode=open><template></template>",
     "xlinks": "<svg><a xlink:href=#%d>",
     "uses": "<svg><use xlink:href=#%d />",
+    "hidden elements": "<i hidden>%d",
+    "hidden items": "<li hidden>",
+    "styles that hide": "<i style='display:none'><b>",
+    "words that hide": "hidden style=display:none ",
+    "words that hide in a comment": "<!-- <i hidden> ",
+    "words in odd tags": "<i title='>' hidden>",
+    "tags of many names that hide": "<x%d hidden></x%d>",
     "srcdocs": "<iframe srcdoc=<a></iframe>",
     "srcdocs in srcdocs": "<iframe srcdoc='<iframe srcdoc=%d>'></iframe>",
 }

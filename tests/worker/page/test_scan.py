@@ -94,6 +94,102 @@ def test_every_xlink_in_a_drawing_is_found(markup: str, rels: str) -> None:
     assert {link for link in wanted if link[0]} <= {(link.get("xlink:href"), link.get("rel")) for link in found}
 
 
+HIDING = [
+    "", "", "", " hidden", ' hidden=""', " HIDDEN=x", " hidden='Until-Found'", ' style="display:none"',
+    " style='visibility:hidden'", ' style="color:red; Display : None !important"', " style=display:none",
+    ' class="hidden md"', " title=' hidden '", ' title="style=display:none"', ' aria-hidden="true"',
+    ' style="display:block"', ' style="overflow:hidden"', ' class="a hidden b" style="visibility: collapse"',
+    ' style="content-visibility:hidden"', " data-hidden=1",
+]  # fmt: skip
+CONTENT = st.sampled_from([
+    "<a href='@'></a>", '<a href="@"></a>', '<a rel="x" href="@">text</a>', '<A HREF="@"></A>', '<area href="@">',
+    "<iframe src=@></iframe>", "<svg><a xlink:href='@'></a></svg>", "text", "a hidden text", "<br>", "<hr hidden>",
+    '<svg style="display:none"><g/><a href="@"></a></svg>', "<!-- <div hidden> -->", "<script>'<div hidden>'</script>",
+    "<!-- </div> <p style='display:none'> -->", "<style>b { display:none }</style>", "<title></div></title>",
+    '<img style="display:none">',
+])  # fmt: skip
+
+
+def element(name: str, attributes: str, content: list[str]) -> str:
+    return f"<{name}{attributes}>{''.join(content)}</{name}>"
+
+
+NESTED = st.recursive(
+    CONTENT,
+    lambda inner: st.builds(
+        element,
+        st.sampled_from(["div", "div", "span", "section", "DIV", "x-box", "noscript", "b", "ul"]),
+        st.sampled_from(HIDING),
+        st.lists(inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+def hides(node: Any) -> bool:
+    """A browser's reasons, but for style sheets."""
+    style = (node.attributes.get("style") or "").lower().replace("!important", "")
+    said = [tuple(part.strip() for part in one.split(":", 1)) for one in style.split(";")]
+    hidden = "hidden" in node.attributes and (node.attributes["hidden"] or "").lower() != "until-found"
+    unseen = {("display", "none"), ("visibility", "hidden"), ("visibility", "collapse")}
+    return hidden or not unseen.isdisjoint(said) or node.tag == "noscript"
+
+
+def hidden_in_the_tree(node: Any) -> bool:
+    while node is not None and node.tag not in ("body", "html"):
+        if hides(node):
+            return True
+        node = node.parent
+    return False
+
+
+@given(st.lists(NESTED, max_size=8).map("".join), st.sampled_from([(), ("nofollow",)]))
+def test_a_link_is_hidden_that_is_in_what_the_page_hides(markup: str, rels: tuple[str, ...]) -> None:
+    parts = markup.split("@")
+    page = "<body>" + "".join(part + (str(at) if at < len(parts) - 1 else "") for at, part in enumerate(parts))
+    tree = LexborHTMLParser(page.encode())
+    names = ("href", "xlink:href", "src")
+    theirs = {
+        next(node.attributes[name] for name in names if node.attributes.get(name)): hidden_in_the_tree(node)
+        for node in tree.css("a,area,iframe")
+        if any(node.attributes.get(name) for name in names)
+    }
+    ours: dict[str, bool] = {}
+    for found in scan.elements(page.encode(), *rels):
+        if isinstance(found, bytes):
+            ours[found.decode()] = False
+        elif href := next((value for name in names if (value := found.attrs.get(name))), None):
+            ours[href] = found.hidden
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("markup", "seen"),
+    [
+        ("<ul><li hidden><a href=1><li><a href=2></ul><a href=3>", "23"),
+        ("<ul><li hidden><a href=1></ul><a href=3>", "3"),
+        ("<p hidden><a href=1><p><a href=2><div><a href=3></div>", "23"),
+        ("<table><tr><td hidden><a href=1><td><a href=2><tr hidden><td><a href=3></table><a href=4>", "24"),
+        ("<div hidden><a href=1>", ""),
+        ("<div hidden/><a href=1>", "1"),
+        ("<input hidden><a href=1>", "1"),
+        ("<body style='display:none'><a href=1>", "1"),
+        ("<html hidden><a href=1>", "1"),
+        ("<a hidden href=1>x</a><a href=2 style='display: none'>x</a><a href=3>", "3"),
+        ("<div title='>' hidden><a href=1></div><a href=2>", "2"),
+        ("<!-- <div> --><div hidden><!-- </div> --><a href=1></div><a href=2>", "2"),
+        ("<!-- <div hidden> --><a href=1>", "1"),
+        ("<script>x = '<div hidden>'</script><a href=1>", "1"),
+        ("<template shadowrootmode=open><div hidden><a href=1></div><a href=2></template>", "2"),
+    ],
+)
+def test_what_a_page_hides_ends_where_its_element_does(markup: str, seen: str) -> None:
+    found = [e for e in scan.elements(markup.encode(), "x") if isinstance(e, bytes) or e.tag == "a"]
+    shown = [e.decode() if isinstance(e, bytes) else e.attrs.get("href") or "" for e in found
+             if isinstance(e, bytes) or not e.hidden]  # fmt: skip
+    assert "".join(shown) == seen
+
+
 Shadow = tuple[str, list[Any]]
 SHADOWS = st.recursive(
     st.sampled_from(["<a href=x>", '<a href="y">', "text", "<br>"]),
