@@ -222,8 +222,8 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
         "--status",
-        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded, retry); "
-        "queued: URLs that wait",
+        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
+        "returned: each time one was put off, or put back); queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument(

@@ -120,7 +120,7 @@ class Drawing:
         committed = self._catalog.get("log")
         if committed is None or not self._job.logs.is_dir():
             return
-        returned = Returned(chain(returned_in(self._pieces(committed)), self._not_yet()))
+        returned = Returned(chain(self._not_yet(), returned_in(self._pieces(committed))))
         for entry in self._selection.entries(self._pieces(committed), returned):
             self.counts[entry.outcome, entry.reason] += 1
             yield entry

@@ -194,6 +194,8 @@ class CrawlState:
                 self.ledger.exclude(name, rows)
             told = self.counters.setdefault(Class(cls).name.lower() + "_by_reason", {})
             told[name] = told.get(name, 0) + rows
+            if not told[name]:
+                del told[name]
 
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
         """Crawl log lines of URLs that are done without a request."""

@@ -125,14 +125,13 @@ def test_records_ordinals_and_order_are_those_of_a_dict(
             failures.update({h: 0 for kind, h, n in pending if kind in ("returned", "recounted")})
             for h, times in Counter(h for kind, h, _ in pending if kind == "recounted").items():
                 released[h] = max(0, released[h] - times)
-            ordinals: dict[int, int] = {}
-            for counted in ("new", "recounted"):  # a drum hands rows to its kernel by operation
-                for h, n in [(h, n) for kind, h, n in pending if kind == counted]:
+            urls = [row for row in pending if row[0] != "state"]
+            ordinals = dict.fromkeys((n for _, _, n in urls), 0)
+            for kind in ("new", "recounted"):  # of one merge, those that are new come first
+                for h, n in ((h, n) for what, h, n in urls if what == kind):
                     ordinals[n] = released[h]
                     released[h] += 1
-            expected = [
-                (h, b"http://x/%d" % n, ordinals.get(n, 0), failures[h]) for kind, h, n in pending if kind != "state"
-            ]
+            expected = [(h, b"http://x/%d" % n, ordinals[n], failures[h]) for _, h, n in urls]
             found = drum.merge()
             assert sorted(found) == sorted(expected)
             for h in range(HOSTS):
