@@ -22,7 +22,7 @@ from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import name_key, origin_of, url_key
+from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
@@ -32,6 +32,7 @@ from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
+from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.harvest.rules_log import RulesLog
@@ -169,9 +170,24 @@ class _Question:
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
             carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
-            told = {**carried.to_json(), "source": Source(carried.source).name.lower()}
+            told = {**carried.to_json(), "source": Source(carried.source).name.lower(), "level": self._level(carried)}
             return {**self._placed(place, row, before), "place": place, **told}
         return None
+
+    def _level(self, carried: Carried) -> str:
+        """Where a URL stands among those of its site, and what put it there."""
+        level, home = level_of(carried.priority), is_home(self._url)
+        weight_of = weigher(self._reading.config.priority)
+        weight = 0 if weight_of is None else weight_of(self._url)
+        if carried.priority == PRIORITY_LAST:
+            return f"{level} (last): the content of the page that links to it was met before"
+        kind = "a seed, or what it redirects to" if not carried.depth else "a home page" if home else (
+            f"{words.plural(carried.depth, 'link')} from a seed"
+        )  # fmt: skip
+        rule = f", and a rule of [[priority]] with weight {weight}" if weight else ""
+        now = level_of(priority_of(carried.depth, carried.source, home, weight))
+        more = "" if level == now else f"; by that it would be {now}: it waited, or rules were others when it was found"
+        return f"{level}: {kind}{rule}{more}"
 
     def _placed(self, place: str, row: Batch, before: int) -> Answer:
         reading = self._reading

@@ -17,7 +17,7 @@ from irlcrawl.ask import report, why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Priority
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.worker.archive import log_parts
@@ -268,3 +268,21 @@ def test_a_question_that_is_empty_is_named(asked: str, tmp_path: Path, capsys: p
         job.write_config(to_toml(Config()))
     assert main.main(["why", str(job.path), asked]) == ExitCode.CONFIG
     assert f"{asked!r}: empty" in capsys.readouterr().err
+
+
+def test_a_url_that_waits_has_its_level_with_what_made_it(tmp_path: Path, ask: Ask) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = half_way(tmp_path / "job", monkeypatch, 15)
+    reading = Reading.open(JobDir(crawl.path))
+    assert reading is not None
+    url = next(
+        url.decode() for _, batch in reading.waiting() for url in batch["url"].tolist() if not url.endswith(b"/")
+    )
+    depth = ask("why", crawl.path, url)["depth"]
+    links = "1 link from a seed" if depth == 1 else f"{depth} links from a seed"
+    assert ask("why", crawl.path, url)["level"] == f"{10 + depth}: {links}"
+    crawl.config.priority = [Priority(re.escape(url), 2)]
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, url)["level"]
+    rule = "and a rule of [[priority]] with weight 2; by that it would be"
+    assert told.startswith(f"{10 + depth}: {links}, {rule} {8 + depth}")

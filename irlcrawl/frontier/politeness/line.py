@@ -29,21 +29,27 @@ FEW = 32
 """So many are put in order faster without numpy."""
 
 
+_NUMBER_BITS = 32
+_NUMBER_MASK = (1 << _NUMBER_BITS) - 1
+
+
 class ReadyLine:
+    """Numbers are held with their arrival in the high bits, 8 bytes each."""
+
     def __init__(self, plan: int = PLAN) -> None:
         self._most = plan
-        self._plan = array("i")
+        self._plan = array("q")
         self._at = 0  # of it, the next
-        self._numbers = [array("i") for _ in range(CLASSES)]  # by worth, in order of arrival, from _head on
-        self._came = [array("q") for _ in range(CLASSES)]  # when each came
+        self._waiting = tuple(array("q") for _ in range(CLASSES))  # by worth, in order of arrival, from _head on
         self._head = [0] * CLASSES
+        self._filled = 0  # a bit for each worth of which some wait
         self._arrivals = 0
 
     def push(self, number: int, worth: int) -> None:
         """One more is due; it is not in the line."""
-        self._numbers[worth].append(number)
-        self._came[worth].append(self._arrivals)
-        self._arrivals += 1
+        self._arrivals += 1 << _NUMBER_BITS
+        self._waiting[worth].append(self._arrivals | number)
+        self._filled |= 1 << worth
 
     def push_many(self, numbers: Iterable[int], worths: Iterable[int]) -> None:
         """As `push`, one after the other."""
@@ -54,7 +60,7 @@ class ReadyLine:
         """The next `count`, or fewer: as many as are planned. They stay in the line. Empty only if the line is."""
         if self._at == len(self._plan):
             self._make_plan()
-        return np.array(self._plan[self._at : self._at + count], np.int64)
+        return np.array(self._plan[self._at : self._at + count], np.int64) & _NUMBER_MASK
 
     def skip(self, count: int) -> None:
         """Take out the first `count` that `next` gave."""
@@ -63,75 +69,85 @@ class ReadyLine:
     def first(self) -> int:
         """The next one, which stays in the line; NONE if there is none."""
         if self._at == len(self._plan):
+            if not self._filled:
+                return NONE
             self._make_plan()
-        return self._plan[self._at] if self._at < len(self._plan) else NONE
+        return self._plan[self._at] & _NUMBER_MASK
 
     def pop(self) -> int:
         """Take out the next one; NONE if there is none."""
-        number = self.first()
-        self._at += number != NONE
-        return number
+        at = self._at
+        if at == len(self._plan):
+            if not self._filled:
+                return NONE
+            self._make_plan()
+            at = 0
+        self._at = at + 1
+        return self._plan[at] & _NUMBER_MASK
 
     def __iter__(self) -> Iterator[int]:
         """All numbers in the line, in no order."""
-        yield from self._plan[self._at :]
-        for numbers, head in zip(self._numbers, self._head, strict=True):
-            yield from numbers[head:]
+        parts = (self._plan[self._at :], *(some[head:] for some, head in zip(self._waiting, self._head, strict=True)))
+        return (one & _NUMBER_MASK for one in chain(*parts))
 
     def prune(self, gone: Callable[[int], bool]) -> None:
         """Take out all numbers for which gone(number) is true; the others keep their order. O(n)."""
-        self._plan, self._at = array("i", (one for one in self._plan[self._at :] if not gone(one))), 0
-        for worth, head in enumerate(self._head):
-            numbers, came = self._numbers[worth][head:], self._came[worth][head:]
-            kept = [at for at, number in enumerate(numbers) if not gone(number)]
-            self._numbers[worth] = array("i", (numbers[at] for at in kept))
-            self._came[worth] = array("q", (came[at] for at in kept))
-            self._head[worth] = 0
+
+        def kept(some: array[int]) -> array[int]:
+            return array("q", (one for one in some if not gone(one & _NUMBER_MASK)))
+
+        self._plan, self._at = kept(self._plan[self._at :]), 0
+        self._waiting = tuple(kept(some[head:]) for some, head in zip(self._waiting, self._head, strict=True))
+        self._head = [0] * CLASSES
+        self._filled = sum(1 << worth for worth, some in enumerate(self._waiting) if some)
 
     def _make_plan(self) -> None:
-        waiting = [worth for worth in range(CLASSES) if len(self._numbers[worth]) > self._head[worth]]
-        self._plan, self._at = array("i"), 0
-        if len(waiting) == 1:
-            self._plan = self._take(waiting[0], self._most)
-        elif waiting:
-            self._plan = self._in_order(waiting)
-
-    def _in_order(self, waiting: list[int]) -> array[int]:
-        """Of each worth the first ones suffice: those go in order of arrival, by worth and by age."""
-        came = array("q")
-        ends = [0]
-        for worth in waiting:
-            head = self._head[worth]
-            came += self._came[worth][head : head + self._most]
-            ends.append(len(came))
-        if len(came) <= FEW:
-            age = {at: place for place, at in enumerate(sorted(range(len(came)), key=came.__getitem__))}
-            order = sorted(range(len(came)), key=lambda at: min(2 * at, 2 * age[at] + 1))[: self._most]
+        filled, self._at = self._filled, 0
+        if filled & (filled - 1):
+            self._plan = self._in_order([worth for worth in range(CLASSES) if filled >> worth & 1])
+        elif filled:  # all are worth the same
+            self._plan = self._take(filled.bit_length() - 1, self._most)
         else:
-            by_worth = np.arange(len(came))
+            self._plan = array("q")
+
+    def _in_order(self, worths: list[int]) -> array[int]:
+        """Of each worth the first ones suffice: those go in order of arrival, by worth and by age."""
+        some, ends = array("q"), [0]
+        for worth in worths:
+            head = self._head[worth]
+            some += self._waiting[worth][head : head + self._most]
+            ends.append(len(some))
+        if len(some) <= FEW:
+            age = {one: place for place, one in enumerate(sorted(some))}
+            place = [min(2 * at, 2 * age[one] + 1) for at, one in enumerate(some)]
+            order = sorted(range(len(some)), key=place.__getitem__)[: self._most]
+        else:
+            by_worth = np.arange(len(some))
             by_age = np.empty_like(by_worth)
-            by_age[np.argsort(came)] = by_worth
+            by_age[np.argsort(view(some))] = by_worth
             order = np.argsort(np.minimum(2 * by_worth, 2 * by_age + 1))[: self._most].tolist()
-        counts = np.bincount(np.searchsorted(ends, order, side="right") - 1, minlength=len(waiting)).tolist()
-        taken = {start: self._take(worth, count) for worth, start, count in zip(waiting, ends, counts, strict=False)}
-        number = {start + at: one for start, some in taken.items() for at, one in enumerate(some)}
-        return array("i", (number[at] for at in order))
+        counts = np.bincount(np.searchsorted(ends, order, side="right") - 1, minlength=len(worths)).tolist()
+        for worth, count in zip(worths, counts, strict=True):  # of each worth those that came first
+            self._take(worth, count)
+        return array("q", (some[at] for at in order))
 
     def _take(self, worth: int, count: int) -> array[int]:
         """The first `count` of those worth so much, or all of them."""
-        head, numbers = self._head[worth], self._numbers[worth]
-        taken = numbers[head : head + count]
+        head, some = self._head[worth], self._waiting[worth]
+        taken = some[head : head + count]
         head += len(taken)
-        if head == len(numbers) or (head > 1024 and head > len(numbers) >> 1):
-            del numbers[:head], self._came[worth][:head]
+        if head == len(some) or (head > 1024 and head > len(some) >> 1):
+            del some[:head]
             head = 0
+            if not some:
+                self._filled &= ~(1 << worth)
         self._head[worth] = head
         return taken
 
 
 class DueLine:
     """Numbers in the order in which they come due, some 5 bytes each. There are three parts: the line of those that are
-    due (12 bytes each), a heap of those that come due within the current tick, and a bucket per tick for later ones."""
+    due (8 bytes each), a heap of those that come due within the current tick, and a bucket per tick for later ones."""
 
     TICKS_PER_S = 8
     DUE_MAX = 1e15
