@@ -186,7 +186,7 @@ class Gaps:
         """The back-off of a clock of such a kind, flags and gap after a visit, from the one before it."""
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
         if kind == Kind.HOST:
-            return _host_backoff(gap, backoff, outcome, first, top)
+            return _host_backoff(gap, backoff, outcome, first, self._params.rest_max_seconds)
         if kind == Kind.ADDRESS and not flags & Flag.LENIENT:
             return _address_backoff(gap, backoff, outcome, first, top)
         return backoff

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
+from irlcrawl.config.rests import FAILURES_MAX, Rests
 
 STATE = {
     "robots": "u1",  # rows.Robots
@@ -30,9 +31,10 @@ STATE = {
     "rules_offset": "u8",
     "rules_length": "u4",
     "crawl_delay": "f4",  # seconds
-    "denials": "u1",  # robots.txt unreachable this many times in a row
-    "failures": "u2",  # visits in a row without any response
+    "denials": "u2",  # robots.txt unreachable this many times in a row
+    "failures": "u2",  # in a row: visits without any response, or no address
     "failed_since": "f8",
+    "rests_until": "f8",  # asked for nothing before; 0: it answered since
     "answered_at": "f8",  # last response, 0 never
     "family": "u1",  # 4, 6; 0 no address known
     "address_hi": "u8",
@@ -41,7 +43,7 @@ STATE = {
     "dead": "u1",  # reasons.Reason, 0 (OK) when it is not
     "dead_until": "f8",
 }
-DATES = ("robots_until", "failed_since", "answered_at", "address_until", "dead_until")
+DATES = ("robots_until", "failed_since", "rests_until", "answered_at", "address_until", "dead_until")
 RECORD = {**STATE, "released": "u8"}
 
 OP_STATE, OP_NEW, OP_AGAIN = 0, 1, 2
@@ -104,6 +106,7 @@ class HostRecord:
     denials: int = 0
     failures: int = 0
     failed_since: float = 0.0
+    rests_until: float = 0.0
     answered_at: float = 0.0
     family: int = 0
     address_hi: int = 0
@@ -132,13 +135,20 @@ class HostRecord:
 
     def answered(self, at: float) -> None:
         """A response came: all failures held against the host are void."""
-        self.failures, self.failed_since, self.answered_at, self.dead = 0, 0.0, at, Reason.OK
+        self.failures, self.failed_since, self.rests_until = 0, 0.0, 0.0
+        self.answered_at, self.dead = at, Reason.OK
 
-    def failed(self, at: float) -> None:
-        """A visit ended without any response."""
+    def failed(self, at: float, rests: Rests) -> None:
+        """A visit ended without any response, or there is no address: the host rests, each time longer."""
         if self.failures == 0:
             self.failed_since = at
-        self.failures = min(self.failures + 1, 65_535)
+        self.failures = min(self.failures + 1, FAILURES_MAX)
+        self.rests_until = at + rests.after(self.failures)
+
+    @property
+    def probed(self) -> bool:
+        """It failed when it was asked last, and nobody knows whether it answers again: see `probed`."""
+        return self.rests_until > 0 or self.denials > 0
 
     def learn_robots(self, state: int, until: float, rules: tuple[int, int, int] | None, crawl_delay: float) -> None:
         """An answer; told twice it counts once."""
@@ -146,7 +156,7 @@ class HostRecord:
             return
         self.robots, self.robots_until, self.crawl_delay = state, until, crawl_delay
         self.rules_log, self.rules_offset, self.rules_length = rules or (0, 0, 0)
-        self.denials = min(self.denials + 1, 255) if state == Robots.DENY else 0
+        self.denials = min(self.denials + 1, FAILURES_MAX) if state == Robots.DENY else 0
 
 
 _FIELDS = [f.name for f in fields(HostRecord)]
@@ -162,6 +172,12 @@ def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
     rows = b"".join([_PACKED.pack(key, *_row(record)) for key, record in records])
     table = np.frombuffer(rows, _ROW_DTYPE)
     return Batch({name: np.ascontiguousarray(table[name]) for name in _ROW_DTYPE.names or ()})
+
+
+def probed(states: Batch) -> NDArray[np.bool_]:
+    """Of rows with STATE: which hosts are asked for one URL, to see whether they answer again, before further ones may
+    go into runs."""
+    return (states["rests_until"] > 0) | (states["denials"] > 0)
 
 
 def redated(states: Batch, seconds: float) -> Batch:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
+from irlcrawl.base.reasons import CRAWL_LOG_STATUS, DOUBTFUL, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.base.url import PORTS, canonical, split
 from irlcrawl.config.keys import Config
+from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
@@ -174,7 +175,7 @@ class Visit:
         fetched = await self._ask_once(request)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
             fetched = await self._ask_once(request)
-        if fetched is not None and fetched.reason in PASSING and not await self._services.charged(self.lease.visit):
+        if fetched is not None and fetched.reason in DOUBTFUL and not await self._services.charged(self.lease.visit):
             self._outcome = "unreached"
             return None
         return fetched
@@ -296,7 +297,8 @@ class Visit:
         status = fetched.status if fetched is not None and whole else None
         if fetched is not None and fetched.overdue and fetched.status < 300:
             status = None  # the rules that did not come in time might be those that forbid
-        state, seconds = outcome(status, self._config.robots)
+        rest = rests_of_hosts(self._config.politeness).after(self.lease.denials + 1)
+        state, seconds = outcome(status, self._config.robots, rest)
         asked = crawl_delay = 0.0
         if state is Robots.RULES:
             assert fetched is not None and fetched.exchange is not None

@@ -16,7 +16,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.worker.archive.log_parts import read
-from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, rest_shortly, star
 
 HOSTS = [f"h{number}.site{number}.test" for number in range(40)]
 DOWN = START + 10.0
@@ -28,7 +28,9 @@ def web_of(hosts: list[str], pages: int = 60) -> Web:
 
 def crawl_of(path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[str], workers: int = 2) -> Crawl:
     web = web_of(hosts)
-    return Crawl(path, web, [f"http://{host}/" for host in hosts], monkeypatch, workers=workers)
+    crawl = Crawl(path, web, [f"http://{host}/" for host in hosts], monkeypatch, workers=workers)
+    rest_shortly(crawl.config)
+    return crawl
 
 
 def down(crawl: Crawl, since: float, until: float, reason: Reason = Reason.CONNECT, names: bool = True) -> None:
@@ -86,7 +88,7 @@ def test_a_crawl_that_starts_without_a_network_waits_for_it(tmp_path: Path, monk
 
 
 def test_one_dead_host_is_charged_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the resolver alive and few addresses about, it is the host: at once, four tries, then failed."""
+    """With the resolver alive and few addresses about, it is the host: at once, and after some rests it is dead."""
     crawl = crawl_of(tmp_path / "job", monkeypatch, HOSTS[:2])
     crawl.web.moods[HOSTS[0]] = lambda url, now: Answer(reason=Reason.CONNECT)
     assert crawl.run() == ExitCode.DONE
@@ -132,6 +134,7 @@ def test_a_crawl_of_which_only_dead_hosts_are_left_ends(
     answered; in neither case does a second one follow."""
     web = web_of(HOSTS[:24], pages=4)
     crawl = Crawl(tmp_path / "job", web, [f"http://{host}/" for host in HOSTS[:24]], monkeypatch)
+    rest_shortly(crawl.config)
     down(crawl, dead_from, float("inf"), Reason.TIMEOUT, names=False)
     paused: list[float] = []
     crawl.on_request = lambda url: paused.append(crawl.loop.outage.seconds if crawl.loop else 0.0)

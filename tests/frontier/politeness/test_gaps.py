@@ -78,7 +78,7 @@ def test_http_and_https_share_the_clock_of_the_name_but_not_a_crawl_delay_beyond
 
 
 def test_back_off_doubles_to_its_bound_and_eases_with_good_visits() -> None:
-    clock, polite = politeness(gap_address_seconds=0.0, gap_host_max_seconds=60.0)
+    clock, polite = politeness(gap_address_seconds=0.0, rest_max_seconds=60.0)
     entry = host("a.test", "192.0.2.1")
     polite.activate(entry)
 

@@ -1,0 +1,139 @@
+"""Second chances: hosts, names, robots.txt files and URLs that fail are asked seldom for days, and nothing is lost that
+comes back; a crawl with nothing left but what rests says so and ends (limits.wait_hours)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from drum import Catalog
+
+import pytest
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.reasons import Reason
+from irlcrawl.crawl import loop as frontier_module
+from irlcrawl.worker.fetch import service
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star
+
+Make = Callable[..., Crawl]
+MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A crawl that may take days, in which little happens."""
+
+    def crawl(web: Web, *seeds: str) -> Crawl:
+        made = Crawl(tmp_path / "job", web, list(seeds), monkeypatch)
+        monkeypatch.setattr(service, "TICK_SECONDS", 20.0)
+        monkeypatch.setattr(frontier_module, "TICK_S", 20.0)
+        return made
+
+    return crawl
+
+
+def until(end_s: float, answer: Answer, only: str = "") -> Callable[[str, float], Answer | None]:
+    """A host (of it, URLs that end so) that gives this answer until then, and its pages after that."""
+    return lambda url, now: answer if now < START + end_s and url.endswith(only) else None
+
+
+def asked(crawl: Crawl, host: str = "a.test") -> list[float]:
+    return [at - START for at, url in crawl.web.log if url.startswith(f"http://{host}/")]
+
+
+SILENT, BUSY, BROKEN = Answer(reason=Reason.CONNECT), Answer(503), Answer(500)
+
+
+# -- what comes back is had --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end_s", [MINUTE_S, 2 * DAY_S])
+@pytest.mark.parametrize("pages", [1, 50])
+def test_a_host_that_is_down_when_first_met_loses_nothing(make: Make, end_s: float, pages: int) -> None:
+    """After 60 s it lost 50 of 50 URLs: it was given up after four visits."""
+    web = Web({f"http://a.test/{number}": [] for number in range(pages)})
+    web.moods["a.test"] = until(end_s, SILENT)
+    crawl = make(web, *web.answers)
+    assert crawl.run(hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
+    in_vain = [at for at in asked(crawl) if at < end_s]
+    assert len(in_vain) == (1 if end_s == MINUTE_S else 12), "a rest each, and one request after it"
+    rests = [later - earlier for earlier, later in pairwise(in_vain)]
+    for number, rest in enumerate(rests):
+        assert MINUTE_S * 2**number <= rest < MINUTE_S * 2**number + 61, rests
+
+
+def test_a_host_that_is_busy_for_six_hours_loses_nothing(make: Make) -> None:
+    """It lost 19 of 21 URLs: each was asked four times within minutes."""
+    web = Web(star("a.test", 20))
+    web.moods["a.test"] = until(6 * HOUR_S, BUSY)
+    crawl = make(web, *web.answers)
+    assert crawl.run(hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
+    assert len([at for at in asked(crawl) if at < 6 * HOUR_S]) < 20
+
+
+def test_a_page_that_fails_for_a_day_is_had(make: Make) -> None:
+    web = Web(star("a.test", 5))
+    web.moods["a.test"] = until(DAY_S, BROKEN, "/3")
+    crawl = make(web, *web.answers)
+    assert crawl.run(hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
+    assert max(at for at, url in web.log if not url.endswith("/3")) < START + MINUTE_S, "its host does not rest"
+    assert web.pages_asked["http://a.test/3"] == 8
+
+
+def test_robots_txt_that_cannot_be_had_for_five_hours_excludes_nothing(make: Make) -> None:
+    """It excluded 20 of 20 URLs for good, after four hours."""
+    web = Web({f"http://a.test/{number}": [] for number in range(20)})
+    web.moods["a.test"] = until(5 * HOUR_S, BUSY, "/robots.txt")
+    crawl = make(web, *web.answers)
+    assert crawl.run(hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
+    in_vain = [at for at in asked(crawl) if at < 5 * HOUR_S]
+    assert 8 <= len(in_vain) <= 10
+    assert not web.pages_asked.keys() - set(web.answers)
+
+
+def test_a_name_that_does_not_exist_for_three_hours_loses_nothing(make: Make) -> None:
+    """A name that does not exist was believed not to, and its URLs failed at once."""
+    web = Web({f"http://a.test/{number}": [] for number in range(20)})
+    crawl = make(web, *web.answers)
+    crawl.names.answers["a.test"] = Reason.DNS
+
+    def registered() -> None:
+        crawl.names.answers["a.test"] = "10.9.9.9"
+
+    async def main(crawl: Crawl) -> None:
+        import asyncio
+
+        asyncio.get_running_loop().call_later(3 * HOUR_S, registered)
+
+    assert crawl.run(main, hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
+    assert crawl.names.asked["a.test"] <= 10
+
+
+# -- what does not is given up -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pages", [1, 50])
+@pytest.mark.parametrize("answer, outcome, most", [
+    (SILENT, ("failed", "connect"), 14), (Answer(reason=Reason.TLS), ("failed", "tls"), 14),
+    (BROKEN, ("fetched", "http_error"), 9),
+])  # fmt: skip
+def test_a_host_that_is_down_for_good_is_given_up_after_days_and_few_requests(
+    make: Make, answer: Answer, outcome: tuple[str, str], most: int, pages: int
+) -> None:
+    web = Web()
+    web.moods["a.test"] = until(1e9, answer, "" if answer.reason else "x")
+    seeds = [f"http://a.test/{number}x" for number in range(pages)]
+    crawl = make(web, *seeds)
+    assert crawl.run(hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(seeds, outcome)
+    times = asked(crawl)
+    assert times[-1] - times[0] > DAY_S
+    per = 1 if answer.reason else pages
+    assert len(times) <= most * per + 1 + 4, "robots.txt once a day, where it answers"
