@@ -22,17 +22,19 @@ class Patience:
         self._seconds = config.limits.wait_hours * 3600
         self._horizon = config.politeness.horizon_seconds
         self._done = -1
-        self._resting = 0
+        self._left = 0  # URLs that rest, or rested and are in runs
         self._waiting = False  # nothing but rests is left, as of the last commit and the last look
         self._waited = 0.0
-        self._least = self._seconds
+        self._hosts = 0
         self._looked_at = float("inf")
 
     def committed(self, state: CrawlState) -> None:
         """A turn is committed, and no other runs."""
-        others = state.waiting - state.rests.rows - state.runs.rows
-        self._resting = state.rests.rows
-        self._waiting = not others and self._resting > 0
+        self._left = state.rests.rows + state.runs.rows
+        if state.waiting > self._left:
+            self._waiting = False
+        elif state.rests.rows:
+            self._waiting = True  # and remains so while the last one is in a run, to be asked again
         if state.ledger.done != self._done:
             self._done, self._waited = state.ledger.done, 0.0
 
@@ -43,19 +45,20 @@ class Patience:
             self._waited = 0.0
         else:
             self._waited += max(0.0, min(passed, STILL_S))
-        self._least = max(self._seconds, self._horizon) if hosts else self._seconds
+        self._hosts = hosts
 
     def ends_at(self, now: float) -> float | None:
         """When the crawl ends if nothing is done until then, unix seconds; None if it need not end."""
-        if not self._seconds or not self._waiting:
-            return None
-        return now + max(0.0, self._least - self._waited)
+        if not self._seconds or not self._waiting or (self._hosts and self._waited < self._horizon):
+            return None  # maybe its hosts in memory answer
+        return now + max(0.0, self._seconds - self._waited)
 
     def over(self) -> str | None:
         """A sentence if the crawl has to stop."""
-        if not self._seconds or not self._waiting or self._waited < self._least:
+        least = max(self._seconds, self._horizon) if self._hosts else self._seconds
+        if not self._seconds or not self._waiting or self._waited < least:
             return None
         return (
-            f"for {words.duration(self._waited)} nothing was left but {words.plural(self._resting, 'URL')} that rest "
+            f"for {words.duration(self._waited)} nothing was left but {words.plural(self._left, 'URL')} that rest "
             "after failures (limits.wait_hours); the same command goes on with them"
         )

@@ -25,9 +25,9 @@ FAIL_SOON = {
     "politeness.retry_delay_seconds": 0.1,
     "politeness.retries_max": 1,
     "politeness.backoff_seconds": 0.1,
-    "politeness.host_failures_max": 2,
-    "politeness.host_dead_hours": 0,
-    "robots.deny_seconds": 1,
+    "politeness.rest_seconds": 0.1,
+    "politeness.rest_max_seconds": 1,
+    "politeness.host_dead_hours": 0.0002,
 }
 
 

@@ -1,4 +1,5 @@
-"""The calendar, and the rests, against a list: nothing before its time, everything after, once, over any reopening. And overrides."""
+"""The calendar, as which the rests are kept, too, against a list: nothing before its time, everything after, once, over
+any reopening. And overrides."""
 
 from __future__ import annotations
 
