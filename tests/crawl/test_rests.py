@@ -12,6 +12,7 @@ import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.reasons import Reason
+from irlcrawl.config.keys import Politeness
 from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl import status
 from irlcrawl.worker.fetch import service
@@ -23,10 +24,11 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """A crawl that may take days, in which little happens."""
+    """A crawl with the defaults, that may take days in which little happens."""
 
     def crawl(web: Web, *seeds: str) -> Crawl:
         made = Crawl(tmp_path / "job", web, list(seeds), monkeypatch)
+        made.config.politeness = Politeness(gap_host_factor=0.0)
         monkeypatch.setattr(service, "TICK_SECONDS", 20.0)
         monkeypatch.setattr(frontier_module, "TICK_S", 20.0)
         return made

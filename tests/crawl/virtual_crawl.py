@@ -195,7 +195,8 @@ class _Process:
 @dataclass
 class Crawl:
     """A job with its web. `run` crawls until the end, or until something it plays (say `on_request`) calls `kill`; then
-    it may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2)."""
+    it may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2). What
+    fails is given up within minutes; with the defaults it takes days (test_rests.py)."""
 
     path: Path
     web: Web
@@ -218,6 +219,7 @@ class Crawl:
         config.politeness.gap_host_factor = 0.0
         config.frontier.disk_reserve_bytes = 1 << 20
         config.limits.wait_hours = 0.0  # until everything is decided
+        rest_shortly(config)
         self.running: dict[int, asyncio.Task[None]] = {}
         self.socks: dict[int, socket.socket] = {}
         self.tasks: list[asyncio.Task[None]] = []

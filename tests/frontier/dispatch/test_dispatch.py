@@ -16,7 +16,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site
 from irlcrawl.frontier.dispatch.dns import Resolved
-from tests.crawl.virtual_crawl import FAILED, GIVEN_UP, START, Answer, Crawl, Killed, Web, rest_shortly, star
+from tests.crawl.virtual_crawl import FAILED, GIVEN_UP, START, Answer, Crawl, Killed, Web, star
 
 Make = Callable[..., Crawl]
 ROBOTS = "http://a.test/robots.txt"
@@ -24,12 +24,8 @@ ROBOTS = "http://a.test/robots.txt"
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """What fails is given up within minutes; with the defaults it takes days (crawl/test_rests.py)."""
-
     def crawl(web: Web, *seeds: str) -> Crawl:
-        made = Crawl(tmp_path / "job", web, list(seeds), monkeypatch)
-        rest_shortly(made.config)
-        return made
+        return Crawl(tmp_path / "job", web, list(seeds), monkeypatch)
 
     return crawl
 

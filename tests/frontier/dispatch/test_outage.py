@@ -16,7 +16,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.worker.archive.log_parts import read
-from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, rest_shortly, star
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
 
 HOSTS = [f"h{number}.site{number}.test" for number in range(40)]
 DOWN = START + 10.0
@@ -28,9 +28,7 @@ def web_of(hosts: list[str], pages: int = 60) -> Web:
 
 def crawl_of(path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[str], workers: int = 2) -> Crawl:
     web = web_of(hosts)
-    crawl = Crawl(path, web, [f"http://{host}/" for host in hosts], monkeypatch, workers=workers)
-    rest_shortly(crawl.config)
-    return crawl
+    return Crawl(path, web, [f"http://{host}/" for host in hosts], monkeypatch, workers=workers)
 
 
 def down(crawl: Crawl, since: float, until: float, reason: Reason = Reason.CONNECT, names: bool = True) -> None:
@@ -134,7 +132,6 @@ def test_a_crawl_of_which_only_dead_hosts_are_left_ends(
     answered; in neither case does a second one follow."""
     web = web_of(HOSTS[:24], pages=4)
     crawl = Crawl(tmp_path / "job", web, [f"http://{host}/" for host in HOSTS[:24]], monkeypatch)
-    rest_shortly(crawl.config)
     down(crawl, dead_from, float("inf"), Reason.TIMEOUT, names=False)
     paused: list[float] = []
     crawl.on_request = lambda url: paused.append(crawl.loop.outage.seconds if crawl.loop else 0.0)

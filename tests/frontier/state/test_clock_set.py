@@ -27,7 +27,8 @@ def stopped_with_all_put_off(path: Path, monkeypatch: pytest.MonkeyPatch, url: s
         Answer(503) if asked == url and len([at for at, known in web.log if known == url]) == 1 else None
     )
     crawl = Crawl(path, web, [PAGE], monkeypatch)
-    crawl.config.politeness.retry_delay_seconds = crawl.config.politeness.rest_seconds = 2 * HOUR_S
+    politeness = crawl.config.politeness
+    politeness.retry_delay_seconds = politeness.rest_seconds = politeness.rest_max_seconds = 2 * HOUR_S
 
     async def stop(crawl: Crawl) -> None:
         await asyncio.sleep(60.0)
