@@ -251,22 +251,24 @@ class Hosts:
         """What visits said of their hosts."""
         now, robots = ends.now, self.config.robots
         failed = ends.outcomes == FAILED
-        read, answered = ends.asks & ~failed, ~failed & (ends.requests > 0)
+        refused = _refused(ends)
+        read, answered = ends.asks & ~failed, ~failed & ~refused & (ends.requests > 0)
         denied = ends.denied[read]
         state = np.where(denied, Robots.DENY, Robots.ALLOW).astype(np.uint8)
         rest = rests_after(self._rests, self.records["denials"][hosts[read]].astype(np.int64) + 1)
         until = now + np.where(denied, rest, robots.fresh_seconds)
-        back = answered & (self.records["rests_until"][hosts] > 0)
+        back = answered & ((self.records["rests_until"][hosts] > 0) | (self.records["failures"][hosts] > 0))
         self.records.learn_robots(hosts[read], state, until, ends.delay[read])
         self.records.failed(hosts[failed], now, self._rests)
+        self.records.refused(hosts[refused], now)
         self.records.answered(hosts[answered], now)
-        self.records.learn(hosts[read | failed | back])
+        self.records.learn(hosts[read | failed | refused | back])
 
     def _judge(self, hosts: I8s, ends: Ends, due: F8s) -> I8s:
         """As Dispatcher._settle, of what it means for a host's record: the reason for which it is dead now, or OK."""
         known, now = self.records, ends.now
-        failed, bad = ends.outcomes == FAILED, ends.outcomes != OK
-        dead = failed & (known["failures"][hosts] >= self._failures_max)
+        in_vain, bad = (ends.outcomes == FAILED) | _refused(ends), ends.outcomes != OK
+        dead = in_vain & (known["failures"][hosts] >= self._failures_max)
         dead &= now - known["failed_since"][hosts] >= self._dead_s
         answered = known["answered_at"][hosts] > 0
         for reason, some in ((Reason.CONNECT, hosts[dead & ~answered]), (Reason.HOST_DEAD, hosts[dead & answered])):
@@ -337,3 +339,8 @@ class Hosts:
         distinct[1:] = (sites[1:] != sites[:-1]) | (address[1:] != address[:-1])
         visits = np.bincount(address[distinct], minlength=len(starts))
         return alone + int(np.minimum(visits, starts)[visits > 0].sum())
+
+
+def _refused(ends: Ends) -> Bools:
+    """Visits that brought nothing but a 503."""
+    return (ends.outcomes == THROTTLED) & (ends.requests == 1)

@@ -99,6 +99,13 @@ class Records:
         for name, column in failed({name: self._rows[name][hosts] for name in FAILURE}, at, rests).items():
             self._rows[name][hosts] = column
 
+    def refused(self, hosts: I8s, at: float) -> None:
+        """As HostRecord.refused."""
+        rows, failures = self._rows, self._rows["failures"][hosts]
+        rows["failed_since"][hosts[failures == 0]] = at
+        rows["failures"][hosts] = failures + (failures < FAILURES_MAX)
+        rows["answered_at"][hosts], rows["dead"][hosts] = at, Reason.OK
+
     def rest(self, hosts: I8s, until: F8s) -> None:
         """They rest until then at least."""
         self._rows["rests_until"][hosts] = np.maximum(self._rows["rests_until"][hosts], until)

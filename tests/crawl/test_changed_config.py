@@ -152,7 +152,7 @@ def configure(crawl: Crawl, one: Run) -> None:
     for name in VALUES:
         section, key = name.split(".")
         setattr(getattr(crawl.config, section), key, one.values.get(name, getattr(getattr(fresh, section), key)))
-    crawl.config.politeness.retries_max = 9
+    crawl.config.politeness.retries_max, crawl.config.politeness.host_dead_hours = 9, 72.0
     crawl.workers = one.workers
 
 

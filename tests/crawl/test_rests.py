@@ -67,10 +67,12 @@ def test_a_host_that_is_down_when_first_met_loses_nothing(make: Make, end_s: flo
         assert MINUTE_S * 2**number <= rest < MINUTE_S * 2**number + 61, rests
 
 
-def test_a_host_that_is_busy_for_six_hours_loses_nothing(make: Make) -> None:
+@pytest.mark.parametrize("rules", [True, False])
+def test_a_host_that_is_busy_for_six_hours_loses_nothing(make: Make, rules: bool) -> None:
     """It lost 19 of 21 URLs: each was asked four times within minutes."""
     web = Web(star("a.test", 20))
-    web.moods["a.test"] = until(6 * HOUR_S, BUSY)
+    busy = until(6 * HOUR_S, BUSY)
+    web.moods["a.test"] = lambda url, now: None if rules and url.endswith("/robots.txt") else busy(url, now)
     crawl = make(web, *web.answers)
     assert crawl.run(hours=400) == ExitCode.DONE
     assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
@@ -138,6 +140,18 @@ def test_a_host_that_is_down_for_good_is_given_up_after_days_and_few_requests(
     assert times[-1] - times[0] > DAY_S
     per = 1 if answer.reason else pages
     assert len(times) <= most * per + 1 + 4, "robots.txt once a day, where it answers"
+
+
+def test_a_host_that_is_busy_for_good_is_given_up_after_days_and_few_requests(make: Make) -> None:
+    """Asked once a day, one URL each time, twenty URLs would have taken half a year."""
+    web = Web(star("a.test", 20))
+    web.moods["a.test"] = lambda url, now: None if url.endswith("/robots.txt") else BUSY
+    crawl = make(web, *web.answers)
+    assert crawl.run(hours=400) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("failed", "host_dead"))
+    times = [at for at, url in web.log if not url.endswith("/robots.txt")]
+    assert times[-1] - times[0] >= 72 * HOUR_S
+    assert len(times) <= 19
 
 
 # -- over kills --------------------------------------------------------------------------------------------------------

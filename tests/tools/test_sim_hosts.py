@@ -125,7 +125,7 @@ def test_runs_of_a_host_are_leased_in_the_order_in_which_they_came(steps: list[t
 
 changes = st.lists(
     st.tuples(
-        st.sampled_from(["come", "leave", "robots", "robots", "answered", "failed", "died", "told"]),
+        st.sampled_from(["come", "leave", "robots", "robots", "answered", "refused", "failed", "died", "told"]),
         st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4),
         st.sampled_from([Robots.ALLOW, Robots.DENY]), st.sampled_from([0.0, 0.0, 5.0]),
     ),
@@ -169,9 +169,9 @@ def test_what_is_learnt_of_hosts_is_told_as_of_those_that_are_objects(steps: lis
                 hosts[key].record.dead, hosts[key].record.dead_until = Reason.CONNECT, now
         else:  # news to nobody, until something else is
             more = (RESTS,) if what == "failed" else ()
-            {"answered": records.answered, "failed": records.failed}[what](numbers, now, *more)
+            getattr(records, what)(numbers, now, *more)
             for key in there:
-                {"answered": HostRecord.answered, "failed": HostRecord.failed}[what](hosts[key].record, now, *more)
+                getattr(hosts[key].record, what)(now, *more)
         for key in hosts:
             row = state_batch([(key, hosts[key].record)])
             assert all(records[name][9 - key] == row[name][0] for name in row.columns)

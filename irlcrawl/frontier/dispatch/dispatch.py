@@ -212,7 +212,7 @@ class Dispatcher:
         self.visits_out += 1
         self.loads.count(host, -rows)
         host.worker = worker.stream
-        gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
+        gap, patience = self.politeness.gap_in_visit(host), self.politeness.patience(host)
         worker.send(visit_message(visit, batch, now, gap, patience, self.fleet.scope_version))
 
     # -- ends ------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class Dispatcher:
             del host.runs[0]
         now = self._clock.now()
         self.visit_seconds += VISIT_WEIGHT * (now - visit.leased - self.visit_seconds)
-        silent = self._learn_from(host, message, now)
+        in_vain = self._learn_from(host, message, now)
         crawl_delay = message["robots"]["crawl_delay"] if message["robots"] else None
         due = self.politeness.visit_over(
             host,
@@ -249,7 +249,7 @@ class Dispatcher:
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
         backs_off = message["outcome"] in ("throttled", "failed")
-        self._settle(host, due, now, Reason(message["reason"]), silent, backs_off)
+        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off)
 
     def learnt_robots(self, worker: RemoteWorker, message: Message) -> None:
         """A visit that goes on read robots.txt. A kill from now on finds it in a commit or in the archive, and its
@@ -268,15 +268,18 @@ class Dispatcher:
         self.loads.count(visit.host, visit.rows - reached)
 
     def _learn_from(self, host: Host, message: Message, now: float) -> bool:
-        """Update the host's record; True when the visit ended without any response."""
+        """Update the host's record; True when the visit had no response at all, or none but a 429 or 503."""
         before = worth_a_row(host.record)
         failed = message["outcome"] == "failed" and Reason(message["reason"]) != Reason.ROBOTS_UNREACHABLE
         silent = failed and not message["answered"]
+        refused = message["outcome"] == "throttled" and message["reached"] == 1
         robots = message["robots"]
         if robots and not (silent and robots["state"] == Robots.DENY):
             _take_robots(host, robots)
         if silent:
             host.record.failed(now, self._rests)
+        elif refused:
+            host.record.refused(now)
         elif message["answered"]:
             host.record.answered(now)
         if failed:
@@ -284,13 +287,14 @@ class Dispatcher:
             host.address_until = host.record.address_until = 0.0
         if before != worth_a_row(host.record) or not host.runs:
             self._learn(host)
-        return silent
+        return silent or refused
 
-    def _settle(self, host: Host, due: float, now: float, reason: Reason, silent: bool, backs_off: bool) -> None:
-        """After a visit: does the host stay, wait elsewhere, or is it given up? backs_off: its clock does."""
+    def _settle(self, host: Host, due: float, now: float, reason: Reason, in_vain: bool, backs_off: bool) -> None:
+        """After a visit: does the host stay, wait elsewhere, or is it given up? in_vain: its record counts the visit
+        among the failures; backs_off: its clock does."""
         record, died = host.record, None
         due_far = due > now + self._config.politeness.horizon_seconds
-        if silent and self._is_dead(record, now):
+        if in_vain and self._is_dead(record, now):
             died = self._die(record, reason, now)
         elif backs_off and due_far:
             record.rests_until = max(record.rests_until, due)
@@ -311,8 +315,8 @@ class Dispatcher:
     def _is_dead(self, record: HostRecord, now: float) -> bool:
         """It was asked at the end of each rest, for as long as the configuration says. Time in which no crawl ran does
         not count."""
-        silent_for = now - record.failed_since
-        return record.failures >= self._failures_max and silent_for >= self._config.politeness.host_dead_hours * 3600
+        failed_for = now - record.failed_since
+        return record.failures >= self._failures_max and failed_for >= self._config.politeness.host_dead_hours * 3600
 
     def _die(self, record: HostRecord, reason: Reason, now: float) -> Reason:
         """It is dead for a while. Returns the reason for which its URLs leave."""
@@ -380,7 +384,7 @@ class Dispatcher:
             if ending.crawl_delay is not None:
                 self.loads.told([host])
             backs_off = ending.outcome in ("throttled", "failed")
-            self._settle(host, due, now, Reason.LOST, silent=False, backs_off=backs_off)
+            self._settle(host, due, now, Reason.LOST, in_vain=False, backs_off=backs_off)
         return reached
 
     def close(self) -> None:

@@ -336,6 +336,10 @@ class Politeness:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
         return self._gaps.longest(self._own_gap(entry), self._clocks_of(entry))
 
+    def gap_in_visit(self, entry: HostEntry) -> float:
+        """As `gap_for`, without a back-off that is beyond visit_seconds."""
+        return self._gaps.inside(self._own_gap(entry), self._clocks_of(entry))
+
     def own_gap_many(self, entries: Sequence[HostEntry]) -> F8s:
         """Least seconds between two requests to each host by its floor and its Crawl-delay alone: f8[hosts]."""
         floors = self._gaps.floor_many([entry.gap_floor for entry in entries])

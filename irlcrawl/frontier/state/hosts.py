@@ -32,7 +32,7 @@ STATE = {
     "rules_length": "u4",
     "crawl_delay": "f4",  # seconds
     "denials": "u2",  # robots.txt unreachable this many times in a row
-    "failures": "u2",  # in a row: visits without any response, or no address
+    "failures": "u2",  # in a row: visits without any response or with nothing but a 429 or 503, or no address
     "failed_since": "f8",
     "rests_until": "f8",  # asked for nothing before; 0: it answered since
     "answered_at": "f8",  # last response, 0 never
@@ -144,6 +144,14 @@ class HostRecord:
             self.failed_since = at
         self.failures = min(self.failures + 1, FAILURES_MAX)
         self.rests_until = at + rests.after(self.failures)
+
+    def refused(self, at: float) -> None:
+        """A visit brought nothing but a 429 or 503. That is a failure, too; how long the host is left alone then is a
+        matter of its clock."""
+        if self.failures == 0:
+            self.failed_since = at
+        self.failures = min(self.failures + 1, FAILURES_MAX)
+        self.answered_at, self.dead = at, Reason.OK
 
     @property
     def probed(self) -> bool:

@@ -152,18 +152,19 @@ class Visit:
         unit.cls, unit.reason, unit.status = verdict.cls, verdict.reason, verdict.status
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
-        self._note_answer(unit, fetched)
+        self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
         self._services.keep(unit, fetched.exchange if verdict.keep else None)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
         return verdict.ends is None
 
-    def _note_answer(self, unit: Unit, fetched: Fetched) -> None:
-        """A visit without any response, or the first response after such ones, is news about the host."""
+    def _note_answer(self, unit: Unit, fetched: Fetched, throttled: bool) -> None:
+        """A visit without any response, or the first response after failed ones, is news about the host; a 429 or 503
+        after such ones is none."""
         first = not self._answered
         self._answered = self._answered or fetched.answered
-        if first and self._answered and self.lease.failures:
+        if first and self._answered and self.lease.failures and not throttled:
             unit.robots = {"failed": 0}
         elif not self._answered:
             unit.robots = {"failed": 1}
