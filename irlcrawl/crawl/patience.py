@@ -59,6 +59,6 @@ class Patience:
         if not self._seconds or not self._waiting or self._waited < least:
             return None
         return (
-            f"for {words.duration(self._waited)} nothing was left but {words.plural(self._left, 'URL')} that rest "
+            f"for {words.duration(self._waited)} nothing was left but {words.plural(self._left, 'URL')} at rest "
             "after failures (limits.wait_hours); the same command goes on with them"
         )
