@@ -294,7 +294,7 @@ class Hosts:
         if not len(hosts):
             return
         rests = probed(Batch({name: self.records[name][hosts] for name in STATE}))
-        gaps = np.where(rests, 0.0, self.polite.gaps_of(hosts, self._own_gaps(hosts)))
+        gaps = np.where(rests, 0.0, self.polite.gaps_in_visit(hosts, self._own_gaps(hosts)))
         facts = (column.tolist() for column in (hosts, reasons, dues, gaps, rests))
         for host, reason, due, gap, rest in zip(*facts, strict=True):  # few, and to the turn each is an object
             self.handover.withdraw(Withdrawal(self._queues.take(host), Reason(reason), due, gap, rest))

@@ -104,6 +104,7 @@ class Records:
         rows, failures = self._rows, self._rows["failures"][hosts]
         rows["failed_since"][hosts[failures == 0]] = at
         rows["failures"][hosts] = failures + (failures < FAILURES_MAX)
+        self.rest(hosts, np.full(len(hosts), at))
         rows["answered_at"][hosts], rows["dead"][hosts] = at, Reason.OK
 
     def rest(self, hosts: I8s, until: F8s) -> None:

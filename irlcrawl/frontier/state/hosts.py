@@ -146,11 +146,12 @@ class HostRecord:
         self.rests_until = at + rests.after(self.failures)
 
     def refused(self, at: float) -> None:
-        """A visit brought nothing but a 429 or 503. That is a failure, too; how long the host is left alone then is a
-        matter of its clock."""
+        """A visit brought nothing but a 429 or 503. That is a failure, too, though the host rests no longer than its
+        clock says."""
         if self.failures == 0:
             self.failed_since = at
         self.failures = min(self.failures + 1, FAILURES_MAX)
+        self.rests_until = max(self.rests_until, at)
         self.answered_at, self.dead = at, Reason.OK
 
     @property
