@@ -173,9 +173,9 @@ class Politeness:
         86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off.", low=0
     )
     host_dead_hours: float = key(
-        72.0, "A host or a robots.txt is given up when the rests between its failures in a row take this many hours "
-        "together. URLs of a dead host fail without a request for as many hours. 0: at the first failure.", low=0,
-        high=100_000,
+        72.0, "A host (without any answer but 429 and 503) or a robots.txt is given up when the rests between its "
+        "failures in a row take this many hours together. URLs of a dead host fail without a request for as many "
+        "hours. 0: at the first failure.", low=0, high=100_000,
     )  # fmt: skip
 
 

@@ -210,10 +210,12 @@ def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoa
     cap[slow] = np.maximum(np.minimum(horizon / gap[slow], cap[slow]).astype(np.int64), 4)
     room, pace = cap - known.rows, np.maximum(gap, EXCHANGE_S)
     free_at = np.maximum(now, known.due) + pace * cap
-    # One URL shows whether a host answers again; then the others may all come, or rest on.
-    room[known.probed] = known.unknown[known.probed]
-    pace[known.probed] = 0.0
-    free_at[known.probed] = np.maximum(now, known.due[known.probed]) + config.politeness.rest_seconds
+    # One URL shows whether a host answers again; then the others may all come, or rest on. One that is in memory
+    # already may take longer (its address is busy, our network is down): they need not be looked at each minute.
+    probed = np.flatnonzero(known.probed)
+    room[probed], pace[probed] = known.unknown[probed], 0.0
+    patience = np.where(known.unknown[probed], config.politeness.rest_seconds, horizon)
+    free_at[probed] = np.maximum(now, known.due[probed]) + patience
     # Those that find no room come back by as many as there is room for, a horizon after the last ones.
     new = np.flatnonzero(known.unknown)
     horizons = (ahead + np.arange(len(new))) // config.frontier.hosts_active_max

@@ -42,7 +42,7 @@ def expected(
     together = max(loads.rows(host) if host else 0, loads.address_rows.get(address, 0) if address else 0)
     due = max(NOW, polite.due(host)) if host else NOW
     if record.probed:
-        return 0 if host else 1, 0.0, due + limits.rest_seconds
+        return (0, 0.0, due + limits.horizon_seconds) if host else (1, 0.0, due + limits.rest_seconds)
     return cap - together, max(gap, EXCHANGE_S), due + max(gap, EXCHANGE_S) * cap
 
 
