@@ -54,9 +54,9 @@ END_SECONDS = 120.0
 MIB, HOUR, MINUTE = 1 << 20, 3600.0, 60.0
 TREND_MINUTES_MAX = 1_000
 SETTINGS: dict[str, object] = {
-    "politeness.retry_delay_seconds": 1.0, "politeness.retries_max": 2, "politeness.host_dead_hours": 0,
+    "politeness.retry_delay_seconds": 1.0, "politeness.retries_max": 2, "politeness.host_dead_hours": 0.005,
     "politeness.backoff_seconds": 1.0, "fetch.read_seconds": 3.0, "fetch.total_seconds": 4.0,
-    "robots.deny_seconds": 30,
+    "politeness.rest_seconds": 1.0, "politeness.rest_max_seconds": 30.0,
 }  # fmt: skip
 CALENDAR_PAGES = 20_000
 MIRRORS_PER_HOUR = 400

@@ -28,6 +28,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim
 from irlcrawl.config.keys import Config
+from irlcrawl.config.rests import failures_till_given_up
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.runs import ReadyRuns
 from irlcrawl.frontier.turn.release import Policy as Release
@@ -60,7 +61,7 @@ class Point:
     queued: int
     deferred: int
     runs: int
-    calendar: int
+    put_off: int  # in the calendar and among the rests
     disk_bytes: int
     rss_bytes: int
 
@@ -189,7 +190,8 @@ class Crawl:
         policy = Release(
             now=now, load=self.hosts.loads, blocked=None,
             allowed=lambda record, urls: [True] * len(urls),  # simulated workers look before they ask, as real ones do
-            quota_host=self.config.limits.pages_per_host, denials_max=self.config.politeness.retries_max,
+            quota_host=self.config.limits.pages_per_host,
+            denials_max=failures_till_given_up(self.config.politeness),
             level_s=self.config.frontier.level_hours * 3600,
         )  # fmt: skip
         task = Task(
@@ -225,7 +227,7 @@ class Crawl:
         point = Point(
             self.clock.now() - START, run.spent.fetches, run.spent.enemy, run.spent.good, run.spent.importance,
             state.sites.lookups, state.sites.rereads, self._naive + discovered, discovered, live["queued"],
-            live["deferred"], live["runs"], live["calendar"], disk,
+            live["deferred"], live["runs"], live["calendar"] + live["rests"], disk,
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )  # fmt: skip
         run.points.append(point)
@@ -235,7 +237,7 @@ class Crawl:
         if self._progress:
             cpu = time.process_time() - self._began
             print(f"{point.seconds:8.0f} s {point.fetches:9d} fetched {point.enemy / max(1, point.fetches):5.1%} enemy "
-                  f"queued {point.queued} deferred {point.deferred} runs {point.runs} calendar {point.calendar} "
+                  f"queued {point.queued} deferred {point.deferred} runs {point.runs} put off {point.put_off} "
                   f"hosts {len(self.hosts)} sites {state.sites.sites} "
                   f"in queue {state.sites.current}:{state.sites.slot} turn {self._turn_s:.2f} s; "
                   f"{point.rss_bytes >> 20} MiB, {point.fetches / cpu:.0f} fetches per CPU-s", flush=True)  # fmt: skip

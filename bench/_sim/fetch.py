@@ -38,7 +38,6 @@ from tools.simweb.web import Web
 STREAM = 1
 CACHE_BITS = 22  # recent keys of all workers together
 PAIR_BITS = 16
-RETRIES_MAX = 3
 SITE_BITS = 28
 HARVEST_LEVEL = -1000
 """Of zstd, which then finds next to nothing, so that columns are stored as they are: real workers compress what they
@@ -98,7 +97,7 @@ class Harvester:
         web = self._web
         pages = web.keyed(leased.key)
         asked = leased.status != 0
-        again = _passing(leased.status) & (leased.attempt < RETRIES_MAX)
+        again = _passing(leased.status) & (leased.attempt < self._state.config.politeness.retries_max)
         sections = {
             "outcomes": self._outcomes(leased, again),
             "retries": self._retries(leased, pages, again),

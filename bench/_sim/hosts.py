@@ -16,28 +16,28 @@ from drum import Batch
 import numpy as np
 from numpy.typing import NDArray
 
-from bench._sim.fetch import RETRIES_MAX, Leased
+from bench._sim.fetch import Leased
 from bench._sim.leases import Leases, RunQueues
 from bench._sim.polite import PoliteColumns
-from bench._sim.records import Records
+from bench._sim.records import FAILURE, Records, failed, rests_after
 from bench._sim.table import Table
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.config.keys import Config
+from irlcrawl.config.rests import failures_till_given_up, rests_of_hosts, rests_of_urls
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import InMemory, loads_of
 from irlcrawl.frontier.politeness.clocks import Clocks, Flag, Kind
 from irlcrawl.frontier.politeness.columns import NONE, view
 from irlcrawl.frontier.politeness.gaps import FAILED, OK, THROTTLED
 from irlcrawl.frontier.politeness.queues import VISIT_SECONDS_LEAST
-from irlcrawl.frontier.state.hosts import STATE
+from irlcrawl.frontier.state.hosts import STATE, probed
 from irlcrawl.frontier.state.runs import WORTH, ReadyRuns, Run, Runs, Withdrawal
 from irlcrawl.frontier.turn.release import HostLoads
 from tools.simweb.answers import Fault
 from tools.simweb.web import Web
 
-DEAD_S = 3600.0
 I8s = NDArray[np.int64]
 F8s = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -72,6 +72,9 @@ class Hosts:
         self.records = Records()
         self.leases = Leases(runs)
         self._queues = RunQueues()
+        self._rests = rests_of_hosts(config.politeness)
+        self._failures_max = failures_till_given_up(config.politeness)
+        self._dead_s = config.politeness.host_dead_hours * 3600
         self._facts = Table(FACTS)
         self._of_clock = Table({"host": "i8"})  # by the clock of its name, while it is in memory
         self._at_address = Table({"rows": "i8"})  # URLs in runs, by the clock of an address
@@ -121,7 +124,9 @@ class Hosts:
         self._count_rows(hosts[there], rows[there])
         runs = [Run(segment, at, at + many) for at, many in zip(start[lost].tolist(), rows[lost].tolist())]
         self._lose(runs, known.filter(~named))
-        late = dues > self.clock.now() + self.config.politeness.horizon_seconds
+        now, rests = self.clock.now(), self.records["rests_until"][hosts[come]]
+        late = (dues > now + self.config.politeness.horizon_seconds) | (rests > now)
+        dues = np.maximum(dues, rests)
         self._leave(hosts[come[late]], np.full(int(late.sum()), Reason.OK), dues[late])
 
     def _find(self, keys: NDArray[np.uint64]) -> I8s:
@@ -156,13 +161,20 @@ class Hosts:
         return hosts, dues
 
     def _lose(self, runs: list[Run], known: Batch) -> None:
-        """Runs of hosts that have no address, and what is known of them."""
-        least = np.maximum(self.config.politeness.gap_host_seconds, known["crawl_delay"].astype(np.float64))
-        for run, gap in zip(runs, least.tolist(), strict=True):
-            self.handover.withdraw(Withdrawal([run], Reason.DNS, 0.0, gap))
-        order = np.where(known["order"] > 0, known["order"], self.records.next_news(known.rows))
-        dead = np.full(known.rows, Reason.DNS, np.uint8), np.full(known.rows, self.clock.now() + DEAD_S)
-        self.records.put_aside(known.with_(dead=dead[0], dead_until=dead[1], order=order))
+        """Runs of hosts that have no address, and what is known of them: as Dispatcher._unresolved."""
+        now = self.clock.now()
+        columns = {
+            name: column.astype(known[name].dtype)
+            for name, column in failed({name: known[name] for name in FAILURE}, now, self._rests).items()
+        }
+        columns["order"] = np.where(known["order"] > 0, known["order"], self.records.next_news(known.rows))
+        dead = (columns["failures"] >= self._failures_max) & (now - columns["failed_since"] >= self._dead_s)
+        columns["dead"] = np.where(dead, Reason.DNS, known["dead"]).astype(np.uint8)
+        columns["dead_until"] = np.where(dead, now + self._dead_s, known["dead_until"])
+        reasons, dues = np.where(dead, Reason.DNS, Reason.OK).tolist(), columns["rests_until"].tolist()
+        for run, reason, due in zip(runs, reasons, dues, strict=True):
+            self.handover.withdraw(Withdrawal([run], Reason(reason), due, rests=True))
+        self.records.put_aside(known.with_(**columns))
 
     def loads(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
         """As Loads.of."""
@@ -213,8 +225,7 @@ class Hosts:
         )  # fmt: skip
         self._ended(entries, count, ends, WORTH[urls["priority"][starts + count - 1]])
         done = ~denied[visit]
-        base = self.config.politeness.retry_delay_seconds
-        again_at = now + base * 3.0 ** urls["attempt"]
+        again_at = now + rests_after(rests_of_urls(self.config.politeness), urls["attempt"].astype(np.int64) + 1)
         leased = Leased(
             segment[visit].astype(np.uint32), row.astype(np.uint32), urls["key"], urls["depth"], urls["attempt"],
             status, again_at,
@@ -238,41 +249,61 @@ class Hosts:
             floors=np.full(len(hosts), self.config.politeness.gap_host_seconds), crawl_delays=delay[hosts], again=left,
             worths=worths,
         )  # fmt: skip
-        self._settle(hosts[left], ends.now, dues[left], ends.denied[left])
+        died = self._judge(hosts, ends, dues)
+        self._settle(hosts[left], ends.now, dues[left], ends.denied[left], died[left])
         self._forget(hosts[~left])
 
     def _learn(self, hosts: I8s, ends: Ends) -> None:
         """What visits said of their hosts."""
         now, robots = ends.now, self.config.robots
         failed = ends.outcomes == FAILED
-        read, answered = ends.asks & ~failed, ~failed & (ends.requests > 0)
+        refused = _refused(ends)
+        read, answered = ends.asks & ~failed, ~failed & ~refused & (ends.requests > 0)
         denied = ends.denied[read]
         state = np.where(denied, Robots.DENY, Robots.ALLOW).astype(np.uint8)
-        until = now + np.where(denied, robots.deny_seconds, robots.fresh_seconds)
+        rest = rests_after(self._rests, self.records["denials"][hosts[read]].astype(np.int64) + 1)
+        until = now + np.where(denied, rest, robots.fresh_seconds)
+        back = answered & ((self.records["rests_until"][hosts] > 0) | (self.records["failures"][hosts] > 0))
         self.records.learn_robots(hosts[read], state, until, ends.delay[read])
-        self.records.failed(hosts[failed], now)
+        self.records.failed(hosts[failed], now, self._rests)
+        self.records.refused(hosts[refused], now)
         self.records.answered(hosts[answered], now)
-        self.records.learn(hosts[read | failed])
+        self.records.learn(hosts[read | failed | refused | back])
 
-    def _settle(self, hosts: I8s, now: float, due: F8s, denied: Bools) -> None:
+    def _judge(self, hosts: I8s, ends: Ends, due: F8s) -> I8s:
+        """As Dispatcher._settle, of what it means for a host's record: the reason for which it is dead now, or OK."""
+        known, now = self.records, ends.now
+        in_vain, bad = (ends.outcomes == FAILED) | _refused(ends), ends.outcomes != OK
+        dead = in_vain & (known["failures"][hosts] >= self._failures_max)
+        dead &= now - known["failed_since"][hosts] >= self._dead_s
+        answered = known["answered_at"][hosts] > 0
+        for reason, some in ((Reason.CONNECT, hosts[dead & ~answered]), (Reason.HOST_DEAD, hosts[dead & answered])):
+            known.died(some, reason, now + self._dead_s)
+        rests = bad & ~dead & (due > now + self.config.politeness.horizon_seconds)
+        known.rest(hosts[rests], due[rests])
+        known.learn(hosts[rests])
+        return np.where(dead, known["dead"][hosts], Reason.OK).astype(np.int64)
+
+    def _settle(self, hosts: I8s, now: float, due: F8s, denied: Bools, died: I8s) -> None:
         """Hosts with URLs left, after a visit: do they stay?"""
-        known, limits = self.records, self.config.politeness
-        refused = denied & (known["denials"][hosts] > limits.retries_max)
-        dead = ~denied & (known["failures"][hosts] > RETRIES_MAX) & (known["answered_at"][hosts] == 0)
-        known.died(hosts[dead], Reason.CONNECT, now + DEAD_S)
-        due = np.where(denied, np.maximum(due, known["robots_until"][hosts]), due)
-        reason = np.select([refused, dead], [Reason.ROBOTS_UNREACHABLE, Reason.CONNECT], Reason.OK)
-        leave = denied | dead | (due > now + limits.horizon_seconds)
+        known = self.records
+        refused = denied & (known["denials"][hosts] >= self._failures_max)
+        rests = known["rests_until"][hosts]
+        far = due > now + self.config.politeness.horizon_seconds
+        due = np.maximum(due, np.where(denied, np.maximum(known["robots_until"][hosts], rests), rests))
+        reason = np.where(died > 0, died, np.where(refused, Reason.ROBOTS_UNREACHABLE, Reason.OK))
+        leave = denied | (died > 0) | far | (rests > now)
         self._leave(hosts[leave], reason[leave], due[leave])
 
     def _leave(self, hosts: I8s, reasons: I8s, dues: F8s) -> None:
-        """Their URLs go: for good, or into the calendar."""
+        """Their URLs go: for good, into the calendar, or into the rests."""
         if not len(hosts):
             return
-        gaps = self.polite.gaps_of(hosts, self._own_gaps(hosts))
-        facts = (column.tolist() for column in (hosts, reasons, dues, gaps))
-        for host, reason, due, gap in zip(*facts, strict=True):  # few, and to the turn each is an object
-            self.handover.withdraw(Withdrawal(self._queues.take(host), Reason(reason), due, gap))
+        rests = probed(Batch({name: self.records[name][hosts] for name in STATE}))
+        gaps = np.where(rests, 0.0, self.polite.gaps_in_visit(hosts, self._own_gaps(hosts)))
+        facts = (column.tolist() for column in (hosts, reasons, dues, gaps, rests))
+        for host, reason, due, gap, rest in zip(*facts, strict=True):  # few, and to the turn each is an object
+            self.handover.withdraw(Withdrawal(self._queues.take(host), Reason(reason), due, gap, rest))
         self._count_rows(hosts, -self._facts["rows"][hosts])
         self.records.learn(hosts)
         self.polite.leave_many(hosts)
@@ -314,3 +345,8 @@ class Hosts:
         distinct[1:] = (sites[1:] != sites[:-1]) | (address[1:] != address[:-1])
         visits = np.bincount(address[distinct], minlength=len(starts))
         return alone + int(np.minimum(visits, starts)[visits > 0].sum())
+
+
+def _refused(ends: Ends) -> Bools:
+    """Visits that brought nothing but a 503."""
+    return (ends.outcomes == THROTTLED) & (ends.requests == 1)

@@ -40,7 +40,7 @@ def draw(lines: Path, where: Path) -> None:
     axes.legend(frameon=False, fontsize=7)
     _save(figure, where / "lookups.svg")
     figure, axes = pyplot.subplots(figsize=(6, 3.6))
-    for part in ("queued", "deferred", "calendar", "runs"):
+    for part in ("queued", "deferred", "put_off", "runs"):
         axes.plot(runs[-1]["fetches"], runs[-1][part], label=part)
     axes.set_title(f"URLs waiting ({runs[-1]['policy']})", fontsize=9)
     axes.legend(frameon=False, fontsize=7)

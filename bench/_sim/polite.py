@@ -104,6 +104,12 @@ class PoliteColumns:
         """As Politeness.gap_for."""
         return self.gaps.longest_many(own_gaps, self.waiting.clocks_of_many(hosts))
 
+    def gaps_in_visit(self, hosts: I8s, own_gaps: F8s) -> F8s:
+        """As Politeness.gap_in_visit."""
+        clocks, longest = self.waiting.clocks_of_many(hosts), self.gaps_of(hosts, own_gaps)
+        plain = np.where(clocks != NONE, view(self.clocks.table.gap)[clocks], 0.0).max(axis=1)
+        return np.where(longest <= self._params.visit_seconds, longest, np.maximum(own_gaps, plain))
+
     def address_clocks(self, hosts: I8s) -> I8s:
         """The clock of each host's address."""
         return view(self.waiting.address_clock)[hosts].astype(np.int64) if len(hosts) else hosts

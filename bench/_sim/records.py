@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from bench._sim.table import Table
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
+from irlcrawl.config.rests import FAILURES_MAX, Rests
 from irlcrawl.frontier.state.hosts import STATE
 
 I8s = NDArray[np.int64]
 F8s = NDArray[np.float64]
 ROW = {"key": "u8", **STATE}
+FAILURE = ("failures", "failed_since", "rests_until")
 LEARNT = {**ROW, "order": "i8"}
 """order: the how manieth change since the last turn began made it news; 0: it is none."""
 
@@ -89,14 +91,25 @@ class Records:
     def answered(self, hosts: I8s, at: float) -> None:
         """As HostRecord.answered."""
         rows = self._rows
-        rows["failures"][hosts], rows["failed_since"][hosts] = 0, 0.0
+        rows["failures"][hosts], rows["failed_since"][hosts], rows["rests_until"][hosts] = 0, 0.0, 0.0
         rows["answered_at"][hosts], rows["dead"][hosts] = at, Reason.OK
 
-    def failed(self, hosts: I8s, at: float) -> None:
+    def failed(self, hosts: I8s, at: float, rests: Rests) -> None:
         """As HostRecord.failed."""
-        failures = self._rows["failures"][hosts]
-        self._rows["failed_since"][hosts[failures == 0]] = at
-        self._rows["failures"][hosts] = failures + (failures < 65_535)
+        for name, column in failed({name: self._rows[name][hosts] for name in FAILURE}, at, rests).items():
+            self._rows[name][hosts] = column
+
+    def refused(self, hosts: I8s, at: float) -> None:
+        """As HostRecord.refused."""
+        rows, failures = self._rows, self._rows["failures"][hosts]
+        rows["failed_since"][hosts[failures == 0]] = at
+        rows["failures"][hosts] = failures + (failures < FAILURES_MAX)
+        self.rest(hosts, np.full(len(hosts), at))
+        rows["answered_at"][hosts], rows["dead"][hosts] = at, Reason.OK
+
+    def rest(self, hosts: I8s, until: F8s) -> None:
+        """They rest until then at least."""
+        self._rows["rests_until"][hosts] = np.maximum(self._rows["rests_until"][hosts], until)
 
     def died(self, hosts: I8s, reason: Reason, until: float) -> None:
         self._rows["dead"][hosts], self._rows["dead_until"][hosts] = reason, until
@@ -110,4 +123,16 @@ class Records:
         for name in ("rules_log", "rules_offset", "rules_length"):
             rows[name][hosts] = 0
         denials = rows["denials"][hosts]
-        rows["denials"][hosts] = np.where(state == Robots.DENY, denials + (denials < 255), 0)
+        rows["denials"][hosts] = np.where(state == Robots.DENY, denials + (denials < FAILURES_MAX), 0)
+
+
+def failed(known: dict[str, NDArray[Any]], at: float, rests: Rests) -> dict[str, NDArray[Any]]:
+    """As HostRecord.failed: the columns FAILURE of hosts, afterwards."""
+    failures = np.minimum(known["failures"].astype(np.int64) + 1, FAILURES_MAX)
+    since = np.where(failures == 1, at, known["failed_since"])
+    return {"failures": failures, "failed_since": since, "rests_until": at + rests_after(rests, failures)}
+
+
+def rests_after(rests: Rests, failures: I8s) -> F8s:
+    """As Rests.after."""
+    return np.minimum(rests.first * rests.factor ** np.minimum(failures - 1, 100).astype(np.float64), rests.longest)

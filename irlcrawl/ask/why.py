@@ -196,8 +196,11 @@ class _Question:
             return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
         if place == "calendar":
             due = float(row["due"][0])
-            why = "put off after a passing failure" if row["attempt"][0] else "put off until its host may take it"
-            return {"stands": f"{why}; due {_date(due)}", "due": due}
+            return {"stands": f"put off until its host may take it; due {_date(due)}", "due": due}
+        if place == "rests":
+            due = float(row["due"][0])
+            why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
+            return {"stands": f"rests {why}; asked again from {_date(due)}", "due": due}
         if place == "queues":
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
@@ -264,6 +267,8 @@ class _Question:
             if record.dead and record.dead_until > self._now:
                 told["dead"], told["dead_until"] = Reason(record.dead).name.lower(), record.dead_until
                 due = max(due, record.dead_until)
+            if record.rests_until > self._now:
+                told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
         return {**told, "next_allowed": due if due > self._now else None}

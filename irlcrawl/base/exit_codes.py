@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 11  # stopped by a signal or `stop`; the same command goes on
     FORCED = 13  # by a second signal: what was in flight is dropped
     SIZE_LIMIT = 14  # limits.pages, limits.bytes or frontier.bytes_max
-    TIME_LIMIT = 15  # limits.seconds
+    TIME_LIMIT = 15  # limits.seconds or limits.wait_hours
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -67,14 +67,14 @@ CRAWL_LOG_STATUS = {
 }  # fmt: skip
 """Heritrix's negative fetch status for outcomes without a response."""
 
-PASSING = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
-"""Failures of a request that may be over soon: the URL is asked for again, and our own network may be the cause."""
+DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
+"""Failures of a request of which our own network may be the cause. A TLS failure is the host's."""
 
-UNANSWERED = PASSING | {Reason.TLS}
-"""Failures of a request in which the host gave no answer: it rests. A TLS failure is the host's, and does not pass."""
+PASSING = DOUBTFUL | {Reason.TLS}
+"""Failures of a request in which the host gave no answer, and may give one later: the URL is asked for again."""
 
 LIMITS = frozenset((Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.FRONTIER_FULL))
 """A limit of the configuration left the URL out, whatever its host would have said."""
 
-WITHOUT_RESPONSE = UNANSWERED | {Reason.PROTOCOL}
+WITHOUT_RESPONSE = PASSING | {Reason.PROTOCOL}
 """All failures of a request. A host that speaks something other than HTTP did answer."""

@@ -125,6 +125,11 @@ class Limits:
     seconds: float = key(
         0.0, "Stop this many seconds after the crawl was started or resumed (exit code 15). 0: off.", low=0
     )
+    wait_hours: float = key(
+        0.25, "Stop (exit code 15) when all URLs that are left rest after failures and for this many hours none was "
+        "fetched, failed or excluded. The same command goes on with them. 0: off, the crawl waits, maybe for days.",
+        low=0,
+    )  # fmt: skip
     pages_per_host: int = key(
         0, "Let through at most this many URLs of a host; its other URLs are excluded for good. 0: off.", low=0
     )
@@ -143,7 +148,7 @@ class Politeness:
         10.0, "A host's gap is also at least this many times the duration of its last fetch. 0: off.", low=0, high=1000
     )
     gap_host_max_seconds: float = key(
-        300.0, "Most seconds that gap_host_factor and back-off make of a gap. A Crawl-delay is not bounded by this.",
+        300.0, "Most seconds that gap_host_factor makes of a gap. Crawl-delay and back-off are not bounded by this.",
         low=0,
     )  # fmt: skip
     crawl_delay_max_seconds: float = key(
@@ -170,27 +175,31 @@ class Politeness:
         300.0, "URLs that cannot be fetched within this many seconds wait in calendar files, not in memory.", low=1
     )
     retries_max: int = key(
-        3, "How often a URL is requested again after a passing failure (no connection, timeout, lost connection, 429, "
-        "5xx except 501 and 505). Hosts that never answered, names without an address and unreachable robots.txt files "
-        "are tried again as often.", low=0, high=100,
+        8, "How often a URL is requested again after a passing failure (no connection, no TLS, timeout, lost "
+        "connection, 429, 5xx except 501 and 505).", low=0, high=100,
     )  # fmt: skip
     retry_delay_seconds: float = key(
-        5.0, "Seconds before a URL is requested again for the first time, tripled for each further time.", low=0
+        60.0, "Seconds before a URL is requested again for the first time, four times as long for each further time, "
+        "at most rest_max_seconds.", low=0,
+    )  # fmt: skip
+    rest_seconds: float = key(
+        60.0, "Seconds for which a host rests that does not answer, has no address or whose robots.txt cannot be had; "
+        "twice as long after each further failure, at most rest_max_seconds. Its URLs wait on the disk.", low=0.1,
+    )  # fmt: skip
+    rest_max_seconds: float = key(
+        86_400.0, "Longest rest of a host or a URL, and longest back-off, in seconds.", low=0.1
     )
     backoff_seconds: float = key(
-        5.0, "Least gap in seconds after a 429, a 503 or a failed connection. It doubles with each further failure and "
-        "shrinks with each good visit. 0: off.", low=0,
+        5.0, "Least gap in seconds after a 429, a 503 or a failed connection. It doubles with each further failure, up "
+        "to rest_max_seconds, and shrinks with each good visit. 0: off.", low=0,
     )  # fmt: skip
     retry_after_max_seconds: float = key(
         86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off.", low=0
     )
-    host_failures_max: int = key(
-        10, "A host that has answered before is dead after this many failed visits in a row, if they span "
-        "host_dead_hours.", low=1,
-    )  # fmt: skip
     host_dead_hours: float = key(
-        24.0, "Least hours of failed visits before a host that has answered is dead, and hours that any host stays "
-        "dead. URLs of a dead host fail without a request.", low=0,
+        72.0, "A host (without any answer but 429 and 503) or a robots.txt is given up when the rests between its "
+        "failures in a row take this many hours together. URLs of a dead host fail without a request for as many "
+        "hours. 0: at the first failure.", low=0, high=100_000,
     )  # fmt: skip
 
 
@@ -201,7 +210,6 @@ class Robots:
         86_400.0, "Seconds before a robots.txt is fetched again (RFC 9309 allows 24 hours).", low=1,
         high=ROBOTS_FRESH_S_MAX,
     )  # fmt: skip
-    deny_seconds: float = key(3600.0, "Seconds for which an unreachable robots.txt closes its host.", low=1)
     redirects_max: int = key(5, "Redirects followed from a robots.txt (RFC 9309 demands 5).", low=5, high=20)
 
 
@@ -347,8 +355,8 @@ class Frontier:
         100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
     )
     bytes_max: int = key(
-        0, "Bytes on disk that waiting URLs (queues, QF, calendar, runs) may take; when_full says what happens then. "
-        "0: off.", low=0,
+        0, "Bytes on disk that waiting URLs (queues, QF, calendar, rests, runs) may take; when_full says what happens "
+        "then. 0: off.", low=0,
     )  # fmt: skip
     when_full: str = key(
         "stop", "What happens above bytes_max. stop: the crawl ends (exit code 14). delay: links that were found wait "

@@ -8,6 +8,7 @@ turns.py             the turn thread, and the commit of each turn
 schedule.py          when a turn is due, and how much it should bring
 pressure.py          bounds on harvests and on URLs that wait
 limits.py            when a crawl has to end
+patience.py          ... among these: how long it waits for URLs that rest
 disk_space.py        how much of the disk must stay free
 recovery.py          what a dead worker or crawl left
 old_rules.py         deleting robots logs that no record points to any more

@@ -77,6 +77,7 @@ class Gauges:
             "frontier_full": pressure.frontier_full,
             "harvest_bytes": pressure.harvest_bytes,
             "workers": len(hosts.fleet.workers),
+            "wait_ends": self._limits.patience.ends_at(self._clock.now()),
         }
 
     def _count(self) -> dict[str, Any]:
@@ -112,6 +113,8 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "frontier_latency_s": state.latency.median,
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
+        "resting_urls": state.rests.rows,
+        "resting_due": state.rests.next_due(),
         **{counted.field: counters.get(name, 0) for name, counted in COUNTERS.items() if counted.field},
         "fetch_failures": _without_response(counters),
         "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),

@@ -1,4 +1,4 @@
-"""When a crawl has to end: a limit of pages, bytes or time, no room on the disk, a full frontier."""
+"""When a crawl has to end: a limit of pages, bytes, time or waiting, no room on the disk, a full frontier."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.crawl.disk_space import DiskSpace
+from irlcrawl.crawl.patience import Patience
 from irlcrawl.crawl.pressure import Pressure
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.turn import Result
@@ -23,6 +24,7 @@ class Limits:
         self._started = started
         self.disk_space = DiskSpace(state)
         self.pressure = Pressure(state)
+        self.patience = Patience(config)
         self.unfolded = 0  # URLs reached less those folded; one folded before its visit ended counts -1 till then
         self.received = 0  # bytes that visits told of, and recovery; what was harvested since is among them
         self._count(state)
@@ -37,6 +39,7 @@ class Limits:
         self.unfolded -= result.folded
         self.disk_space.count()
         self.pressure.committed(result.harvests)
+        self.patience.committed(state)
 
     def allowance(self, urls_out: int) -> int:
         """How many URLs may be leased before limits.pages could be passed."""
@@ -58,4 +61,7 @@ class Limits:
         if full := self.pressure.full():
             _log.warning("stopping: %s", full)
             return ExitCode.SIZE_LIMIT
+        if waited := self.patience.over():
+            _log.warning("stopping: %s", waited)
+            return ExitCode.TIME_LIMIT
         return None

@@ -156,6 +156,8 @@ class CrawlLoop:
         while True:
             now = self.clock.now()
             self._bring_more()
+            held = self.outage.paused or self._coming is not None
+            self.limits.patience.look(now, len(self.dispatcher.hosts), held)
             if self.ending is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
             if news := self.dispatcher.politeness.clocks.news(now):
@@ -199,9 +201,9 @@ class CrawlLoop:
             held = self.outage.paused or self.limits.pressure.slow_down
             if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
                 dues.append(due)
-            calendar = None if self.turns.running else self.state.calendar.next_due()
-            if calendar is not None:
-                dues.append(max(calendar, self.schedule.turn_at))
+            put_off = None if self.turns.running else self.schedule.next_due()
+            if put_off is not None:
+                dues.append(max(put_off, self.schedule.turn_at))
         timeout = max(min(dues) - self.clock.now(), 0.0005)
         try:
             async with asyncio.timeout(timeout):

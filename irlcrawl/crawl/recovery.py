@@ -17,10 +17,11 @@ import numpy as np
 
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.keys import name_key, origin_of
-from irlcrawl.base.reasons import UNANSWERED, Class, Reason
+from irlcrawl.base.reasons import PASSING, Class, Reason
 from irlcrawl.base.rows import FACT, Robots
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Config
+from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.frontier.dispatch.visits import Ending
 from irlcrawl.frontier.politeness.politeness import Outcome, Politeness
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -29,7 +30,7 @@ from irlcrawl.worker.archive.crawl_log import parse
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 
-_UNANSWERED = frozenset(reason.name.lower() for reason in UNANSWERED)
+_UNANSWERED = frozenset(reason.name.lower() for reason in PASSING)
 """As the log names them; of what broke off half-way it does not say that some answer came."""
 
 NEW_STREAM: Mapping[str, Any] = {"next": 0, "warc": [0, 0]}
@@ -127,13 +128,14 @@ def learn(state: CrawlState, politeness: Politeness, harvests: list[str]) -> Bat
         return None
     records = known_records(state, list({*facts, *asked}))
     learnt = float(state.catalog.get("learnt", 0.0)) + state.clock_set
+    rests = rests_of_hosts(state.config.politeness)
     for host, rows in facts.items():
         for _, at, robots, until, log, offset, length, crawl_delay, failed in sorted(rows, key=lambda row: row[1]):
             record = records[host]
             if not failed:
                 record.answered(at)
             elif at > learnt:
-                record.failed(at)
+                record.failed(at, rests)
             if robots != Robots.UNKNOWN and not (failed and robots == Robots.DENY):
                 pointer = (int(log), int(offset), int(length)) if length else None
                 record.learn_robots(int(robots), until, pointer, crawl_delay)

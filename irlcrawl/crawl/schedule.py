@@ -23,6 +23,7 @@ INBOX_AGE_MAX_S = 10.0
 ROWS_WANTED_MIN = 1000
 RATE_S = 30.0
 STARTS_PER_PLACE_MAX = 16  # visits in one place that low water counts on
+RESTS_LATE_S = 10.0  # so much later may the end of a rest be noticed while there is other work
 LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some microseconds per visit counted
 
 
@@ -126,6 +127,13 @@ class Schedule:
         """When the next turn may start, also if workers that were asked for harvests do not answer."""
         return max(self.rested_at, self._asked_at + ANSWER_S)
 
+    def next_due(self) -> float | None:
+        """When URLs that were put off want a turn, unix seconds; None if there are none. Between turns."""
+        calendar, rests = self._state.calendar.next_due(), self._state.rests.next_due()
+        if rests is not None and not self.starving:
+            rests += RESTS_LATE_S
+        return min((due for due in (calendar, rests) if due is not None), default=None)
+
     def should_ask(self, now: float) -> bool:
         """Whether to ask the workers for their harvests."""
         return self.starving or (now >= self.rested_at and self.low)
@@ -135,11 +143,12 @@ class Schedule:
         starving = self.starving
         if not starving and now < self.turn_at:
             return False
-        state = self._state
-        calendar = state.calendar.next_due()
-        if calendar is not None and calendar <= now:
+        due = self.next_due()
+        if due is not None and due <= now:
             return True
         if inbox and now - self._inbox_since > INBOX_AGE_MAX_S:
             return True
-        waiting = self.moved and state.waiting > state.runs.rows + state.calendar.rows and self._room
+        state = self._state
+        put_off = state.calendar.rows + state.rests.rows
+        waiting = self.moved and state.waiting > state.runs.rows + put_off and self._room
         return (handed_in or waiting) and (starving or self.low)

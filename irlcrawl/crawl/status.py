@@ -35,8 +35,12 @@ FIELDS: dict[str, str] = {
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
-    "calendar_urls": "of these, put off: repeats, Retry-After, a robots.txt that cannot be had, more than a host takes",
+    "calendar_urls": "of these, put off: more than their host takes, a long Crawl-delay",
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
+    "resting_urls": "of these, put off after a failure: their own, their host's, or no robots.txt to be had",
+    "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
+    "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
+    "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
     "active_hosts": "hosts in memory: those with URLs ready to be leased (frontier.hosts_active_max)",
     "ready_hosts": "of these, hosts that may be visited now",
@@ -47,7 +51,7 @@ FIELDS: dict[str, str] = {
     "a sample of the URLs found in this run; null before there is one",
     "turn_seconds": "duration of the last turn, at most a minute",
     "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
-    "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar and runs",
+    "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar, rests and runs",
     "frontier_full": "more than frontier.bytes_max",
     "harvest_bytes": "on disk, of harvests that are not merged yet",
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
@@ -126,6 +130,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("excluded", _total(values, "excluded")),
         ("waiting", _waiting(values)),
         ("put off", _put_off(values)),
+        ("resting", _resting(values)),
         ("frontier", _frontier(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("links", _links(values)),
@@ -144,6 +149,7 @@ def line(values: Mapping[str, Any]) -> str:
         words.size(values["bytes"] or 0),
         f"waiting {words.count(values['queued_urls'] or 0)}",
         *([f"put off {_put_off(values)}"] if values["calendar_urls"] else ()),
+        *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
         f"ready {words.count(values['ready_hosts'] or 0)} of {words.plural(values['active_hosts'] or 0, 'host')}",
         f"failed {words.count(values['failed'] or 0)}",
         f"excluded {words.count(values['excluded'] or 0)}",
@@ -188,12 +194,29 @@ def _waiting(values: Mapping[str, Any]) -> str:
 
 
 def _put_off(values: Mapping[str, Any]) -> str:
-    """The URLs for which a crawl that seems idle waits."""
+    """The URLs that wait until their host may take them."""
     if not values["calendar_urls"]:
         return ""
     text = words.plural(values["calendar_urls"], "URL")
-    seconds = (values["calendar_due"] or 0.0) - values["updated"]
-    return f"{text}, the first for {words.duration(seconds)}" if seconds > 0 and values["state"] in ALIVE else text
+    seconds = _until(values, "calendar_due")
+    return f"{text}, the first for {words.duration(seconds)}" if seconds else text
+
+
+def _resting(values: Mapping[str, Any]) -> str:
+    """The URLs for which a crawl that seems idle waits, and how long it does."""
+    if not values["resting_urls"]:
+        return ""
+    text = words.plural(values["resting_urls"], "URL")
+    if seconds := _until(values, "resting_due"):
+        text += f", asked again from {words.duration(seconds)} on"
+    if seconds := _until(values, "wait_ends"):
+        text += f"; nothing else is left, the crawl ends in {words.duration(seconds)}"
+    return text
+
+
+def _until(values: Mapping[str, Any], field: str) -> float:
+    """Seconds until the moment in a field of a crawl that runs; 0 if it is over or there is none."""
+    return max(0.0, (values[field] or 0.0) - values["updated"]) if values["state"] in ALIVE else 0.0
 
 
 def _turn(values: Mapping[str, Any]) -> str:

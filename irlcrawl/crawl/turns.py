@@ -34,6 +34,7 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, is_returns, pars
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.rests import failures_till_given_up
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.closed_archives import ClosedWarcs
 from irlcrawl.crawl.gauges import Gauges, merges
@@ -249,7 +250,7 @@ class Turns:
             blocked=self._blocked() if self._overrides.block_any else None,
             allowed=self._rules.allowed,
             quota_host=config.limits.pages_per_host,
-            denials_max=config.politeness.retries_max,
+            denials_max=failures_till_given_up(config.politeness),
             level_s=config.frontier.level_hours * 3600,
         )
         return Task(

@@ -270,7 +270,7 @@ class Fsck:
             )  # fmt: skip
 
     def _urls(self, census: Census, reading: Reading) -> Findings:
-        waiting = sum(place.rows for place in (reading.runs, reading.calendar, reading.queues))
+        waiting = sum(place.rows for place in (reading.runs, reading.calendar, reading.rests, reading.queues))
         self.bar.stage("what waits", waiting, urls)
         for place, batch in reading.waiting():
             self.bar.read(batch.rows)

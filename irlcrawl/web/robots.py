@@ -200,8 +200,9 @@ def _seconds(value: bytes) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def outcome(status: int | None, params: config.Robots) -> tuple[Robots, float]:
-    """What the final answer to a request for robots.txt means: (state, seconds for which it holds).
+def outcome(status: int | None, params: config.Robots, rest_seconds: float) -> tuple[Robots, float]:
+    """What the final answer to a request for robots.txt means: (state, seconds for which it holds). rest_seconds: for
+    how long an answer that closes the host does.
 
     `status` is the last HTTP status after redirects, None when there was no response (DNS, connection, TLS, timeout,
     broken HTTP). RFC 9309 2.3.1: 2xx brings rules; 4xx means no restrictions; 5xx and no answer close the host for a
@@ -211,7 +212,7 @@ def outcome(status: int | None, params: config.Robots) -> tuple[Robots, float]:
         return Robots.RULES, params.fresh_seconds
     if status is not None and 400 <= status < 500 and status != 429:
         return Robots.ALLOW, params.fresh_seconds
-    return Robots.DENY, min(params.deny_seconds, params.fresh_seconds)
+    return Robots.DENY, rest_seconds
 
 
 class RulesCache:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, PASSING, UNANSWERED, WITHOUT_RESPONSE, Class, Reason
+from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, DOUBTFUL, PASSING, WITHOUT_RESPONSE, Class, Reason
 from irlcrawl.crawl.status import FIELDS
 
 DONE = (Class.FETCHED, Class.FAILED, Class.EXCLUDED)
@@ -26,8 +26,9 @@ def test_the_class_of_a_reason_does_not_hang_on_its_number() -> None:
 
 
 def test_failures_of_a_request_are_sorted_by_what_follows() -> None:
-    """The host rests after all but PROTOCOL (its host did answer); TLS is final for the URL, the others pass."""
-    assert PASSING < UNANSWERED < WITHOUT_RESPONSE
+    """The host rests after all but PROTOCOL (its host did answer), and the URL is asked for again; no network of ours
+    makes TLS fail."""
+    assert DOUBTFUL < PASSING < WITHOUT_RESPONSE
     assert {CLASS_OF[reason] for reason in WITHOUT_RESPONSE} == {Class.FAILED}
 
 

@@ -126,8 +126,7 @@ def configure(config: Config) -> None:
     politeness.backoff_seconds = 1.0
     politeness.visit_seconds = 2.0
     politeness.horizon_seconds = 6.0
-    politeness.host_failures_max, politeness.host_dead_hours = 3, 8 / 3600
-    config.robots.deny_seconds = 4.0
+    politeness.rest_seconds, politeness.rest_max_seconds, politeness.host_dead_hours = 1.0, 20.0, 8 / 3600
     config.archive.archive_sync_seconds = 3.0
     config.frontier.harvest_seconds = 2.5
     config.archive.log_roll_bytes = 20_000

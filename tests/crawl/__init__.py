@@ -4,6 +4,7 @@ Modules whose tests stand elsewhere in tests/:
 
 control_server.py   crawl/test_control.py
 loop.py             crawl/test_ends.py, crawl/test_deaths.py
+patience.py         crawl/test_rests.py
 old_rules.py        frontier/turn/test_rules.py
 seeding.py          crawl/test_recovery.py, crawl/test_returns.py, frontier/turn/test_turn.py
 start.py            cli/test_main.py, base/test_memory.py

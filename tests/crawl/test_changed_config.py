@@ -35,7 +35,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "politeness.retry_delay_seconds": st.sampled_from([0.0, 5.0, 300.0]),
     "politeness.backoff_seconds": st.sampled_from([0.0, 5.0, 60.0]),
     "robots.fresh_seconds": st.sampled_from([1.0, 60.0, DAY_S]),
-    "robots.deny_seconds": st.sampled_from([1.0, 900.0]),
+    "politeness.rest_seconds": st.sampled_from([1.0, 900.0]),
+    "politeness.rest_max_seconds": st.sampled_from([600.0, DAY_S]),
     "network.dns_ttl_max_seconds": st.sampled_from([0.0, DAY_S]),
     "frontier.harvest_seconds": st.sampled_from([0.01, 30.0]),
     "frontier.urls_per_host_max": st.sampled_from([4, 1000]),
@@ -151,7 +152,7 @@ def configure(crawl: Crawl, one: Run) -> None:
     for name in VALUES:
         section, key = name.split(".")
         setattr(getattr(crawl.config, section), key, one.values.get(name, getattr(getattr(fresh, section), key)))
-    crawl.config.politeness.retries_max = 9
+    crawl.config.politeness.retries_max, crawl.config.politeness.host_dead_hours = 9, 72.0
     crawl.workers = one.workers
 
 

@@ -79,7 +79,8 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
     crawl.names.answers |= {"gone.test": Reason.DNS, "a.test": "10.0.0.9", "c.test": "10.0.0.9"}
     crawl.config.scope.exclude = ["/secret"]
-    crawl.config.politeness.retries_max = 1
+    crawl.config.politeness.retries_max, crawl.config.politeness.retry_delay_seconds = 1, 5.0
+    crawl.config.politeness.host_dead_hours = 0.0
     crawl.config.politeness.gap_host_seconds = 1.0
     crawl.config.politeness.visit_urls_max = 2
     records: list[dict[str, Any]] = []
@@ -129,6 +130,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
         "calendar_urls": (0, 0),
         "calendar_due": (None, None),
+        "resting_urls": (0, 0),
+        "resting_due": (None, None),
+        "wait_ends": (None, None),
         "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
         "out_of_scope_urls": (1, 1),
         "respelled_urls": (0, 0),
@@ -167,7 +171,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert midway == {name: values[0] for name, values in expected.items()}
     assert last == {name: values[1] for name, values in expected.items()}
     assert (midway["held"]["hosts"], midway["held"]["clocks"]) == (3, 5)
-    assert (later["calendar_urls"], later["calendar_due"]) == (1, approx(START + 10.0)), "b.test, once more"
+    assert (later["resting_urls"], later["resting_due"]) == (1, approx(START + 10.0)), "b.test, once more"
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
 
 

@@ -24,6 +24,7 @@ from irlcrawl.crawl.schedule import (
     REST_DRY_S,
     REST_FACTOR,
     REST_S,
+    RESTS_LATE_S,
     ROWS_WANTED_MIN,
     STARTS_PER_PLACE_MAX,
     TOOK_S_MAX,
@@ -32,6 +33,11 @@ from irlcrawl.crawl.schedule import (
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.turn.turn import Result, Turn
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
+
+
+def put_off(dues: list[float]) -> SimpleNamespace:
+    """A calendar, as a Schedule looks at it."""
+    return SimpleNamespace(next_due=lambda: min(dues, default=None), rows=len(dues))
 
 
 @dataclass
@@ -44,6 +50,7 @@ class World:
     runs: int = 0  # URLs in runs
     queued: int = 0  # ... and before them
     calendar: list[float] = field(default_factory=list)  # dues
+    rests: list[float] = field(default_factory=list)  # the same
     fetched: int = 0
     hosts: int = 0
     workers: list[RemoteWorker] = field(default_factory=list)
@@ -56,11 +63,10 @@ class World:
         class State:
             runs = property(lambda self: SimpleNamespace(rows=world.runs))
             ledger = property(lambda self: SimpleNamespace(fetched=world.fetched))
-            waiting = property(lambda self: world.runs + world.queued + len(world.calendar))
+            waiting = property(lambda self: world.runs + world.queued + len(world.calendar + world.rests))
 
-            @property
-            def calendar(self) -> Any:
-                return SimpleNamespace(next_due=lambda: min(world.calendar, default=None), rows=len(world.calendar))
+            calendar = property(lambda self: put_off(world.calendar))
+            rests = property(lambda self: put_off(world.rests))
 
         politeness = SimpleNamespace(ready_pairs=lambda within, limit: min(self.ready, limit))
 
@@ -160,6 +166,19 @@ def test_while_harvests_are_awaited_a_due_calendar_gives_no_reason_to_look_again
     assert not world.should_turn()
     assert world.schedule.turn_at == world.clock.now() + ANSWER_S
     world.clock.advance(ANSWER_S)
+    assert world.should_turn()
+
+
+@pytest.mark.parametrize("ready", [0, 1])
+def test_the_end_of_a_rest_may_wait_for_a_turn_while_there_is_other_work(ready: int) -> None:
+    """A hundred thousand hosts that rest would have a turn each."""
+    world = World(ready=ready)
+    world.rests = [world.clock.now() + 100]
+    world.clock.advance(99)
+    assert not world.should_turn()
+    world.clock.advance(2)
+    assert world.should_turn() == (not ready)
+    world.clock.advance(RESTS_LATE_S)
     assert world.should_turn()
 
 

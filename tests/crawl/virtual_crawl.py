@@ -105,6 +105,17 @@ class Answer:
     truncated: str | None = None
 
 
+def rest_shortly(config: Config) -> None:
+    """What fails rests for seconds and is given up within minutes: after GIVEN_UP failures of a host, FAILED of a
+    URL."""
+    politeness = config.politeness
+    politeness.retries_max, politeness.retry_delay_seconds = FAILED - 1, 5.0
+    politeness.rest_seconds, politeness.rest_max_seconds, politeness.host_dead_hours = 5.0, 300.0, 60.0 / 3600
+
+
+GIVEN_UP, FAILED = 5, 4
+
+
 class Web:
     """Answers by URL; `links` makes pages; robots.txt is 404 unless told. A `mood` of a host comes before its pages."""
 
@@ -184,7 +195,8 @@ class _Process:
 @dataclass
 class Crawl:
     """A job with its web. `run` crawls until the end, or until something it plays (say `on_request`) calls `kill`; then
-    it may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2)."""
+    it may be run again. Watched all the time: no row is leased twice at once, nothing is archived twice (I2). What
+    fails is given up within minutes; with the defaults it takes days (test_rests.py)."""
 
     path: Path
     web: Web
@@ -207,6 +219,8 @@ class Crawl:
         config.scope.kind = "any"
         config.politeness.gap_host_factor = 0.0
         config.frontier.disk_reserve_bytes = 1 << 20
+        config.limits.wait_hours = 0.0  # until everything is decided
+        rest_shortly(config)
         self.running: dict[int, asyncio.Task[None]] = {}
         self.socks: dict[int, socket.socket] = {}
         self.tasks: list[asyncio.Task[None]] = []

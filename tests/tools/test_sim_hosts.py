@@ -16,12 +16,15 @@ from bench._sim.leases import Leases, RunQueues
 from bench._sim.records import Records
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
+from irlcrawl.config.keys import Politeness
+from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
 from irlcrawl.frontier.state.runs import WORTH, Run, Runs
 
 Row = tuple[int, int, int, int]
+RESTS = rests_of_hosts(Politeness())
 
 
 class Segments:
@@ -128,7 +131,7 @@ def test_runs_of_a_host_are_leased_in_the_order_in_which_they_came(steps: list[t
 
 changes = st.lists(
     st.tuples(
-        st.sampled_from(["come", "leave", "robots", "robots", "answered", "failed", "died", "told"]),
+        st.sampled_from(["come", "leave", "robots", "robots", "answered", "refused", "failed", "died", "told"]),
         st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4),
         st.sampled_from([Robots.ALLOW, Robots.DENY]), st.sampled_from([0.0, 0.0, 5.0]),
     ),
@@ -139,7 +142,7 @@ changes = st.lists(
 def test_what_is_learnt_of_hosts_is_told_as_of_those_that_are_objects(steps: list[Any]) -> None:
     records, handover = Records(), Handover()
     hosts: dict[int, Host] = {}
-    first = HostRecord(robots=Robots.RULES, rules_length=7, denials=255, failures=65_534, answered_at=1.0)
+    first = HostRecord(robots=Robots.RULES, rules_length=7, denials=65_535, failures=65_534, answered_at=1.0)
     for at, (what, keys, robots, delay) in enumerate(steps):
         now = float(at // 3)
         there = [key for key in keys if (key in hosts) != (what == "come")]
@@ -171,9 +174,10 @@ def test_what_is_learnt_of_hosts_is_told_as_of_those_that_are_objects(steps: lis
             for key in there:
                 hosts[key].record.dead, hosts[key].record.dead_until = Reason.CONNECT, now
         else:  # news to nobody, until something else is
-            {"answered": records.answered, "failed": records.failed}[what](numbers, now)
+            more = (RESTS,) if what == "failed" else ()
+            getattr(records, what)(numbers, now, *more)
             for key in there:
-                {"answered": HostRecord.answered, "failed": HostRecord.failed}[what](hosts[key].record, now)
+                getattr(hosts[key].record, what)(now, *more)
         for key in hosts:
             row = state_batch([(key, hosts[key].record)])
             assert all(records[name][9 - key] == row[name][0] for name in row.columns)

@@ -36,6 +36,9 @@ SETTINGS = {
     "politeness.gap_host_factor": 0,
     "politeness.gap_address_seconds": 0,
     "politeness.retry_delay_seconds": 0.1,
+    "politeness.retries_max": 3,
+    "politeness.rest_seconds": 0.1,
+    "politeness.host_dead_hours": 0.0002,
     "fetch.read_seconds": 0.5,
     "network.allow": '["127.52.0.0/16"]',
 }

@@ -272,8 +272,7 @@ def test_a_whole_file_by_a_plain_model(lines: list[tuple[str, str]], path: list[
     ],
 )  # fmt: skip
 def test_what_an_answer_means(status: int | None, state: Robots) -> None:
-    params = config.Robots(fresh_seconds=1000.0, deny_seconds=60.0)
-    got, seconds = outcome(status, params)
+    got, seconds = outcome(status, config.Robots(fresh_seconds=1000.0), rest_seconds=60.0)
     assert got is state
     assert seconds == (60.0 if state is Robots.DENY else 1000.0)
 

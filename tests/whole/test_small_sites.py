@@ -25,9 +25,9 @@ FAIL_SOON = {
     "politeness.retry_delay_seconds": 0.1,
     "politeness.retries_max": 1,
     "politeness.backoff_seconds": 0.1,
-    "politeness.host_failures_max": 2,
-    "politeness.host_dead_hours": 0,
-    "robots.deny_seconds": 1,
+    "politeness.rest_seconds": 0.1,
+    "politeness.rest_max_seconds": 1,
+    "politeness.host_dead_hours": 0.0002,
 }
 
 
@@ -90,11 +90,21 @@ def test_a_site_whose_only_host_is_dead_ends(serve: Serve, job: Path) -> None:
     assert outcomes(job)[url].startswith("failed(")
 
 
-def test_a_name_that_does_not_exist_fails_at_once(serve: Serve, job: Path) -> None:
+def test_a_name_that_does_not_exist_is_given_up(serve: Serve, job: Path) -> None:
     web = serve(Tree(0), ONE)
-    ended = Crawl(job, web.resolver, ["http://nowhere.test/"]).run()
+    ended = Crawl(job, web.resolver, ["http://nowhere.test/"], FAIL_SOON).run()
     assert ended.code == 0, ended.output
     assert outcomes(job) == {"http://nowhere.test/": "failed(dns)"}
+
+
+def test_a_crawl_of_a_name_that_does_not_exist_waits_and_ends(serve: Serve, job: Path) -> None:
+    """With the defaults it may exist tomorrow: the crawl says so and ends by a limit of its own, long before."""
+    web = serve(Tree(0), ONE)
+    ended = Crawl(job, web.resolver, ["http://nowhere.test/"], {"limits.wait_hours": 1 / 3600}).run()
+    assert ended.code == 15, ended.output
+    assert outcomes(job) == {}
+    assert "nothing was left but 1 URL at rest" in ended.output
+    assert "resting   1 URL" in ended.output and "go on:     irlcrawl resume" in ended.output
 
 
 def test_a_private_address_is_refused_without_a_connection(serve: Serve, job: Path) -> None:

@@ -47,11 +47,9 @@ gap_address_seconds = 0.1
 retry_delay_seconds = 1.0
 retries_max = 2
 backoff_seconds = 1.0
-host_failures_max = 2
-host_dead_hours = 0
-
-[robots]
-deny_seconds = 3
+rest_seconds = 1.0
+rest_max_seconds = 5.0
+host_dead_hours = 0.001
 
 [fetch]
 read_seconds = 3.0

@@ -20,6 +20,7 @@ from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.rests import failures_till_given_up, rests_of_hosts
 from irlcrawl.frontier.dispatch.detours import DetourRequests
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
@@ -33,8 +34,8 @@ from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import ReadyHost, ReadyRuns, Run, RunReader, Withdrawal, ready_hosts
 from irlcrawl.worker.fetch.wire import Message
 
-NAME_GONE_S = 3600.0
-"""How long a name that does not exist is believed not to."""
+REFUSED_S = 3600.0
+"""How long a name is left alone whose addresses are not allowed."""
 
 VISIT_WEIGHT = 1 / 64
 """Of one visit in the running mean of their durations."""
@@ -57,6 +58,8 @@ class Dispatcher:
         wake: Callable[[], None],
     ) -> None:
         self._config = config
+        self._rests = rests_of_hosts(config.politeness)
+        self._failures_max = failures_till_given_up(config.politeness)
         self._clock = clock
         self.politeness = politeness
         self.resolver = resolver
@@ -103,10 +106,11 @@ class Dispatcher:
         dues = self.politeness.activate_many(idle)
         self.loads.told(idle)
         for host, due in zip(idle, dues, strict=True):
+            due = max(due, host.record.rests_until)  # learnt while the turn ran, or before a kill
             if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
                 self._retire(host, Reason.BLOCKED)
-            elif due > horizon:
-                self._rest(host, due)
+            elif due > horizon or host.record.rests_until > self._clock.now():
+                self._put_off(host, due)
 
     def bring_all(self, ready: list[ReadyRuns]) -> None:
         """The runs of a turn, with the records that its indices carry."""
@@ -119,7 +123,6 @@ class Dispatcher:
         for key in there[np.isin(there, keys)].tolist():
             host = self.hosts[key]
             host.record.forgive()
-            host.dns_failures = 0
             self._learn(host)
 
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
@@ -170,7 +173,6 @@ class Dispatcher:
             self.loads.moves(host)
             self.politeness.resolved(host, answer.address, answer.expires)
             self.loads.moved(host)
-            host.dns_failures = 0
             host.record.set_address(answer.address, answer.expires)
             self._learn(host)
         elif not answer.permanent and await self._outage.is_ours():
@@ -180,16 +182,18 @@ class Dispatcher:
         self._wake()
 
     def _unresolved(self, host: Host, error: ResolveError) -> None:
-        host.dns_failures += 1
+        record, now = host.record, self._clock.now()
         if host.detour is not None:
             self.detours.refuse(host, error.reason)
-        elif error.permanent:
-            host.record.dead, host.record.dead_until = error.reason, self._clock.now() + NAME_GONE_S
-            self._retire(host, error.reason)
-        elif host.dns_failures > self._config.politeness.retries_max:
+        elif error.reason is Reason.ADDRESS:
+            record.dead, record.dead_until = error.reason, now + REFUSED_S
             self._retire(host, error.reason)
         else:
-            self.politeness.unresolvable(host)
+            record.failed(now, self._rests)
+            if self._is_dead(record, now):
+                self._retire(host, self._die(record, error.reason, now))
+            else:
+                self._put_off(host, record.rests_until)
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
@@ -221,7 +225,7 @@ class Dispatcher:
         self.visits_out += 1
         self.loads.count(host, -rows)
         host.worker = worker.stream
-        gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
+        gap, patience = self.politeness.gap_in_visit(host), self.politeness.patience(host)
         worker.send(visit_message(visit, batch, now, gap, patience, self.fleet.scope_version))
 
     # -- ends ------------------------------------------------------------------------------------------------------
@@ -241,7 +245,7 @@ class Dispatcher:
             host.worth = host.runs[0].worth
         now = self._clock.now()
         self.visit_seconds += VISIT_WEIGHT * (now - visit.leased - self.visit_seconds)
-        silent = self._learn_from(host, message, now)
+        in_vain = self._learn_from(host, message, now)
         crawl_delay = message["robots"]["crawl_delay"] if message["robots"] else None
         due = self.politeness.visit_over(
             host,
@@ -259,7 +263,8 @@ class Dispatcher:
         # Of a visit that ended otherwise the last exchange had no response, whatever came before it.
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
-        self._settle(host, due, now, Reason(message["reason"]), silent)
+        backs_off = message["outcome"] in ("throttled", "failed")
+        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off)
 
     def learnt_robots(self, worker: RemoteWorker, message: Message) -> None:
         """A visit that goes on read robots.txt. A kill from now on finds it in a commit or in the archive, and its
@@ -278,52 +283,67 @@ class Dispatcher:
         self.loads.count(visit.host, visit.rows - reached)
 
     def _learn_from(self, host: Host, message: Message, now: float) -> bool:
-        """Update the host's record; True when the visit ended without any response."""
+        """Update the host's record; True when the visit had no response at all, or none but a 429 or 503."""
         before = worth_a_row(host.record)
         failed = message["outcome"] == "failed" and Reason(message["reason"]) != Reason.ROBOTS_UNREACHABLE
         silent = failed and not message["answered"]
+        refused = message["outcome"] == "throttled" and message["reached"] == 1
         robots = message["robots"]
         if robots and not (silent and robots["state"] == Robots.DENY):
             _take_robots(host, robots)
         if silent:
-            host.record.failed(now)
+            host.record.failed(now, self._rests)
+        elif refused:
+            host.record.refused(now)
         elif message["answered"]:
             host.record.answered(now)
         if failed:
             self.resolver.another(host.name)  # a name with several addresses: the next visit tries the next one
-            host.address_until = 0.0
+            host.address_until = host.record.address_until = 0.0
         if before != worth_a_row(host.record) or not host.runs:
             self._learn(host)
-        return silent
+        return silent or refused
 
-    def _settle(self, host: Host, due: float, now: float, reason: Reason, silent: bool) -> None:
-        """After a visit: does the host stay, rest in the calendar, or is it given up?"""
-        record = host.record
+    def _settle(self, host: Host, due: float, now: float, reason: Reason, in_vain: bool, backs_off: bool) -> None:
+        """After a visit: does the host stay, wait elsewhere, or is it given up? in_vain: its record counts the visit
+        among the failures; backs_off: its clock does."""
+        record, died = host.record, None
+        due_far = due > now + self._config.politeness.horizon_seconds
+        if in_vain and self._is_dead(record, now):
+            died = self._die(record, reason, now)
+        elif backs_off and due_far:
+            record.rests_until = max(record.rests_until, due)
         if not host.runs:
-            self.ran_dry = True
+            self.ran_dry = self.ran_dry or not record.probed
+            self._learn(host)
             self._forget(host)
-        elif silent and self._is_dead(record, now):
-            died = Reason.HOST_DEAD if record.answered_at else reason
-            record.dead, record.dead_until = died, now + self._config.politeness.host_dead_hours * 3600
+        elif died is not None:
             self._retire(host, died)
         elif record.robots_at(now) is Robots.DENY:
-            if record.denials > self._config.politeness.retries_max:
+            if record.denials >= self._failures_max:
                 self._retire(host, Reason.ROBOTS_UNREACHABLE)
             else:
-                self._rest(host, max(due, record.robots_until))
-        elif due > now + self._config.politeness.horizon_seconds:
-            self._rest(host, due)
+                self._put_off(host, max(due, record.robots_until))
+        elif due_far or record.rests_until > now:
+            self._put_off(host, max(due, record.rests_until))
 
     def _is_dead(self, record: HostRecord, now: float) -> bool:
-        """One that never answered gets as many tries as a URL; one that did, the patience of host_dead_hours."""
-        limits = self._config.politeness
-        if not record.answered_at:
-            return record.failures > limits.retries_max
-        silent_for = now - record.failed_since
-        return record.failures >= limits.host_failures_max and silent_for >= limits.host_dead_hours * 3600
+        """It was asked at the end of each rest, for as long as the configuration says. Time in which no crawl ran does
+        not count."""
+        failed_for = now - record.failed_since
+        return record.failures >= self._failures_max and failed_for >= self._config.politeness.host_dead_hours * 3600
 
-    def _rest(self, host: Host, due: float) -> None:
-        self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, self.politeness.gap_for(host)))
+    def _die(self, record: HostRecord, reason: Reason, now: float) -> Reason:
+        """It is dead for a while. Returns the reason for which its URLs leave."""
+        died = Reason.HOST_DEAD if record.answered_at else reason
+        record.dead, record.dead_until = died, now + self._config.politeness.host_dead_hours * 3600
+        return died
+
+    def _put_off(self, host: Host, due: float) -> None:
+        """Its URLs wait on the disk: all until the host is probed, else one after the other."""
+        rests = host.record.probed
+        gap = 0.0 if rests else self.politeness.gap_in_visit(host)
+        self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, gap, rests))
 
     def _retire(self, host: Host, reason: Reason) -> None:
         self._leave(host, Withdrawal(list(host.runs), reason))
@@ -378,7 +398,8 @@ class Dispatcher:
             )  # fmt: skip
             if ending.crawl_delay is not None:
                 self.loads.told([host])
-            self._settle(host, due, now, Reason.LOST, silent=False)
+            backs_off = ending.outcome in ("throttled", "failed")
+            self._settle(host, due, now, Reason.LOST, in_vain=False, backs_off=backs_off)
         return reached
 
     def close(self) -> None:

@@ -28,8 +28,8 @@ from irlcrawl.config import keys as config
 if TYPE_CHECKING:
     import aiodns
 
-GONE_SECONDS = 3600.0
-"""How long a permanent failure is remembered (within the bounds of dns_ttl_*)."""
+GONE_SECONDS = 30.0
+"""How long a name that has no address answers so for others who ask: hosts rest longer than that (config/rests.py)."""
 PASSING_SECONDS = 2.0
 """How long a passing failure answers for others who ask the same; shorter than any back-off."""
 
@@ -319,7 +319,7 @@ class Resolver:
         return aiodns.DNSResolver(nameservers=self._servers or None, loop=loop, timeout=seconds, tries=_TRIES)
 
     def _failed(self, name: str, what: str, permanent: bool) -> _Known:
-        seconds = self._bounded(GONE_SECONDS) if permanent else PASSING_SECONDS
+        seconds = GONE_SECONDS if permanent else PASSING_SECONDS
         return _Known((), ResolveError(name, what, Reason.DNS, permanent), self._clock.now() + seconds)
 
     def _bounded(self, ttl: float) -> float:

@@ -22,7 +22,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import Politeness, Terms
-from irlcrawl.frontier.state.hosts import records_of
+from irlcrawl.frontier.state.hosts import probed, records_of
 from irlcrawl.frontier.turn.release import HostLoads
 
 EXCHANGE_S = 0.001
@@ -191,13 +191,14 @@ class InMemory:
     rows: NDArray[np.int64]  # URLs in runs, of the host or of all at its address, whichever are more
     gap: NDArray[np.float64]  # least seconds between two requests
     due: NDArray[np.float64]  # unix seconds, may lie in the past
+    probed: NDArray[np.bool_]
 
     @classmethod
     def nobody(cls, config: Config, now: float, states: Batch) -> InMemory:
         """Of hosts of which nothing but their STATE is known."""
         count = states.rows
         gap = np.maximum(config.politeness.gap_host_seconds, states["crawl_delay"].astype(np.float64))
-        return cls(np.ones(count, np.bool_), np.zeros(count, np.int64), gap, np.full(count, now))
+        return cls(np.ones(count, np.bool_), np.zeros(count, np.int64), gap, np.full(count, now), probed(states))
 
 
 def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoads:
@@ -209,6 +210,12 @@ def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoa
     cap[slow] = np.maximum(np.minimum(horizon / gap[slow], cap[slow]).astype(np.int64), 4)
     room, pace = cap - known.rows, np.maximum(gap, EXCHANGE_S)
     free_at = np.maximum(now, known.due) + pace * cap
+    # One URL shows whether a host answers again; then the others may all come, or rest on. One that is in memory
+    # already may take longer (its address is busy, our network is down): they need not be looked at each minute.
+    probed = np.flatnonzero(known.probed)
+    room[probed], pace[probed] = known.unknown[probed], 0.0
+    patience = np.where(known.unknown[probed], config.politeness.rest_seconds, horizon)
+    free_at[probed] = np.maximum(now, known.due[probed]) + patience
     # Those that find no room come back by as many as there is room for, a horizon after the last ones.
     new = np.flatnonzero(known.unknown)
     horizons = (ahead + np.arange(len(new))) // config.frontier.hosts_active_max

@@ -21,7 +21,7 @@ LATEST_START_S = 30.0
 class Host(HostEntry):
     """A host in memory. `place`: its row in Loads, while it has one."""
 
-    __slots__ = ("dns_failures", "place", "record", "runs", "worker")
+    __slots__ = ("place", "record", "runs", "worker")
 
     def __init__(self, *, record: HostRecord, **known: Any) -> None:
         super().__init__(**known)
@@ -29,7 +29,6 @@ class Host(HostEntry):
         self.runs: list[Run] = []  # nearly always one: an empty deque has 600 bytes
         self.place = NONE
         self.worker = -1  # stream of the worker that had its last visit
-        self.dns_failures = 0
 
 
 @dataclass(slots=True)
@@ -78,6 +77,7 @@ def visit_message(
         robots=robots,
         scope=scope_version,
         failures=record.failures,
+        denials=record.denials,
         urls=leased_urls(visit.run.segment, visit.run.at, batch),
         not_after=now + LATEST_START_S,
     ).message()

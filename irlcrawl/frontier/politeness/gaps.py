@@ -107,6 +107,15 @@ class Gaps:
                 own = backoffs[clock]
         return own
 
+    def inside(self, own: float, clocks: Sequence[int]) -> float:
+        """Least seconds between two requests of one visit. A back-off beyond visit_seconds keeps visits apart; each is
+        of one URL then, and that URL goes with robots.txt. Else an answer to robots.txt alone, of a host that refuses
+        all else, would end the visit as a good one, and the back-off with it."""
+        gap = self.longest(own, clocks)
+        if gap <= self._params.visit_seconds:
+            return gap
+        return max([own, *(self._table.gap[clock] for clock in clocks)])
+
     def longest_many(self, own: F8s, clocks: I8s) -> F8s:
         """As `longest`, for many hosts: f8[hosts] and i8[hosts, 3] give f8[hosts]."""
         gaps = np.maximum(view(self._table.gap)[clocks], view(self._table.backoff)[clocks])
@@ -186,7 +195,7 @@ class Gaps:
         """The back-off of a clock of such a kind, flags and gap after a visit, from the one before it."""
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
         if kind == Kind.HOST:
-            return _host_backoff(gap, backoff, outcome, first, top)
+            return _host_backoff(gap, backoff, outcome, first, self._params.rest_max_seconds)
         if kind == Kind.ADDRESS and not flags & Flag.LENIENT:
             return _address_backoff(gap, backoff, outcome, first, top)
         return backoff

@@ -12,7 +12,7 @@ How the dispatcher uses it:
     leases.append(polite.clocks.news(now))            # once per tick: what ended visits taught survives a kill too
     if due > now + horizon: polite.deactivate(entry)  # … and into the calendar
     while resolver.room and (entry := polite.unresolved()):                 # names, just ahead of need
-        … polite.resolved(entry, address, expires) or polite.unresolvable(entry)
+        … polite.resolved(entry, address, expires) or polite.deactivate(entry)
     sleep until polite.next_due()                     # later than now after pop_detour() and pop() returned None
 
 `activate_many` and `pop_many` do for hundreds of hosts what `activate` and `pop` do for one, with the same results.
@@ -273,7 +273,7 @@ class Politeness:
 
     def unresolved(self) -> HostEntry | None:
         """The next host whose only obstacle is its missing (or outdated) address; None if there is none. Answer with
-        `resolved`, `unresolvable`, `postponed`, or (a name that does not exist) `deactivate`."""
+        `resolved`, `postponed`, or (it has no address now) `deactivate`."""
         return self._unresolved.ask()
 
     def resolved(self, entry: HostEntry, address: str, expires: float) -> None:
@@ -286,19 +286,6 @@ class Politeness:
         clock = self._waiting.address_clock[entry.number] = self._gaps.use_address(address)  # however short it lives
         self._detours.pause(entry, (clock,), now)
         self._place(entry, now)
-
-    def unresolvable(self, entry: HostEntry) -> float:
-        """No answer this time: the host backs off as after a failed connection. Returns when it is due."""
-        if entry.state != HostState.RESOLVING:
-            return self.due(entry)
-        now = self._time.now()
-        self._withdraw(entry)
-        clock = self._waiting.host_clock[entry.number]
-        floor = self._gaps.floor(entry.gap_floor)
-        self._gaps.move((clock,), floor, entry.crawl_delay, now, 0.0, "failed", None)
-        self._table.why[clock] = Delay.DNS
-        self._place(entry, now)
-        return self.due(entry)
 
     def postponed(self, entry: HostEntry) -> None:
         """No answer, for a reason that is not the host's: `unresolved` will give it again."""
@@ -337,6 +324,10 @@ class Politeness:
     def gap_for(self, entry: HostEntry) -> float:
         """Least seconds between two requests inside a visit: floors, Crawl-delay, back-off, those of its address."""
         return self._gaps.longest(self._own_gap(entry), self._clocks_of(entry))
+
+    def gap_in_visit(self, entry: HostEntry) -> float:
+        """As `gap_for`, without a back-off that is beyond visit_seconds."""
+        return self._gaps.inside(self._own_gap(entry), self._clocks_of(entry))
 
     def own_gap_many(self, entries: Sequence[HostEntry]) -> F8s:
         """Least seconds between two requests to each host by its floor and its Crawl-delay alone: f8[hosts]."""

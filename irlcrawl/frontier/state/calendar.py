@@ -1,8 +1,11 @@
-"""The calendar: URLs that wait for a date. Repeats after a passing failure, surplus of slow hosts, URLs of closed
-hosts.
+"""URLs that wait for a date, in two stores of one kind: the calendar and the rests.
 
-A durable queue by due second. Rows come back when they are due and pass the hosts drum again, so facts learnt about
-their host meanwhile hold for them, too.
+`calendar`: URLs of hosts that may be asked, but not so soon: surplus, long gaps and Crawl-delays. `rests`: URLs that
+wait for a second chance: after a passing failure of their own, or because their host failed, throttles, has no address
+or no robots.txt that can be had.
+
+Each is a durable queue by due second. Rows come back when they are due and pass the hosts drum again, so facts learnt
+about their host meanwhile hold for them, too.
 
 Dues are at rest (clock_set.py).
 """
@@ -23,8 +26,8 @@ SECOND_MAX = 2**32 - 1
 
 
 class Calendar:
-    def __init__(self, catalog: Catalog, pool: SegmentPool) -> None:
-        self._fifo = Fifo("calendar", catalog, pool, label="due")
+    def __init__(self, catalog: Catalog, pool: SegmentPool, name: str) -> None:
+        self._fifo = Fifo(name, catalog, pool, label="due")
         self._catalog = catalog
 
     @property

@@ -1,4 +1,5 @@
-"""Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, ledger and crawl log.
+"""Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, rests, ledger and
+crawl log.
 
 Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns it belongs to the
 loop; during a turn to the turn's thread, but for the catalogue (crawl/turns.py: who owns what).
@@ -95,7 +96,7 @@ class CrawlState:
         ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
         self.stores = open_stores(catalog, self.pool, config, ram)
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
-        self.calendar, self.runs = self.stores.calendar, self.stores.runs
+        self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
         self.latency = Latency()
@@ -157,8 +158,8 @@ class CrawlState:
     def holders(self) -> list[Holder]:
         """Whatever names sections in the catalogue (drum.vacuum)."""
         return [
-            self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.runs, self.clock_log.list,
-            self.scope_log.list,
+            self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.rests.holder, self.runs,
+            self.clock_log.list, self.scope_log.list,
         ]  # fmt: skip
 
     @property
@@ -239,12 +240,13 @@ class CrawlState:
 
     @property
     def frontier_bytes(self) -> int:
-        """Bytes on disk of the URLs that wait: queues, QF, calendar and runs."""
-        return self.sites.nbytes + self.calendar.nbytes + self.runs.nbytes
+        """Bytes on disk of the URLs that wait: queues, QF, calendar, rests and runs."""
+        return self.sites.nbytes + self.calendar.nbytes + self.rests.nbytes + self.runs.nbytes
 
     @property
     def frontier_rows(self) -> int:
-        return self.sites.queued_rows + self.sites.deferred_rows + self.calendar.rows + self.runs.rows
+        live = self.live()
+        return sum(live.values()) - live["pending"]
 
     @property
     def room_bytes(self) -> int:

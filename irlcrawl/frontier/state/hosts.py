@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
+from irlcrawl.config.rests import FAILURES_MAX, Rests
 
 STATE = {
     "robots": "u1",  # rows.Robots
@@ -30,9 +31,10 @@ STATE = {
     "rules_offset": "u8",
     "rules_length": "u4",
     "crawl_delay": "f4",  # seconds
-    "denials": "u1",  # robots.txt unreachable this many times in a row
-    "failures": "u2",  # visits in a row without any response
+    "denials": "u2",  # robots.txt unreachable this many times in a row
+    "failures": "u2",  # in a row: visits without any response or with nothing but a 429 or 503, or no address
     "failed_since": "f8",
+    "rests_until": "f8",  # asked for nothing before; 0: it answered since
     "answered_at": "f8",  # last response, 0 never
     "family": "u1",  # 4, 6; 0 no address known
     "address_hi": "u8",
@@ -41,7 +43,7 @@ STATE = {
     "dead": "u1",  # reasons.Reason, 0 (OK) when it is not
     "dead_until": "f8",
 }
-DATES = ("robots_until", "failed_since", "answered_at", "address_until", "dead_until")
+DATES = ("robots_until", "failed_since", "rests_until", "answered_at", "address_until", "dead_until")
 RECORD = {**STATE, "released": "u8"}
 
 OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED = range(5)
@@ -50,7 +52,8 @@ put back after it was done; one that is put back and was over its host's quota, 
 OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED)
 
 FORGIVEN: dict[str, float] = {
-    "failures": 0, "failed_since": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0, "robots_until": 0.0,
+    "failures": 0, "failed_since": 0.0, "rests_until": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0,
+    "robots_until": 0.0,
 }  # fmt: skip
 """What a record says of a host once a URL of it is put back: nothing is held against it, and it is asked for its
 robots.txt again, which may be what has changed. Its clocks, and the gaps they were promised, stay."""
@@ -120,6 +123,7 @@ class HostRecord:
     denials: int = 0
     failures: int = 0
     failed_since: float = 0.0
+    rests_until: float = 0.0
     answered_at: float = 0.0
     family: int = 0
     address_hi: int = 0
@@ -148,18 +152,34 @@ class HostRecord:
 
     def answered(self, at: float) -> None:
         """A response came: all failures held against the host are void."""
-        self.failures, self.failed_since, self.answered_at, self.dead = 0, 0.0, at, Reason.OK
+        self.failures, self.failed_since, self.rests_until = 0, 0.0, 0.0
+        self.answered_at, self.dead = at, Reason.OK
 
     def forgive(self) -> None:
         """A URL of the host is put back."""
         for name, value in FORGIVEN.items():
             setattr(self, name, value)
 
-    def failed(self, at: float) -> None:
-        """A visit ended without any response."""
+    def failed(self, at: float, rests: Rests) -> None:
+        """A visit ended without any response, or there is no address: the host rests, each time longer."""
         if self.failures == 0:
             self.failed_since = at
-        self.failures = min(self.failures + 1, 65_535)
+        self.failures = min(self.failures + 1, FAILURES_MAX)
+        self.rests_until = at + rests.after(self.failures)
+
+    def refused(self, at: float) -> None:
+        """A visit brought nothing but a 429 or 503. That is a failure, too, though the host rests no longer than its
+        clock says."""
+        if self.failures == 0:
+            self.failed_since = at
+        self.failures = min(self.failures + 1, FAILURES_MAX)
+        self.rests_until = max(self.rests_until, at)
+        self.answered_at, self.dead = at, Reason.OK
+
+    @property
+    def probed(self) -> bool:
+        """It failed when it was asked last, and nobody knows whether it answers again: see `probed`."""
+        return self.rests_until > 0 or self.denials > 0
 
     def learn_robots(self, state: int, until: float, rules: tuple[int, int, int] | None, crawl_delay: float) -> None:
         """An answer; told twice it counts once."""
@@ -167,7 +187,7 @@ class HostRecord:
             return
         self.robots, self.robots_until, self.crawl_delay = state, until, crawl_delay
         self.rules_log, self.rules_offset, self.rules_length = rules or (0, 0, 0)
-        self.denials = min(self.denials + 1, 255) if state == Robots.DENY else 0
+        self.denials = min(self.denials + 1, FAILURES_MAX) if state == Robots.DENY else 0
 
 
 _FIELDS = [f.name for f in fields(HostRecord)]
@@ -183,6 +203,12 @@ def state_batch(records: Iterable[tuple[int, HostRecord]]) -> Batch:
     rows = b"".join([_PACKED.pack(key, *_row(record)) for key, record in records])
     table = np.frombuffer(rows, _ROW_DTYPE)
     return Batch({name: np.ascontiguousarray(table[name]) for name in _ROW_DTYPE.names or ()})
+
+
+def probed(states: Batch) -> NDArray[np.bool_]:
+    """Of rows with STATE: which hosts are asked for one URL, to see whether they answer again, before further ones may
+    go into runs."""
+    return (states["rests_until"] > 0) | (states["denials"] > 0)
 
 
 def redated(states: Batch, seconds: float) -> Batch:

@@ -63,12 +63,14 @@ class Run:
 
 @dataclass(slots=True)
 class Withdrawal:
-    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar from `due` on, a gap apart."""
+    """Runs whose URLs leave: for a reason, or (reason OK) into the calendar, or the rests, from `due` on, a gap
+    apart."""
 
     runs: list[Run]
     reason: Reason
     due: float = 0.0
     gap: float = 0.0
+    rests: bool = False
 
 
 @dataclass(slots=True)

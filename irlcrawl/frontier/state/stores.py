@@ -20,6 +20,7 @@ class Stores:
     sites: Sites
     hosts: Repository
     calendar: Calendar
+    rests: Calendar
     runs: Runs
 
     def live(self) -> dict[str, int]:
@@ -30,6 +31,7 @@ class Stores:
             "queued": self.sites.queued_rows,
             "deferred": self.sites.deferred_rows,
             "calendar": self.calendar.rows,
+            "rests": self.rests.rows,
             "runs": self.runs.rows,
         }
 
@@ -40,7 +42,8 @@ def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: 
         seen=Repository("seen", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes),
         sites=open_sites(catalog, pool, config, ram_bytes),
         hosts=Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes),
-        calendar=Calendar(catalog, pool),
+        calendar=Calendar(catalog, pool, "calendar"),
+        rests=Calendar(catalog, pool, "rests"),
         runs=Runs(catalog, pool),
     )
 

@@ -36,9 +36,9 @@ ATTEMPTS = 5
 OPEN_MAX = 1 << 16
 RAM_BYTES = 64 << 20
 
-PLACES = ("runs", "calendar", "queues", "deferred", "pending")
-"""Where a URL that is not done may be: ready to be leased; put off until it is due; in a numbered queue; beyond its
-site's budget (QF); between two passes."""
+PLACES = ("runs", "calendar", "rests", "queues", "deferred", "pending")
+"""Where a URL that is not done may be: ready to be leased; put off until its host may take it; put off after a failure;
+in a numbered queue; beyond its site's budget (QF); between two passes."""
 
 
 class Reading:
@@ -53,7 +53,7 @@ class Reading:
         self.seed: int = identity.get("seed", 0)
         self.stores = open_stores(catalog, pool, config, RAM_BYTES)
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
-        self.calendar, self.runs = self.stores.calendar, self.stores.runs
+        self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
         self.queues = Fifo("queues", catalog, pool, label="queue")
         self.deferred = Deferred(catalog, pool)
 
@@ -68,12 +68,14 @@ class Reading:
         return cls(job, load_stored(job.config_file), catalog, pool)
 
     def waiting(self) -> Iterator[tuple[str, Batch]]:
-        """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar have `due` too (unix
-        seconds), those of queues `queue`."""
+        """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar and of rests have
+        `due` too (unix seconds), those of queues `queue`."""
         for batch in self.runs.waiting():
             yield "runs", batch
         for batch in self.calendar.scan():
             yield "calendar", batch
+        for batch in self.rests.scan():
+            yield "rests", batch
         for batch in self.queues.scan():
             yield "queues", batch
         for batch in self.deferred.scan():

@@ -1,9 +1,10 @@
-"""From drained URLs with their hosts' records to runs: what may go, what waits in the calendar, what leaves for good.
+"""From drained URLs with their hosts' records to runs: what may go, what waits or rests, what leaves for good.
 
 Pure: rows in, rows out. URLs of one host come out best first (priority byte, then arrival); a host gets at most as
-many as it can use within the horizon, the rest go to the calendar behind what is already waiting, and age there, so
-that none starves behind ever new and better ones; where fresh rules, a block, a quota or a dead host decide, a URL
-leaves here without a request.
+many as it can use within the horizon, the others go to the calendar behind what is already waiting, and age there, so
+that none starves behind ever new and better ones; those of a host that failed rest until it is asked again, and then
+until one of them was answered; where fresh rules, a block, a quota or a dead host decide, a URL leaves here without a
+request.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from numpy.typing import NDArray
 from irlcrawl.base.keys import PRIORITY_AGED, PRIORITY_LEVEL_SHIFT
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
-from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of
+from irlcrawl.frontier.state.hosts import STATE, HostRecord, probed, records_of
 
-SURPLUS = -2
-"""Fate of a row for which its host has no room."""
+CALENDAR, RESTS = -1, -2
+"""Fates of a row for which its host has no room, and of one that rests; 0: it goes to a run; a Reason: it leaves."""
+
 _PHASE_BITS = 24
 
 
@@ -39,12 +41,14 @@ class HostLoads:
 
 @dataclass
 class Verdicts:
-    """Where every row of a release went. `due` is per row of `later`; `reasons` per row of `left`."""
+    """Where every row of a release went. `due` and `rests` (it waits among the rests, not in the calendar) are per row
+    of `later`; `reasons` per row of `left`."""
 
     urls: Batch
     index: Batch
     later: Batch
     due: NDArray[np.float64]
+    rests: NDArray[np.bool_]
     left: Batch
     reasons: list[Reason] = field(default_factory=list)
 
@@ -58,12 +62,12 @@ class Policy:
     blocked: Callable[[bytes], bool] | None  # origin; None: none is
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
-    denials_max: int
+    denials_max: int  # with so many in a row a robots.txt is given up
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
 
 
 def release(rows: Batch, policy: Policy) -> Verdicts:
-    """Sort the emitted rows of the hosts drum (LINK + STATE + ordinal) into runs, calendar and out.
+    """Sort the emitted rows of the hosts drum (LINK + STATE + ordinal) into runs, calendar, rests and out.
 
     Returns Verdicts with `urls` a LINK batch sorted by host, `index` a RUN batch.
     """
@@ -75,7 +79,7 @@ def release(rows: Batch, policy: Policy) -> Verdicts:
     hosts = _Hosts(starts[:-1], starts[1:], rows.select([*STATE]).take(order[starts[:-1]]))
     origins = origins_of(links["url"].take(hosts.starts))
     fate, due = _judge(links, rows["ordinal"][order], hosts, origins, policy)
-    late = fate == SURPLUS
+    late = fate == CALENDAR
     if policy.level_s and late.any():
         older = aged(links["priority"], links["key"], policy.now, due, policy.level_s)
         links = links.with_(priority=np.where(late, older, links["priority"]))
@@ -118,7 +122,7 @@ class _Hosts:
 def _judge(
     links: Batch, ordinal: NDArray[np.uint64], hosts: _Hosts, origins: Ragged, policy: Policy
 ) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """(fate, due) of every row. Fate 0: to a run; > 0: leaves for that reason; -1 or SURPLUS: into the calendar."""
+    """(fate, due) of every row."""
     states, now = hosts.states, policy.now
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
     if policy.blocked is not None:
@@ -128,11 +132,12 @@ def _judge(
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
         fate[(fate == 0) & (ordinal >= policy.quota_host)] = Reason.QUOTA_HOST
     denied = robots == Robots.DENY
-    closed = hosts.spread(denied) & (fate == 0)
-    refused = np.where(states["denials"] > policy.denials_max, Reason.ROBOTS_UNREACHABLE, -1).astype(np.int16)
-    fate[closed] = hosts.spread(refused)[closed]
-    due = np.where(closed, hosts.spread(states["robots_until"]), 0.0)
-    open_ = np.flatnonzero((whole == 0) & ~denied)
+    until = np.maximum(states["rests_until"], np.where(denied, states["robots_until"], 0.0))
+    closed = hosts.spread(until > now) & (fate == 0)
+    refused = denied & (states["denials"] >= policy.denials_max)
+    fate[closed] = hosts.spread(np.where(refused, Reason.ROBOTS_UNREACHABLE, RESTS).astype(np.int16))[closed]
+    due = np.where(closed, hosts.spread(until), 0.0)
+    open_ = np.flatnonzero((whole == 0) & (until <= now))
     room, gap, free_at = np.zeros((3, len(whole)))
     load = policy.load(links["host"][hosts.starts[open_]], states.take(open_))
     room[open_], gap[open_], free_at[open_] = np.maximum(load.room, 0), load.gap, load.free_at
@@ -145,7 +150,7 @@ def _judge(
     before = np.cumsum(going) - going  # rows that may go, of hosts before and of this one
     surplus = before - hosts.spread(before[hosts.starts]) - hosts.spread(room)
     late = going & (surplus >= 0)
-    fate[late] = SURPLUS
+    fate[late] = hosts.spread(np.where(probed(states), RESTS, CALENDAR).astype(np.int16))[late]
     due[late] = (hosts.spread(free_at) + hosts.spread(gap) * (surplus + 1))[late]
     return fate, due
 
@@ -184,4 +189,5 @@ def _collect(
         }
     )
     reasons = [Reason(value) for value in fate[left].tolist()]
-    return Verdicts(links.filter(go), index, links.filter(later), due[later], links.filter(left), reasons)
+    rests = fate[later] == RESTS
+    return Verdicts(links.filter(go), index, links.filter(later), due[later], rests, links.filter(left), reasons)

@@ -1,8 +1,8 @@
 """One turn of the frontier: what arrived goes through the drums, what is wanted comes out as runs, one commit says so.
 
     harvests ─► fold outcomes ─► seen ─► pairs, sites ─► queues ─► (rotate) ─► hosts ─► runs
-                      └► crawl log        withdrawn, retried ─► calendar ─► (due) ─┤
-                                          put back after they were done ───────────┘
+                      └► crawl log   withdrawn, retried ─► calendar, rests ─► (due) ─┤
+                                          put back after they were done ─────────────┘
 
 `run` works on the state of the disk alone and may run on a thread: it returns edits for the loop to commit, and touches
 no catalogue. Everything a turn writes is in one segment file. A turn that fails leaves nothing behind that a reopening
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from budgets.sites import Proceed, always
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
 from irlcrawl.base.rows import LINK, NO_SEGMENT
+from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
@@ -63,7 +64,7 @@ class Task:
 
     now: float
     harvests: list[str]  # file names, complete and not named yet, in the order of their streams
-    rows_wanted: int  # URLs to bring into runs, besides those due in the calendar
+    rows_wanted: int  # URLs to bring into runs; those due in the calendar are among them, those that rested are not
     policy: Policy
     states: Batch | None = None
     withdrawn: list[Withdrawal] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Turn:
         self._lines_bytes = 0
         self._logged = False
         self._scope: list[bytes] = []
-        self._waiting: list[Batch] = []
+        self._waiting: list[tuple[Calendar, Batch]] = []
         self._waiting_rows = 0
 
     def writer(self) -> SegmentWriter:
@@ -145,7 +146,7 @@ class Turn:
         repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))
-            self._wait(due, due["due"] + state.set_since(file))
+            self._wait(state.rests, due, due["due"] + state.set_since(file))
         for batch in state.pool.section(file, "returns").scan():
             self._put_back(batch, task)
         for batch in state.pool.section(file, "scope").scan():
@@ -184,7 +185,7 @@ class Turn:
         self.result.forgiven.append(np.unique(rows["host"]))
 
     def _withdraw(self, withdrawals: list[Withdrawal], task: Task) -> None:
-        """URLs leave their runs without a request: for good, or into the calendar."""
+        """URLs leave their runs without a request: for good, into the calendar, or into the rests."""
         state = self.state
         runs = [(run.segment, run.at, run.rows, at) for at, one in enumerate(withdrawals) for run in one.runs]
         segment, start, count, which = np.array(runs, np.int64).T
@@ -196,28 +197,36 @@ class Turn:
         due, gap = np.array([(one.due, one.gap) for one in withdrawals]).T
         due = due[which] + gap[which] * rank
         reason = np.array([one.reason for one in withdrawals], np.uint8)[which]
+        rests = np.array([one.rests for one in withdrawals], np.bool_)[which]
         for at in range(0, len(which), RELEASE_ROWS):
             part = slice(at, at + RELEASE_ROWS)
             rows, reasons = state.runs.take(segment[part], row[part]), reason[part]
             later = reasons == Reason.OK
-            self._wait(rows.filter(later), due[part][later])
+            self._put_off(rows.filter(later), due[part][later], rests[part][later])
             self._leave(rows.filter(~later), [Reason(number) for number in reasons[~later].tolist()], task.now)
         self.result.moved = True
 
-    def _wait(self, rows: Batch, due: NDArray[np.float64]) -> None:
-        """Into the calendar until `due` (unix seconds, f8 a row): gathered, for a section costs as much as a thousand
+    def _put_off(self, rows: Batch, due: NDArray[np.float64], rests: NDArray[np.bool_]) -> None:
+        """As `_wait`, into the rests or the calendar by row."""
+        self._wait(self.state.rests, rows.filter(rests), due[rests])
+        self._wait(self.state.calendar, rows.filter(~rests), due[~rests])
+
+    def _wait(self, store: Calendar, rows: Batch, due: NDArray[np.float64]) -> None:
+        """Into a store until `due` (unix seconds, f8 a row): gathered, for a section costs as much as a thousand
         rows."""
-        self._waiting.append(rows.select(LINK).with_(due=due))
+        if not rows.rows:
+            return
+        self._waiting.append((store, rows.select(LINK).with_(due=due)))
         self._waiting_rows += rows.rows
         if self._waiting_rows > RELEASE_ROWS_MAX:
             self._put_away()
 
     def _put_away(self) -> None:
-        if self._waiting:
-            rows = Batch.concat(self._waiting)
-            self._waiting.clear()
-            self._waiting_rows = 0
-            self.state.calendar.add(self.writer, self.edits, rows, rows["due"])
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        for store in (self.state.calendar, self.state.rests):
+            if parts := [rows for its, rows in waiting if its is store]:
+                rows = Batch.concat(parts)
+                store.add(self.writer, self.edits, rows, rows["due"])
 
     def _leave(self, rows: Batch, reasons: list[Reason], now: float) -> None:
         """Rows are done without a request: a log line and a class each."""
@@ -289,7 +298,7 @@ class Turn:
 
     def _shed(self, task: Task) -> None:
         """Down to SHED_TO of frontier.bytes_max when there is more: what would go last goes first, of QF, then of the
-        queues, then of the calendar."""
+        queues, then of the rests and of the calendar."""
         state = self.state
         if state.room_bytes >= 0:
             return
@@ -301,19 +310,23 @@ class Turn:
             self._leave(rows.select(LINK), [Reason.FRONTIER_FULL] * rows.rows, task.now)
 
         dropped = state.sites.shed(self.writer(), self.edits, excess, drop)
-        if state.room_bytes < 0:
-            dropped += state.calendar.shed(self.writer(), self.edits, excess - dropped, drop)
+        for store in (state.rests, state.calendar):
+            if state.room_bytes < 0:
+                dropped += store.shed(self.writer(), self.edits, excess - dropped, drop)
         self.result.dropped = dropped
         self.result.moved = True
 
     def _bring(self, task: Task) -> None:
-        """What is due in the calendar, and as much from the queues as is wanted, past the hosts drum into runs."""
+        """What is due in the calendar and in the rests, and as much from the queues as is wanted, past the hosts drum
+        into runs."""
         state = self.state
         with state.pace.measure("hosts"):
             wanted = task.rows_wanted
             for batch in state.calendar.due(self.edits, task.now, RELEASE_ROWS_MAX):
                 self._pend(batch, OP_AGAIN)
                 wanted -= batch.rows
+            for batch in state.rests.due(self.edits, task.now, RELEASE_ROWS_MAX):
+                self._pend(batch, OP_AGAIN)
             if wanted > 0 and state.sites.queued_rows + state.sites.deferred_rows:
                 self.result.moved = True
                 state.sites.rotate(
@@ -355,13 +368,12 @@ class Turn:
             self._place(parts, task)
 
     def _place(self, parts: list[Batch], task: Task) -> None:
-        """Each row into a run, the calendar, or out."""
+        """Each row into a run, the calendar, the rests, or out."""
         verdicts = release(Batch.concat(parts), task.policy)
         self.result.moved = True
         state = self.state
         self._leave(verdicts.left, verdicts.reasons, task.now)
-        if verdicts.later.rows:
-            self._wait(verdicts.later, verdicts.due)
+        self._put_off(verdicts.later, verdicts.due, verdicts.rests)
         if verdicts.urls.rows:
             number = state.runs.add(self.writer(), self.edits, verdicts.urls, verdicts.index)
             self.result.ready.append(ReadyRuns(number, verdicts.index))
@@ -377,6 +389,7 @@ class Turn:
             state.sites.spill(self.writer(), edits)
         self._put_away()
         state.calendar.tidy(self.writer, edits)
+        state.rests.tidy(self.writer, edits)
         self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
         state.runs.save(self.writer, edits)
         if task.clocks is not None and task.clocks.rows:

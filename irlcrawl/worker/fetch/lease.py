@@ -33,7 +33,8 @@ class Lease:
     robots: dict[str, Any]  # ROBOTS (wire.py), as known
     urls: dict[str, Any]  # URLS
     not_after: float  # no request begins later
-    failures: int = 0  # visits in a row that failed before; when not 0 the first response makes a fact failed=0
+    failures: int = 0  # visits in a row that failed before; when not 0 the first good response makes a fact failed=0
+    denials: int = 0  # times in a row that robots.txt could not be had
     patience: float | None = None  # seconds: where the gap grows beyond them the visit ends; None: visit_seconds
     scope: int = 0  # version of the scope that the frontier knows
 

@@ -1,7 +1,7 @@
 """What a finished request means for its URL and for its visit: pure rules, one function.
 
-A passing failure (no connection, time-out, lost connection, 429, 5xx but 501 and 505) makes the URL due again, later
-each time, while it has repeats left; anything else is final. Failures of the host, not of the URL, end the visit.
+A passing failure (no connection, no TLS, time-out, lost connection, 429, 5xx but 501 and 505) makes the URL due again,
+later each time, while it has repeats left; anything else is final. Failures of the host, not of the URL, end the visit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
 from irlcrawl.config.keys import Config
+from irlcrawl.config.rests import rests_of_urls
 from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.fetch.http import Fetched
 from irlcrawl.worker.harvest.process import REDIRECTS
 
-RETRY_SECONDS_MAX = 7 * 86_400.0
 _PERMANENT_5XX = frozenset((501, 505))
 
 
@@ -32,7 +32,7 @@ class Verdict:
 def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
     """The verdict on request number `attempt` (from 0) for a URL."""
     politeness = config.politeness
-    delay = min(politeness.retry_delay_seconds * 3.0 ** min(attempt, 40), RETRY_SECONDS_MAX)
+    delay = rests_of_urls(politeness).after(attempt + 1)
     again = attempt < politeness.retries_max
     if fetched.reason is not Reason.OK:
         status = CRAWL_LOG_STATUS[fetched.reason]

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
+from irlcrawl.base.reasons import CRAWL_LOG_STATUS, DOUBTFUL, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.base.url import PORTS, canonical, split
 from irlcrawl.config.keys import Config
+from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
@@ -151,18 +152,19 @@ class Visit:
         unit.cls, unit.reason, unit.status = verdict.cls, verdict.reason, verdict.status
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
-        self._note_answer(unit, fetched)
+        self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
         self._services.keep(unit, fetched.exchange if verdict.keep else None)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
         return verdict.ends is None
 
-    def _note_answer(self, unit: Unit, fetched: Fetched) -> None:
-        """A visit without any response, or the first response after such ones, is news about the host."""
+    def _note_answer(self, unit: Unit, fetched: Fetched, throttled: bool) -> None:
+        """A visit without any response, or the first response after failed ones, is news about the host; a 429 or 503
+        after such ones is none."""
         first = not self._answered
         self._answered = self._answered or fetched.answered
-        if first and self._answered and self.lease.failures:
+        if first and self._answered and self.lease.failures and not throttled:
             unit.robots = {"failed": 0}
         elif not self._answered:
             unit.robots = {"failed": 1}
@@ -174,7 +176,7 @@ class Visit:
         fetched = await self._ask_once(request)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
             fetched = await self._ask_once(request)
-        if fetched is not None and fetched.reason in PASSING and not await self._services.charged(self.lease.visit):
+        if fetched is not None and fetched.reason in DOUBTFUL and not await self._services.charged(self.lease.visit):
             self._outcome = "unreached"
             return None
         return fetched
@@ -296,7 +298,8 @@ class Visit:
         status = fetched.status if fetched is not None and whole else None
         if fetched is not None and fetched.overdue and fetched.status < 300:
             status = None  # the rules that did not come in time might be those that forbid
-        state, seconds = outcome(status, self._config.robots)
+        rest = rests_of_hosts(self._config.politeness).after(self.lease.denials + 1)
+        state, seconds = outcome(status, self._config.robots, rest)
         asked = crawl_delay = 0.0
         if state is Robots.RULES:
             assert fetched is not None and fetched.exchange is not None

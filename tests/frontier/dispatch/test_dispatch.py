@@ -16,7 +16,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site
 from irlcrawl.frontier.dispatch.dns import Resolved
-from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star
+from tests.crawl.virtual_crawl import FAILED, GIVEN_UP, START, Answer, Crawl, Killed, Web, star
 
 Make = Callable[..., Crawl]
 ROBOTS = "http://a.test/robots.txt"
@@ -41,14 +41,14 @@ def times(crawl: Crawl, url: str) -> list[float]:
 # -- hosts that do not answer ------------------------------------------------------------------------------------------
 
 
-def test_a_host_that_never_answered_gets_as_many_visits_as_a_url_gets_tries(make: Make) -> None:
+def test_a_host_that_never_answered_is_given_up_with_all_its_urls(make: Make) -> None:
     web = Web()
     web.moods["a.test"] = failing(Reason.CONNECT)
     crawl = make(web, "http://a.test/", "http://a.test/1")
     assert crawl.run(hours=1) == ExitCode.DONE
     assert set(crawl.outcomes().values()) == {("failed", "connect")}
     assert len(crawl.outcomes()) == 2
-    assert [url for _, url in web.log] == [ROBOTS] * (1 + crawl.config.politeness.retries_max)
+    assert [url for _, url in web.log] == [ROBOTS] * GIVEN_UP
 
 
 def test_urls_found_for_a_dead_host_leave_without_a_request(make: Make) -> None:
@@ -58,20 +58,29 @@ def test_urls_found_for_a_dead_host_leave_without_a_request(make: Make) -> None:
     crawl = make(web, "http://a.test/", "http://b.test/")
     assert crawl.run(hours=1) == ExitCode.DONE
     assert crawl.outcomes()["http://a.test/late"] == ("failed", "connect")
-    assert len(times(crawl, ROBOTS)) == 1 + crawl.config.politeness.retries_max
+    assert len(times(crawl, ROBOTS)) == GIVEN_UP
+
+
+def test_a_dead_host_is_asked_once_more_when_it_was_dead_for_long(make: Make) -> None:
+    web = Web(star("b.test", 40))
+    web.page("http://b.test/39", ["http://a.test/late"])
+    web.moods["a.test"] = failing(Reason.CONNECT)
+    crawl = make(web, "http://a.test/", "http://b.test/")
+    crawl.config.politeness.gap_host_seconds = 10.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert crawl.outcomes()["http://a.test/late"] == ("failed", "connect")
+    assert len(times(crawl, ROBOTS)) == GIVEN_UP + 1
 
 
 def test_a_host_that_answered_once_is_waited_for(make: Make) -> None:
-    """host_failures_max visits and host_dead_hours must both have passed; then what waits fails without a request."""
+    """Until host_dead_hours have passed in rests; then what waits fails without a request."""
     web = Web(star("a.test", 60))
     web.moods["a.test"] = lambda url, now: Answer(reason=Reason.CONNECT) if now > START + 3 else None
     crawl = make(web, "http://a.test/")
-    crawl.config.politeness.host_failures_max = 5
     crawl.config.politeness.host_dead_hours = 0.5
-    crawl.config.politeness.retries_max = 50
     assert crawl.run(hours=20) == ExitCode.DONE
     failed = [at - START for at, _ in web.log if at > START + 3]
-    assert len(failed) >= 5
+    assert len(failed) == 13, "12 rests, and before them the end of a visit that had answers"
     assert failed[-1] - failed[0] >= 1800
     assert ("failed", "host_dead") in crawl.outcomes().values()
     assert len(crawl.outcomes()) == 61
@@ -84,15 +93,16 @@ def test_a_visit_that_got_an_answer_before_it_failed_is_no_silent_one(make: Make
     web.moods["a.test"] = lambda url, now: None if url == ROBOTS else Answer(reason=Reason.LOST)
     seeds = [f"http://a.test/{n}" for n in range(6)]
     crawl = make(web, *seeds)
+    crawl.config.politeness.host_dead_hours = 10.0
     assert crawl.run(hours=5) == ExitCode.DONE
     assert crawl.outcomes() == dict.fromkeys(seeds, ("failed", "lost"))
-    assert web.pages_asked == dict.fromkeys(seeds, 4)
+    assert web.pages_asked == dict.fromkeys(seeds, FAILED)
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_does_not_exist_is_asked_once(make: Make) -> None:
+def test_a_name_that_does_not_exist_is_given_up_like_a_host(make: Make) -> None:
     web = Web(star("b.test", 5))
     web.page("http://b.test/4", ["http://a.test/late"])
     crawl = make(web, "http://a.test/", "http://b.test/")
@@ -100,7 +110,7 @@ def test_a_name_that_does_not_exist_is_asked_once(make: Make) -> None:
     assert crawl.run(hours=1) == ExitCode.DONE
     outcomes = crawl.outcomes()
     assert outcomes["http://a.test/"] == outcomes["http://a.test/late"] == ("failed", "dns")
-    assert crawl.names.asked["a.test"] == 1
+    assert crawl.names.asked["a.test"] == GIVEN_UP
     assert not times(crawl, ROBOTS)
 
 
@@ -116,9 +126,8 @@ def test_a_name_server_that_does_not_answer_is_asked_again(make: Make, failures:
     crawl = make(Web(star("a.test", 0)), "http://a.test/")
     crawl.names.answers["a.test"] = failures
     assert crawl.run(hours=1) == ExitCode.DONE
-    tries = 1 + crawl.config.politeness.retries_max
-    assert crawl.outcomes() == {"http://a.test/": ("fetched", "ok") if failures < tries else ("failed", "dns")}
-    assert crawl.names.asked["a.test"] == min(failures + 1, tries)
+    assert crawl.outcomes() == {"http://a.test/": ("fetched", "ok") if failures < GIVEN_UP else ("failed", "dns")}
+    assert crawl.names.asked["a.test"] == min(failures + 1, GIVEN_UP)
 
 
 def test_a_resolver_that_breaks_ends_the_crawl_with_its_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,35 +157,34 @@ def closed_for(refusals: int) -> Callable[[str, float], Answer | None]:
 
 
 @pytest.mark.parametrize("refusals", [1, 3, 100])
-def test_a_closed_robots_txt_rests_in_the_calendar(make: Make, refusals: int) -> None:
+def test_a_closed_robots_txt_rests_on_the_disk(make: Make, refusals: int) -> None:
     web = Web(star("a.test", 0))
     web.moods["a.test"] = closed_for(refusals)
     crawl = make(web, "http://a.test/")
-    calendar = []
+    rests = []
 
     async def look(crawl: Crawl) -> None:
-        await asyncio.sleep(600)
+        await asyncio.sleep(4)
         assert crawl.loop is not None
-        calendar.append((len(crawl.loop.dispatcher.hosts), crawl.loop.state.calendar.rows))
+        rests.append((len(crawl.loop.dispatcher.hosts), crawl.loop.state.rests.rows))
 
     assert crawl.run(look, hours=10) == ExitCode.DONE
-    assert calendar == [(0, 1)]
+    assert rests == [(0, 1)]
     asked = times(crawl, ROBOTS)
-    assert all(later - earlier >= crawl.config.robots.deny_seconds for earlier, later in pairwise(asked))
-    tries = 1 + crawl.config.politeness.retries_max
-    given_up = refusals >= tries
+    for number, (earlier, later) in enumerate(pairwise(asked)):
+        assert later - earlier >= 5.0 * 2**number
+    given_up = refusals >= GIVEN_UP
     assert crawl.outcomes()["http://a.test/"] == (("excluded", "robots_unreachable") if given_up else ("fetched", "ok"))
-    assert len(asked) == min(refusals + 1, tries)
+    assert len(asked) == min(refusals + 1, GIVEN_UP)
 
 
 def test_urls_that_waited_for_robots_txt_count_for_the_quota(make: Make) -> None:
-    """Back from the calendar they passed for URLs that the quota had let through before."""
+    """Back from a rest they passed for URLs that the quota had let through before."""
     web = Web(star("a.test", 0) | star("b.test", 20))
     web.page("http://b.test/19", [f"http://a.test/{n}" for n in range(20)])
     web.moods["a.test"] = closed_for(2)
     crawl = make(web, "http://a.test/", "http://b.test/")
     crawl.config.limits.pages_per_host = 5
-    crawl.config.robots.deny_seconds = 60.0
     web.answers["http://b.test/"] = Answer(200, {"content-type": "text/html"}, b'<a href="/19">x</a>')
     assert crawl.run(hours=10) == ExitCode.DONE
     asked = [url for url in web.pages_asked if url.startswith("http://a.test/")]
@@ -228,7 +236,7 @@ def test_i4_a_host_that_asks_for_patience_leaves_memory_and_stays_out(make: Make
         await asyncio.sleep(200)
         assert crawl.loop is not None
         seen.append([host.name for host in crawl.loop.dispatcher.hosts.values()])
-        assert crawl.loop.state.calendar.rows > 30
+        assert crawl.loop.state.rests.rows > 30
 
     assert crawl.run(look, hours=10) == ExitCode.DONE
     assert seen == [[]]

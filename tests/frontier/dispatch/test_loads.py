@@ -24,6 +24,7 @@ HOST = st.tuples(
     st.sampled_from([NOW - 1, NOW + 100]),  # until when its address is known
     st.sampled_from(["unknown", "gone", "active"]),
     st.integers(0, 600),  # URLs in runs
+    st.sampled_from([(0.0, 0), (0.0, 0), (NOW - 9, 0), (0.0, 2)]),  # until when it rested; denials of its robots.txt
 )
 
 
@@ -40,6 +41,8 @@ def expected(
     address = host.address if host else record.address_at(NOW)
     together = max(loads.rows(host) if host else 0, loads.address_rows.get(address, 0) if address else 0)
     due = max(NOW, polite.due(host)) if host else NOW
+    if record.probed:
+        return (0, 0.0, due + limits.horizon_seconds) if host else (1, 0.0, due + limits.rest_seconds)
     return cap - together, max(gap, EXCHANGE_S), due + max(gap, EXCHANGE_S) * cap
 
 
@@ -54,8 +57,8 @@ def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: fl
     hosts: dict[int, Host] = {}
     loads = Loads(config, polite)
     records: dict[int, HostRecord] = {}
-    for key, (delay, address, until, where, rows) in enumerate(known):
-        record = records[key] = HostRecord(crawl_delay=delay)
+    for key, (delay, address, until, where, rows, (rested, denials)) in enumerate(known):
+        record = records[key] = HostRecord(crawl_delay=delay, rests_until=rested, denials=denials)
         if address:
             record.set_address(address, until)
         if where == "unknown":

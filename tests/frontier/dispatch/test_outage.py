@@ -86,7 +86,7 @@ def test_a_crawl_that_starts_without_a_network_waits_for_it(tmp_path: Path, monk
 
 
 def test_one_dead_host_is_charged_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the resolver alive and few addresses about, it is the host: at once, four tries, then failed."""
+    """With the resolver alive and few addresses about, it is the host: at once, and after some rests it is dead."""
     crawl = crawl_of(tmp_path / "job", monkeypatch, HOSTS[:2])
     crawl.web.moods[HOSTS[0]] = lambda url, now: Answer(reason=Reason.CONNECT)
     assert crawl.run() == ExitCode.DONE

@@ -78,7 +78,7 @@ def test_http_and_https_share_the_clock_of_the_name_but_not_a_crawl_delay_beyond
 
 
 def test_back_off_doubles_to_its_bound_and_eases_with_good_visits() -> None:
-    clock, polite = politeness(gap_address_seconds=0.0, gap_host_max_seconds=60.0)
+    clock, polite = politeness(gap_address_seconds=0.0, rest_max_seconds=60.0)
     entry = host("a.test", "192.0.2.1")
     polite.activate(entry)
 
@@ -94,6 +94,18 @@ def test_back_off_doubles_to_its_bound_and_eases_with_good_visits() -> None:
     assert all(later <= earlier for earlier, later in pairwise(eased))
     assert eased[0] < 60 and eased[1] < 12 and eased[-1] == pytest.approx(1.0)
     assert waits("failed", 1) == pytest.approx([5])
+
+
+def test_robots_txt_and_a_page_are_one_visit_however_long_the_back_off() -> None:
+    """Of a host that refused all pages robots.txt alone was a good visit: back-off of a day was over with it."""
+    clock, polite = politeness(gap_address_seconds=0.5, visit_seconds=15.0)
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+    for backoff in (0.0, 5.0, 10.0, 20.0, 40.0):
+        assert polite.gap_for(entry) == max(1.0, backoff)
+        assert polite.gap_in_visit(entry) == (max(1.0, backoff) if backoff < 15 else 1.0)
+        assert backoff < 15 or polite.visit_size(entry) == 1
+        clock.advance(visit(clock, polite, entry, outcome="throttled"))
 
 
 def test_an_address_backs_off_less_than_its_host_and_a_shared_range_not_at_all() -> None:

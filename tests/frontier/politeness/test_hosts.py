@@ -48,20 +48,6 @@ def test_an_address_that_is_still_good_is_not_asked_for_again() -> None:
     assert polite.pop() is entry
 
 
-def test_a_name_that_does_not_resolve_backs_off_its_host() -> None:
-    clock, polite = politeness()
-    entry = host("a.test")
-    polite.activate(entry)
-    waits = []
-    for _ in range(3):
-        assert polite.unresolved() is entry
-        waits.append(polite.unresolvable(entry) - clock.now())
-        assert polite.delayed() == {"dns": 1} and polite.unresolved() is None
-        clock.advance(waits[-1])
-        assert polite.pop() is None
-    assert waits == pytest.approx([5, 10, 20])
-
-
 def test_an_answer_for_a_host_that_left_changes_nothing() -> None:
     clock, polite = politeness()
     entry = host("a.test")
@@ -69,7 +55,7 @@ def test_an_answer_for_a_host_that_left_changes_nothing() -> None:
     polite.unresolved()
     polite.deactivate(entry)
     polite.resolved(entry, "192.0.2.1", clock.now() + 60)
-    polite.unresolvable(entry)
+    polite.postponed(entry)
     assert entry.state == HostState.IDLE and polite.waiting == polite.resolving == 0 and len(polite.clocks) == 0
 
 

@@ -186,7 +186,7 @@ def test_hosts_come_and_go_and_lose_their_addresses(
                 assert answered.address is not None
                 polite.resolved(answered, answered.address, world.clock.now() + chosen.choice([0.0, 1.0, 100.0]))
             elif asked:
-                polite.unresolvable(asked.pop(0))
+                polite.postponed(asked.pop(0))
         elif what == "run":
             world.run(
                 1.0,

@@ -1,4 +1,5 @@
-"""The calendar against a list: nothing before its time, everything after, once, over any reopening. And overrides."""
+"""The calendar, as which the rests are kept, too, against a list: nothing before its time, everything after, once, over
+any reopening. And overrides."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.catalog = Catalog.open(self.path, self.files)
         self.pool = SegmentPool(self.files, str(self.path), 16)
-        self.calendar = Calendar(self.catalog, self.pool)
+        self.calendar = Calendar(self.catalog, self.pool, "rests")
 
     def reopen(self) -> None:
         self.pool.close()

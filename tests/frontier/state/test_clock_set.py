@@ -27,11 +27,12 @@ def stopped_with_all_put_off(path: Path, monkeypatch: pytest.MonkeyPatch, url: s
         Answer(503) if asked == url and len([at for at, known in web.log if known == url]) == 1 else None
     )
     crawl = Crawl(path, web, [PAGE], monkeypatch)
-    crawl.config.politeness.retry_delay_seconds = crawl.config.robots.deny_seconds = 2 * HOUR_S
+    politeness = crawl.config.politeness
+    politeness.retry_delay_seconds = politeness.rest_seconds = politeness.rest_max_seconds = 2 * HOUR_S
 
     async def stop(crawl: Crawl) -> None:
         await asyncio.sleep(60.0)
-        assert crawl.loop is not None and crawl.loop.state.calendar.rows == 1
+        assert crawl.loop is not None and crawl.loop.state.rests.rows == 1
         crawl.loop.stop(ExitCode.INTERRUPTED)
 
     assert crawl.run(stop) == ExitCode.INTERRUPTED
@@ -71,12 +72,14 @@ def test_a_machine_that_starts_with_its_clock_set_back_keeps_nothing_waiting_for
 def test_dates_of_records_are_moved_and_none_stays_none() -> None:
     one = HostRecord(robots=Robots.RULES, robots_until=START, failures=2, failed_since=START + 0.3)
     one.set_address("10.0.0.1", START + 7.1)
+    one.rests_until = START + 5.2
     one.dead, one.dead_until, one.rules_offset = Reason.HOST_DEAD, START + 2.0, 77
     rows = state_batch([(1, one), (2, HostRecord())])
     there = redated(rows, HOUR_S)
     told, none = records_of(there)
     assert none == HostRecord() and there["key"].tolist() == [1, 2]
     assert (told.robots_until, told.failed_since, told.answered_at) == (START + HOUR_S, START + 0.3 + HOUR_S, 0.0)
+    assert told.rests_until == START + 5.2 + HOUR_S
     assert (told.address_until, told.dead_until) == (START + 7.1 + HOUR_S, START + 2.0 + HOUR_S)
     assert records_of(redated(there, -HOUR_S)) == records_of(rows) == [one, HostRecord()]
 

@@ -23,6 +23,7 @@ record = st.builds(
     robots=st.sampled_from(list(Robots)),
     robots_until=st.sampled_from([NOW - 1, NOW, NOW + 50]),
     denials=st.sampled_from([0, 3, 4]),
+    rests_until=st.sampled_from([0.0, 0.0, NOW - 1, NOW, NOW + 20, NOW + 70]),
     dead=st.sampled_from([Reason.OK, Reason.HOST_DEAD, Reason.DNS]),
     dead_until=st.sampled_from([NOW - 1, NOW + 10]),
 )
@@ -62,7 +63,7 @@ def test_every_row_goes_where_the_rules_say(
         blocked=lambda origin: int(origin[8:9]) in blocked,
         allowed=lambda record, urls: [not url.endswith(b"3") for url in urls],
         quota_host=quota,
-        denials_max=3,
+        denials_max=4,
     )
     verdicts = release(emitted(rows, records), policy)
     runs, later, left = expected(rows, records, loads, blocked, quota)
@@ -76,7 +77,8 @@ def test_every_row_goes_where_the_rules_say(
         assert (site, origin) == (key + 100, b"http://h%d.test" % key)
     assert taken == runs
     assert sum(map(len, taken.values())) == verdicts.urls.rows
-    assert dict(zip(verdicts.later["key"].tolist(), verdicts.due.tolist(), strict=True)) == later
+    told = zip(verdicts.later["key"].tolist(), verdicts.due.tolist(), verdicts.rests.tolist(), strict=True)
+    assert {key: (due, rests) for key, due, rests in told} == later
     assert dict(zip(verdicts.left["key"].tolist(), verdicts.reasons, strict=True)) == left
     assert verdicts.urls.rows + verdicts.later.rows + verdicts.left.rows == len(rows)
     assert set(index.columns) >= set(STATE)
@@ -90,11 +92,11 @@ def expected(
     loads: list[tuple[int, float, float]],
     blocked: set[int],
     quota: int,
-) -> tuple[dict[int, list[int]], dict[int, float], dict[int, Reason]]:
-    """(runs by host, due by row, reason by row), row by row."""
+) -> tuple[dict[int, list[int]], dict[int, tuple[float, bool]], dict[int, Reason]]:
+    """(runs by host, due by row and whether it rests, reason by row), row by row."""
     runs: dict[int, list[int]] = defaultdict(list)
     surplus: dict[int, int] = defaultdict(int)
-    later: dict[int, float] = {}
+    later: dict[int, tuple[float, bool]] = {}
     left: dict[int, Reason] = {}
     for number in sorted(range(len(rows)), key=lambda number: (rows[number][1], number)):
         host, _, ordinal = rows[number]
@@ -109,14 +111,16 @@ def expected(
         elif fresh == Robots.DENY and known.denials > 3:
             left[number] = Reason.ROBOTS_UNREACHABLE
         elif fresh == Robots.DENY:
-            later[number] = known.robots_until
+            later[number] = max(known.robots_until, known.rests_until), True
+        elif known.rests_until > NOW:
+            later[number] = known.rests_until, True
         elif fresh == Robots.RULES and len(runs[host]) < room and str(number).endswith("3"):
             left[number] = Reason.ROBOTS
         elif len(runs[host]) < room:
             runs[host].append(number)
         else:
             surplus[host] += 1
-            later[number] = free_at + gap * surplus[host]
+            later[number] = free_at + gap * surplus[host], known.probed
     return {host: numbers for host, numbers in runs.items() if numbers}, later, left
 
 

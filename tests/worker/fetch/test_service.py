@@ -295,8 +295,8 @@ def test_passing_failures_come_back_later_and_not_for_ever(tmp_path: Path, statu
         if again:
             (retry,) = harvest.retries
             assert retry["attempt"] == 2 and retry["url"] == f"{origin(server)}/".encode()
-            assert retry["due"] == pytest.approx(end["ended"] + 5.0 * 3, abs=0.01)
-        _, harvest = worker.crawl(origin(server), ["/"], attempt=3)
+            assert retry["due"] == pytest.approx(end["ended"] + 60.0 * 4, abs=0.01)
+        _, harvest = worker.crawl(origin(server), ["/"], attempt=8)
         assert harvest.outcomes[0]["cls"] == Class.FETCHED and harvest.retries == []
 
 

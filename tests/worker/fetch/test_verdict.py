@@ -12,7 +12,7 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch.http import Fetched
-from irlcrawl.worker.fetch.verdict import RETRY_SECONDS_MAX, Verdict, judge
+from irlcrawl.worker.fetch.verdict import Verdict, judge
 
 ENDED = 1_700_000_000.0
 
@@ -42,40 +42,42 @@ def verdict(*args: Any, attempt: int = 0, config: Config | None = None, **more: 
 def test_responses(status: int, cls: Class, reason: Reason, ends: str | None) -> None:
     got = verdict(status)
     assert (got.cls, got.reason, got.status, got.ends, got.keep) == (cls, reason, status, ends, True)
-    last = verdict(status, attempt=3)
+    last = verdict(status, attempt=8)
     assert (last.cls, last.reason, last.ends) == (Class.FETCHED, reason, ends), "a last response is kept as it is"
 
 
 @pytest.mark.parametrize(
     ("reason", "status", "passes"),
     [
-        (Reason.CONNECT, -2, True), (Reason.TIMEOUT, -4, True), (Reason.LOST, -3, True), (Reason.TLS, -2, False),
+        (Reason.CONNECT, -2, True), (Reason.TIMEOUT, -4, True), (Reason.LOST, -3, True), (Reason.TLS, -2, True),
         (Reason.PROTOCOL, -5, False),
     ],
 )  # fmt: skip
 def test_no_responses(reason: Reason, status: int, passes: bool) -> None:
     got = verdict(0, reason)
     assert (got.cls, got.status) == (Class.RETRY if passes else Class.FAILED, status)
-    assert verdict(0, reason, attempt=3).cls is Class.FAILED
+    assert verdict(0, reason, attempt=8).cls is Class.FAILED
     assert got.ends == (None if reason is Reason.PROTOCOL else "failed")
 
 
 def test_a_broken_body_is_kept_only_when_no_try_is_left() -> None:
     first = verdict(200, Reason.LOST, "disconnect")
     assert (first.cls, first.keep, first.status) == (Class.RETRY, False, -3)
-    last = verdict(200, Reason.LOST, "disconnect", attempt=3)
+    last = verdict(200, Reason.LOST, "disconnect", attempt=8)
     assert (last.cls, last.reason, last.keep, last.status) == (Class.FETCHED, Reason.TRUNCATED, True, 200)
     assert first.ends == last.ends == "ok", "the host answers: a page that always breaks off must not close it"
     cut = verdict(200, truncated="length")
     assert (cut.cls, cut.reason) == (Class.FETCHED, Reason.TRUNCATED)
 
 
-def test_waits_triple_and_end_somewhere() -> None:
-    waits = [(verdict(500, attempt=n).retry_due or 0.0) - ENDED for n in range(3)]
-    assert waits == [5.0, 15.0, 45.0]
+def test_waits_are_four_times_as_long_each_up_to_a_day() -> None:
+    """Nine requests over 71 hours with the defaults."""
+    waits = [(verdict(500, attempt=n).retry_due or 0.0) - ENDED for n in range(8)]
+    assert waits == [60.0 * minutes for minutes in (1, 4, 16, 64, 256, 1024, 1440, 1440)]
+    assert verdict(500, attempt=8).cls == Class.FETCHED
     config = Config()
     config.politeness.retries_max = 100
-    assert verdict(500, attempt=99, config=config).retry_due == ENDED + RETRY_SECONDS_MAX
+    assert verdict(500, attempt=99, config=config).retry_due == ENDED + 86_400.0
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_waits_triple_and_end_somewhere() -> None:
 def test_retry_after(value: str, seconds: float | None) -> None:
     got = verdict(503, retry_after=value)
     assert got.retry_after == seconds
-    assert got.retry_due == ENDED + max(5.0, seconds or 0.0)
+    assert got.retry_due == ENDED + max(60.0, seconds or 0.0)
     assert verdict(404, retry_after=value).retry_after is None
 
 
