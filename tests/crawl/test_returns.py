@@ -228,6 +228,7 @@ def test_a_running_crawl_takes_them_over_and_refuses_what_was_drawn_before(
 ) -> None:
     web = failing(Web(star("long.test", 300)))
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/", "http://long.test/"], monkeypatch)
+    crawl.config.politeness.host_dead_hours, crawl.config.politeness.retries_max = 0.0, 0
     state = crawl.path / "state"
     answers: list[str] = []
 
@@ -311,6 +312,7 @@ def test_what_a_running_crawl_took_over_outlives_a_kill(
 ) -> None:
     web = failing(Web(star("long.test", 100)))
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/", "http://long.test/"], monkeypatch)
+    crawl.config.politeness.host_dead_hours, crawl.config.politeness.retries_max = 0.0, 0
 
     async def beside(crawl: Crawl) -> None:
         loop = crawl.loop
