@@ -99,9 +99,7 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
             print(f"day {point.seconds / DAY:.1f}: {_words(point)}, {time.monotonic() - began:.0f} s", flush=True)
 
     config: Config = options.config
-    crawl = LongCrawl(
-        directory / "job", weather, config, seeds, seconds, options.rate, options.seed, progress=progress
-    )
+    crawl = LongCrawl(directory / "job", weather, config, seeds, seconds, options.rate, options.seed, progress=progress)
     code = crawl.run()
     pages = Pages(weather, directory)
     oracle = Oracle(weather, pages, config, START, seconds, options.rate).run(seeds)
