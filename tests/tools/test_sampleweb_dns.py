@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.sampleweb.dns import answer
+from tools.sampleweb.dns import NoAnswer, Record, answer
 
 NAMES = {"garden.test": "127.50.0.1"}
 
@@ -38,6 +38,20 @@ def test_a_known_name_has_no_other_records() -> None:
 
 def test_other_names_do_not_exist() -> None:
     assert parts(answer(query("example.org"), NAMES)) == (77, 3, 1, 0)
+
+
+def test_a_record_has_a_time_to_live_of_its_own() -> None:
+    reply = answer(query("short.test"), {"short.test": Record("127.50.0.9", 7)})
+    assert parts(reply) == (77, 0, 1, 1)
+    assert reply is not None and reply.endswith(struct.pack(">IH", 7, 4) + bytes([127, 50, 0, 9]))
+
+
+def test_a_name_whose_servers_are_silent_is_a_failure_and_not_a_missing_name() -> None:
+    class Lame(dict[str, str | Record]):
+        def get(self, name: str, default: object = None) -> str:
+            raise NoAnswer(name)
+
+    assert parts(answer(query("lame.test"), Lame())) == (77, 2, 1, 0)
 
 
 @given(st.binary(max_size=80))

@@ -9,17 +9,30 @@ import asyncio
 import ipaddress
 import struct
 from collections.abc import Mapping
+from typing import NamedTuple
 
 HEADER_BYTES = 12
 TYPE_A, CLASS_IN = 1, 1
 RESPONSE, AUTHORITATIVE, RECURSION_DESIRED = 0x8000, 0x0400, 0x0100
-FORMAT_ERROR, NO_SUCH_NAME = 1, 3
+FORMAT_ERROR, SERVER_FAILURE, NO_SUCH_NAME = 1, 2, 3
 TTL_S = 3600
 
 
-def answer(query: bytes, names: Mapping[str, str]) -> bytes | None:
+class Record(NamedTuple):
+    """An address with a time to live of its own, in seconds."""
+
+    address: str
+    ttl: int
+
+
+class NoAnswer(LookupError):
+    """What a mapping of names raises for a name whose servers do not answer."""
+
+
+def answer(query: bytes, names: Mapping[str, str | Record]) -> bytes | None:
     """The reply to a DNS message (RFC 1035): the address of a known name, no records for its other types, NXDOMAIN for
-    unknown names, FORMERR for a question it cannot read. None where no reply is due: too short, or itself a reply."""
+    unknown names, SERVFAIL for NoAnswer, FORMERR for a question it cannot read. None where no reply is due: too short,
+    or itself a reply."""
     if len(query) < HEADER_BYTES:
         return None
     number, flags, questions = struct.unpack_from(">HHH", query)
@@ -30,12 +43,16 @@ def answer(query: bytes, names: Mapping[str, str]) -> bytes | None:
     if question is None:
         return struct.pack(">HHHHHH", number, base | FORMAT_ERROR, 0, 0, 0, 0)
     name, kind, end = question
-    address = names.get(name)
     records = b""
-    if address is not None and kind == TYPE_A:
+    try:
+        found = names.get(name)
+        code = 0 if found is not None else NO_SUCH_NAME
+    except NoAnswer:
+        found, code = None, SERVER_FAILURE
+    if found is not None and kind == TYPE_A:
+        address, ttl = (found, TTL_S) if isinstance(found, str) else found
         packed = ipaddress.IPv4Address(address).packed
-        records = struct.pack(">HHHIH", 0xC00C, TYPE_A, CLASS_IN, TTL_S, len(packed)) + packed
-    code = 0 if address is not None else NO_SUCH_NAME
+        records = struct.pack(">HHHIH", 0xC00C, TYPE_A, CLASS_IN, ttl, len(packed)) + packed
     head = struct.pack(">HHHHHH", number, base | code, 1, int(bool(records)), 0, 0)
     return head + query[HEADER_BYTES:end] + records  # the question as asked: case is kept
 
@@ -58,13 +75,13 @@ def _question(query: bytes) -> tuple[str, int, int] | None:
 class NameServer(asyncio.DatagramProtocol):
     """Answers on a free UDP port of 127.0.0.1; `resolver` is that address and port."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str | Record]) -> None:
         self.names = names
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.DatagramTransport
 
     @classmethod
-    async def start(cls, names: Mapping[str, str]) -> NameServer:
+    async def start(cls, names: Mapping[str, str | Record]) -> NameServer:
         loop = asyncio.get_running_loop()
         transport, server = await loop.create_datagram_endpoint(lambda: cls(names), local_addr=("127.0.0.1", 0))
         server._transport = transport

@@ -84,7 +84,7 @@ class Server:
     """Serves `origins` by `handler`: http hosts on one port, https hosts on another, the same on every address."""
 
     def __init__(self, origins: list[Origin], handler: Handler, log: Path) -> None:
-        self.origins = {o.name: o for o in origins}
+        self.origins: Mapping[str, Origin] = {o.name: o for o in origins}
         self.handler = handler
         self.log_path = log
         self._log: IO[str] | None = None

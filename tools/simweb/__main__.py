@@ -1,15 +1,18 @@
 """`python -m tools.simweb serve DIR` serves a small simulated web on loopback until Ctrl-C; `measure` gives figures.
 
-Both take `--set name=number` for any of the web's parameters (params.py).
+Both take `--set name=number` for any of the web's parameters (params.py), `serve --weather` for any of the weather's
+(weather_params.py), too.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shlex
 import sys
 import time
+from collections import Counter
 
 import numpy as np
 
@@ -18,9 +21,12 @@ from tools.sampleweb.server import ServerError, until_told
 from tools.simweb.params import Params
 from tools.simweb.serve import ADDRESSES_MAX, serving
 from tools.simweb.truth import Truth
+from tools.simweb.weather import Weather, WeatherParams
 from tools.simweb.web import Web
 
 SERVED_PAGES = 100_000
+FOUR_WEEKS = 28 * 86_400.0
+OF_WEATHER = {field.name for field in dataclasses.fields(WeatherParams)}
 BATCH_PAGES = 2_000
 """A simulator asks for the links of about as many pages at a time; larger batches leave the processor's cache."""
 CONFIG = """\
@@ -50,18 +56,30 @@ def main(argv: list[str] | None = None) -> int:
     serve.add_argument("--seeds", type=whole(1), default=20)
     serve.add_argument("--speed", type=seconds, default=1.0, help="how many times faster hosts answer; 0: at once")
     serve.add_argument("--run-seconds", type=seconds, default=0, help="the run in which sites turn; 0: none does")
+    serve.add_argument("--weather", action="store_true", help="the real web's weather: docs/weather.md")
+    serve.add_argument(
+        "--weather-speed", type=seconds, default=1.0, help="seconds of weather in a second; 0: it stands"
+    )
     measure = verbs.add_parser("measure", help="print the web's figures as one JSON object")
     measure.add_argument("--pages", type=whole(1), default=20_000, help="sample")
+    measure.add_argument("--weather", action="store_true", help="figures of the weather instead")
     for verb in (serve, measure):
         verb.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", dest="settings")
     options = parser.parse_args(argv)
     start = Params(pages_nominal=SERVED_PAGES) if options.verb == "serve" else Params()
+    weather = None
     try:
-        params = start.overridden(options.settings)
+        settings = options.settings
+        if options.weather:
+            its = [setting for setting in settings if setting.partition("=")[0].partition(".")[0] in OF_WEATHER]
+            weather, settings = WeatherParams().overridden(its), [one for one in settings if one not in its]
+        params = start.overridden(settings)
         if options.verb == "measure":
-            print(json.dumps(figures(Web(params), options.pages)))
+            web = Web(params)
+            found = figures(web, options.pages) if weather is None else skies(Weather(web, weather, 0.0), options.pages)
+            print(json.dumps(found))
             return 0
-        return _serve(params, options)
+        return _serve(params, weather, options)
     except (ServerError, ValueError) as error:
         print(f"simweb: {error}", file=sys.stderr)
         return 1
@@ -95,10 +113,41 @@ def figures(web: Web, sample: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _serve(params: Params, options: argparse.Namespace) -> int:
+def skies(weather: Weather, sample: int) -> dict[str, object]:
+    """What a crawl of four weeks would meet: of URLs two links away from some seeds, each asked at a random moment."""
+    random = np.random.default_rng(weather.web.params.seed)
+    near = np.unique(weather.links(weather.web.seeds(max(10, sample // 100)))[0].targets)
+    urls = np.array(list(dict.fromkeys(weather.links(near[:sample])[1].tolist())), object)
+    urls = random.permutation(urls)[:sample].tolist()
+    weather.meet([url.split(b"/")[2] for url in urls])
+    begin = time.process_time()
+    met: Counter[str] = Counter()
+    for url, at in zip(urls, random.uniform(0.0, FOUR_WEEKS, len(urls)).tolist(), strict=True):
+        found = weather.resolve(url.split(b"/")[2], at)
+        if found is None or found.address is None:
+            met["unresolved" if found is None else "unknown name"] += 1
+        else:
+            met[str(weather.answer(url, found.address, at).status)] += 1
+    asked = time.process_time()
+    fates = Counter(weather.verdict(url, 0.0, FOUR_WEEKS).name.lower() for url in urls)
+    answered = sum(count for what, count in met.items() if what.isdigit())
+    return {
+        "seed": weather.web.params.seed, "urls": len(urls),
+        "met": {what: round(count / len(urls), 4) for what, count in met.most_common()},
+        "of_answers": {what: round(met[what] / answered, 4) for what in sorted(met) if what.isdigit()},
+        "in_four_weeks": {what: round(count / len(urls), 4) for what, count in fates.most_common()},
+        "asked_per_cpu_s": round(len(urls) / (asked - begin)),
+        "judged_per_cpu_s": round(len(urls) / (time.process_time() - asked)),
+    }  # fmt: skip
+
+
+def _serve(params: Params, weather: WeatherParams | None, options: argparse.Namespace) -> int:
     where = options.dir.absolute()
-    speeds = {"addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds}
-    with until_told() as wait, serving(params, where / "access.log", **speeds) as served:
+    how = {
+        "addresses": options.addresses, "speed": options.speed, "run_seconds": options.run_seconds, "weather": weather,
+        "weather_speed": options.weather_speed,
+    }  # fmt: skip
+    with until_told() as wait, serving(params, where / "access.log", **how) as served:
         config, seeds = where / "crawl.toml", where / "seeds.txt"
         config.write_text(CONFIG.format(resolver=json.dumps(served.resolver)))
         seeds.write_text("".join(url + "\n" for url in served.seeds(options.seeds)))

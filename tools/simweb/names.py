@@ -82,11 +82,14 @@ class Names:
         label = self._label(site, (hosts & np.uint64(0xFFFFFFFF)).astype(np.int64))
         return glyphs.joined([label, self._name(site), glyphs.constant(len(site), b".test")])
 
-    def urls(self, pages: U8s, place: tuple[I8s, I8s] | None = None) -> Ragged:
-        """The canonical URL of each page. place: that of the pages (`Sites.place`), for callers who have it."""
+    def urls(self, pages: U8s, place: tuple[I8s, I8s] | None = None, respelt: Array | int = 0) -> Ragged:
+        """The canonical URL of each page. place: that of the pages (`Sites.place`), for callers who have it.
+        respelt, u1: bits of what is written the other way, 1: http and https, 2: with and without www., on hosts 0
+        only."""
         host, page = self.web.place(pages) if place is None else place
         site = site_of(pages)
         prefix = self.secure(site).view(np.uint8) | self._www(site, host).view(np.uint8) << 1
+        prefix ^= np.uint8(respelt) if isinstance(respelt, int) else respelt
         names = np.empty(len(site), [("name", f"V{NAME_BYTES}"), ("end", f"V{len(self._end) + 1}")])
         names["name"] = glyphs.words(self._name(site))
         names["end"] = np.void(self._end + b"/")

@@ -22,12 +22,17 @@ from drum.ragged import Ragged
 import numpy as np
 
 from irlcrawl.base.rows import Robots
-from tools.sampleweb.dns import NameServer
+from tools.sampleweb.dns import NameServer, Record
 from tools.sampleweb.server import Ask, Origin, Reply, Server
 from tools.simweb.answers import Fault
+from tools.simweb.bodies import html
 from tools.simweb.params import Params
 from tools.simweb.robots import robots_text
 from tools.simweb.truth import NOWHERE
+from tools.simweb.weather import Weather, WeatherParams
+from tools.simweb.weather_serve import Addresses as WeatherAddresses
+from tools.simweb.weather_serve import Handler as WeatherHandler
+from tools.simweb.weather_serve import Origins, Sky, served_weather
 from tools.simweb.web import Web
 
 ADDRESSES_MAX = 64
@@ -158,15 +163,8 @@ class Handler:
             return Reply(503, b"Busy.\n", "text/plain", [("Retry-After", "1")])
         if status != 200:
             return Reply(status, b"Sorry.\n", "text/plain")
-        return Reply(200, self._html(page, int(answer["content"][0]), when))
-
-    def _html(self, page: np.ndarray[Any, np.dtype[np.uint64]], content: int, when: float) -> bytes:
-        """Text by the content's number alone, so that equal content is equal text, and the links."""
-        urls = self.web.urls(self.web.links(page, when).targets).tolist()
-        numbers = np.random.default_rng(content).integers(0, 10_000, 150)
-        text = " ".join(f"word{n}" for n in numbers.tolist()).encode()
-        anchors = b"\n".join(b'<a href="%s">more</a>' % url.replace(b"&", b"&amp;") for url in urls)
-        return b"<!DOCTYPE html><title>%d</title><p>%s\n%s\n" % (content, text, anchors)
+        links = self.web.urls(self.web.links(page, when).targets).tolist()
+        return Reply(200, html(int(answer["content"][0]), links))
 
 
 @dataclass(frozen=True)
@@ -176,16 +174,27 @@ class Served:
     web: Web
     resolver: str
     log: Path
+    sky: Sky | None = None  # the weather and its clock
 
     def seeds(self, count: int) -> list[str]:
+        if self.sky is not None:
+            return [url.decode() for url in self.sky.weather.seeds(count)]
         return [url.decode() for url in self.web.urls(self.web.seeds(count)).tolist()]
 
 
 @contextlib.contextmanager
 def serving(
-    params: Params, log: Path, *, addresses: int = 16, speed: float = 0.0, run_seconds: float = RUN_NEVER_ADVANCES
+    params: Params,
+    log: Path,
+    *,
+    addresses: int = 16,
+    speed: float = 0.0,
+    run_seconds: float = RUN_NEVER_ADVANCES,
+    weather: WeatherParams | None = None,
+    weather_speed: float = 1.0,
 ) -> Iterator[Served]:
-    """Serves a web from a thread of its own while the block runs; `log` is its access log. Raises ServerError."""
+    """Serves a web from a thread of its own while the block runs; `log` is its access log. weather: under it, and with
+    its time weather_speed times as fast as the clock's. Raises ServerError."""
     if not 1 <= addresses <= ADDRESSES_MAX:
         raise ValueError(f"addresses must be 1 to {ADDRESSES_MAX}")
     loop = asyncio.new_event_loop()
@@ -200,13 +209,19 @@ def serving(
         # The server binds the addresses of named origins; which names there are is known once the port is.
         server = Server([Origin(f"{n}.invalid", address) for n, address in enumerate(pool)], _nothing_yet, log)
         web = Web(dataclasses.replace(served_params(params), port=server.http_port))
-        hosts = Hosts(web, pool)
-        server.origins = hosts
-        server.handler = Handler(web, hosts, speed, run_seconds=run_seconds)
-        names = on_loop(NameServer.start(Addresses(hosts)))
+        sky = None
+        known: Mapping[str, str | Record]
+        if weather is None:
+            server.origins = hosts = Hosts(web, pool)
+            server.handler, known = Handler(web, hosts, speed, run_seconds=run_seconds), Addresses(hosts)
+        else:
+            sky = Sky(Weather(web, served_weather(weather), time.time()), weather_speed)
+            server.origins = Origins(sky, pool)
+            server.handler, known = WeatherHandler(sky, speed), WeatherAddresses(sky, pool, SILENT_ADDRESS)
+        names = on_loop(NameServer.start(known))
         on_loop(server.start())
         try:
-            yield Served(web, names.resolver, log)
+            yield Served(web if sky is None else sky.weather.web, names.resolver, log, sky)
         finally:
             names.stop()
             on_loop(server.stop())

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from email.utils import formatdate
 from enum import IntEnum
-from functools import lru_cache
+from typing import TypeVar
 
 from drum.ragged import Ragged
 
@@ -20,12 +20,12 @@ import numpy as np
 import xxhash
 
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, Reason
-from tools.simweb.answers import content
+from tools.simweb.answers import content, location
 from tools.simweb.links import Links
-from tools.simweb.mix import U8s, lots
+from tools.simweb.mix import Array, U8s, lots, mix, uniform
 from tools.simweb.paths import DIRECTORIES
-from tools.simweb.truth import Section
-from tools.simweb.weather_hosts import Fate, Host, Hosting, Hosts, RobotsState
+from tools.simweb.truth import Section, site_of
+from tools.simweb.weather_hosts import ROBOTS_ELSEWHERE, Fate, Host, Hosting, Hosts, RobotsState
 from tools.simweb.weather_params import CALM, WeatherParams
 from tools.simweb.weather_spells import Interval, Spell, after, bell, both, fraction, hashed, without
 from tools.simweb.weather_urls import Asked, page_of, page_on_host, parts
@@ -37,12 +37,16 @@ DNS, CONNECT, LOST, TIMEOUT = (CRAWL_LOG_STATUS[r] for r in (Reason.DNS, Reason.
 TIMEOUT_SECONDS = 120.0  # how long a silent server keeps a client that has no bound of its own
 ROBOTS_SECONDS = 86_400.0  # how long rules may be used (RFC 9309, 2.4)
 NO_NAME_TTL = 900.0
-TTLS = (60.0, 300.0, 300.0, 600.0, 3600.0, 3600.0, 14_400.0, 86_400.0)
+TTLS = ((60.0, 0.1), (120.0, 0.06), (300.0, 0.24), (600.0, 0.12), (3600.0, 0.18), (14_400.0, 0.2), (86_400.0, 0.1))
 SMALL_BODY, CHALLENGE_BODY, PARKED_BODY = 300, 7_000, 3_000
 MINUTE = 60.0
+HOSTS_MET_MAX = 1 << 18
 TROUBLES = ((CONNECT, 0.25), (TIMEOUT, 0.3), (LOST, 0.05), (503, 0.25), (502, 0.1), (500, 0.05))
 """What a host answers in a spell, and how often."""
-PASSING = ((500, 0.3), (502, 0.2), (503, 0.2), (504, 0.15), (LOST, 0.15))
+Header = tuple[tuple[str, str], ...]
+MAINTENANCE: Header = (("Retry-After", "600"),)
+"""With a quarter of the 503 of spells."""
+PASSING = ((500, 0.3), (502, 0.15), (503, 0.2), (504, 0.1), (LOST, 0.15), (TIMEOUT, 0.1))
 """What a page answers that fails for a minute."""
 
 
@@ -58,13 +62,15 @@ class Resolution:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a request brings. status: HTTP's, or one of the crawl log's below zero. seconds: to the last byte or the
-    failure. robots: the text, where /robots.txt was asked for and is there."""
+    failure. passing: it is an error of the moment, and to ask again helps. robots: the text, where /robots.txt was
+    asked for and is there."""
 
     weather: Weather
     status: int
     seconds: float
-    header: tuple[tuple[str, str], ...] = ()
+    header: Header = ()
     body_bytes: int = 0
+    passing: bool = False
     page: int | None = None  # of the web, where it is shown
     sameness: int | None = None  # the content of what is no page of the web
     robots: bytes | None = None
@@ -106,11 +112,24 @@ class Weather:
             https_share=p.https_share, robots_share=1.0, robots_error_share=0.0,
         ))  # fmt: skip
         self._hosts = Hosts(self.web, p)
-        self._host = lru_cache(1 << 16)(self._hosts.of)
+        self._met: dict[bytes, tuple[Host, bool] | None] = {}
         self._names = {purpose: self.web.salt("weather " + purpose) for purpose in _PURPOSES}
         self._missing = lots(p.missing_share)
         self._moved = lots(p.missing_share + p.moved_share)
         self._broken = 65536 - lots(p.page_broken_share)
+
+    def meet(self, names: list[bytes]) -> None:
+        """Makes many hosts at once, at a fiftieth of what it costs to meet each when it is asked. It changes no answer,
+        and what is met is forgotten when there is too much of it."""
+        new = [name for name in dict.fromkeys(names) if name not in self._met]
+        if len(self._met) + len(new) > HOSTS_MET_MAX:
+            self._met.clear()
+        self._met.update(zip(new, self._hosts.of(new)))
+
+    def _host(self, name: bytes) -> tuple[Host, bool] | None:
+        if name not in self._met:
+            self.meet([name])
+        return self._met[name]
 
     # What clients ask
 
@@ -123,6 +142,9 @@ class Weather:
         host = found[0]
         if host.fate == Fate.LAME or self._spell(self.params.name_spells, "name spells", host.area.site, now):
             return None
+        absent = self._spell(self.params.absences, "absences", host.key, now)
+        if absent is not None and self._nameless(absent):
+            return Resolution(None, NO_NAME_TTL, True)
         ttl = self._ttl(host)
         turn = hashed(self._names["rotation"], host.key, math.floor(now / ttl)) % host.addresses
         return Resolution(_address(host.hosting, host.first_address + turn), ttl, False)
@@ -132,23 +154,21 @@ class Weather:
         asked = parts(url)
         now = at - self.start
         found = self._host(asked.name)
-        if found is None:
+        if found is None or found[0].fate in (Fate.UNKNOWN, Fate.LAME):
             return Reply(self, DNS, 0.0)
         host, canonical = found
         seconds = self._first_byte(host, url, load)
         failed = self._unanswered(host, asked, now)
         if failed is not None:
             return Reply(self, failed, TIMEOUT_SECONDS if failed == TIMEOUT else min(seconds, 1.0))
-        trouble = self._trouble(host, now)
-        if trouble is not None:
-            return self._failing(trouble, seconds)
+        if (trouble := self._trouble(host, now)) is not None:
+            return self._failing(*trouble, seconds)
         if load > host.bears or address_load > self.bears_address(address):
-            return Reply(self, host.throttle_status, seconds, self._later(host, at), SMALL_BODY)
-        if asked.path == b"/robots.txt":
+            return Reply(self, host.throttle_status, seconds, self._later(host, at), SMALL_BODY, passing=True)
+        if asked.path in (b"/robots.txt", ROBOTS_ELSEWHERE):
             return self._robots(host, asked, canonical, now, seconds)
-        to = self._elsewhere(host, asked, canonical)
-        if to is not None:
-            return Reply(self, 301, seconds, (("Location", to.decode()),), SMALL_BODY)
+        if (to := self._elsewhere(host, asked, canonical)) is not None:
+            return self._moved_to(host.moves, to, seconds)
         return self._page(host, asked.path, now, seconds)
 
     def bears(self, host: bytes) -> float:
@@ -163,10 +183,38 @@ class Weather:
         how = _hosting(address)
         return math.inf if how is None else rates.get(how, math.inf)
 
+    def refuses(self, url: bytes, at: float) -> bool:
+        """Whether nothing listens where a URL is asked for, as long as that is so at this moment."""
+        asked, now = parts(url), at - self.start
+        if (found := self._host(asked.name)) is None:
+            return False
+        status = self._unanswered(found[0], asked, now) or (self._trouble(found[0], now) or (0,))[0]
+        return status == CONNECT
+
+    def addresses(self, name: bytes) -> list[str]:
+        """All addresses a name has, in the course of time; none for a name that does not exist."""
+        if (found := self._host(name)) is None:
+            return []
+        host = found[0]
+        return [_address(host.hosting, host.first_address + turn) for turn in range(host.addresses)]
+
     def links(self, pages: U8s) -> tuple[Links, Ragged]:
-        """Of many pages at once: the pages they link to, and the URLs as the links spell them."""
+        """Of many pages at once: the pages they link to, and the URLs as the links spell them: some by http that are
+        https, some with the other of apex and www."""
         links = self.web.links(pages)
-        return links, self.web.urls(links.targets)
+        place = self.web.place(links.targets)
+        return links, self.web.names.urls(links.targets, place, self._respelt(pages, links, place[0]))
+
+    def _respelt(self, pages: U8s, links: Links, host: Array) -> Array:
+        """How each link differs from the canonical URL: the bits of Names.urls."""
+        p, source = self.params, links.sources()
+        position = np.arange(len(source)) - links.offsets[source]
+        h = mix(self._names["spelling"], pages[source], position)
+        site = site_of(links.targets)
+        away = site != site_of(pages)[source]
+        http = away & self.web.names.secure(site) & (uniform(h) < p.link_http_share)
+        other = away & (host == 0) & (uniform(mix(self._names["other spelling"], h)) < p.link_other_name_share)
+        return http.view(np.uint8) | other.view(np.uint8) << 1
 
     def seeds(self, count: int) -> list[bytes]:
         """Home pages of up to `count` sites that answer at the start, and may be fetched."""
@@ -181,28 +229,37 @@ class Weather:
         error that lasts. It needs the name, then robots.txt, and the page within a day of that."""
         return self.verdict(url, since, until) == Verdict.HAD
 
+    def had_at(self, url: bytes, since: float, until: float) -> float | None:
+        """The first moment of [since, until) at which it could have had it; None if there is none."""
+        return self._fate_of(url, since, until)[1]
+
     def verdict(self, url: bytes, since: float, until: float) -> Verdict:
         """`obtainable`, with the reason if not."""
+        return self._fate_of(url, since, until)[0]
+
+    def _fate_of(self, url: bytes, since: float, until: float) -> tuple[Verdict, float | None]:
         asked = parts(url)
         begin, end = since - self.start, until - self.start
         found = self._host(asked.name)
         if found is None or found[0].fate in (Fate.UNKNOWN, Fate.LAME):
-            return Verdict.NO_NAME
+            return Verdict.NO_NAME, None
         host, canonical = found
-        whole = [(begin, min(end, host.dies))] if begin < min(end, host.dies) else []
-        named = without(whole, self._spells(self.params.name_spells, "name spells", host.area.site, begin, end))
+        end = min(end, host.dies)
+        named = without([(begin, end)] if begin < end else [], self._unnamed(host, begin, end))
         if not named:
-            return Verdict.NO_NAME
+            return Verdict.NO_NAME, None
         if self._unanswered(host, asked, begin) is not None or not (up := self._up(host, begin, end)):
-            return Verdict.NO_ANSWER
-        reachable = both(after(named, self._ttl(host), min(end, host.dies)), up)
-        readable = self._readable(host, reachable, begin, end)
+            return Verdict.NO_ANSWER, None
+        reachable = both(after(named, self._ttl(host), end), up)
+        readable = self._readable(host, asked, reachable, begin, end)
         if not readable:
-            return Verdict.ROBOTS_UNREACHABLE if reachable else Verdict.NO_ANSWER
+            return Verdict.ROBOTS_UNREACHABLE if reachable else Verdict.NO_ANSWER, None
         if not self._allowed(host, asked.path):
-            return Verdict.ROBOTS
-        open_ = both(after(readable, ROBOTS_SECONDS, end), reachable)
-        return Verdict.HAD if any(self._shown(host, asked, canonical, part) for part in open_) else Verdict.NO_ANSWER
+            return Verdict.ROBOTS, None
+        for part in both(after(readable, ROBOTS_SECONDS, end), reachable):
+            if (moment := self._shown(host, asked, canonical, part)) is not None:
+                return Verdict.HAD, self.start + moment
+        return Verdict.NO_ANSWER, None
 
     # Hosts: who answers, and when
 
@@ -222,12 +279,13 @@ class Weather:
             found.append((p.address_spells, "address spells", host.hosting << 32 | host.first_address))
         return found
 
-    def _trouble(self, host: Host, now: float) -> int | None:
-        """The status of every answer of a host in trouble at a moment; None between spells."""
+    def _trouble(self, host: Host, now: float) -> tuple[int, Header] | None:
+        """Status and header of every answer of a host in trouble at a moment; None between spells."""
         for spell, purpose, key in self._sources(host):
             found = self._spell(spell, purpose, key, now)
             if found is not None:
-                return _weighted(TROUBLES, fraction(found))
+                status = _weighted(TROUBLES, fraction(found))
+                return status, MAINTENANCE if status == 503 and found & 3 == 0 else ()
         return None
 
     def _up(self, host: Host, since: float, until: float) -> list[Interval]:
@@ -235,10 +293,14 @@ class Weather:
         taken = [one for source in self._sources(host) for one in self._spells(*source, since, until)]
         return without([(since, min(until, host.dies))], taken)
 
-    def _readable(self, host: Host, reachable: list[Interval], since: float, until: float) -> list[Interval]:
+    def _readable(
+        self, host: Host, asked: Asked, reachable: list[Interval], since: float, until: float
+    ) -> list[Interval]:
         """When robots.txt can be had: any answer below 500 says what may be fetched."""
         if host.fate == Fate.BROKEN or host.robots in (RobotsState.BROKEN, RobotsState.SILENT):
             return []
+        if host.fate == Fate.CERTIFICATE and host.upgrades and not asked.secure:
+            return []  # it redirects to where the handshake fails
         return without(reachable, self._spells(self.params.robots_spells, "robots spells", host.key, since, until))
 
     def _spell(self, spell: Spell, purpose: str, key: int, now: float) -> int | None:
@@ -249,7 +311,16 @@ class Weather:
         return [(a, b) for a, b, _ in spell.within(self._names[purpose], key, since, until)]
 
     def _ttl(self, host: Host) -> float:
-        return TTLS[hashed(self._names["ttl"], host.area.site) % len(TTLS)]
+        return _weighted(TTLS, fraction(self._of(host, "ttl")))
+
+    def _nameless(self, absence: int) -> bool:
+        return fraction(hashed(self._names["nameless"], absence)) < self.params.absence_unknown_share
+
+    def _unnamed(self, host: Host, since: float, until: float) -> list[Interval]:
+        """When a host's name does not resolve."""
+        absences = self.params.absences.within(self._names["absences"], host.key, since, until)
+        found = [(a, b) for a, b, spell in absences if self._nameless(spell)]
+        return found + self._spells(self.params.name_spells, "name spells", host.area.site, since, until)
 
     # Requests
 
@@ -259,12 +330,14 @@ class Weather:
         seconds = host.pace * math.exp(0.3 * bell(hashed(self._names["page latency"], _key(url)))) / (1.0 - busy)
         return min(seconds, TIMEOUT_SECONDS)
 
-    def _failing(self, status: int, seconds: float) -> Reply:
-        if status == TIMEOUT:
-            return Reply(self, status, TIMEOUT_SECONDS)
-        return Reply(self, status, seconds, body_bytes=SMALL_BODY if status > 0 else 0)
+    def _failing(self, status: int, header: Header, seconds: float) -> Reply:
+        seconds = TIMEOUT_SECONDS if status == TIMEOUT else seconds
+        return Reply(self, status, seconds, header, SMALL_BODY if status > 0 else 0, passing=True)
 
-    def _later(self, host: Host, at: float) -> tuple[tuple[str, str], ...]:
+    def _moved_to(self, status: int, url: bytes, seconds: float) -> Reply:
+        return Reply(self, status, seconds, (("Location", url.decode()),), SMALL_BODY)
+
+    def _later(self, host: Host, at: float) -> Header:
         if host.retry_after is None:
             return ()
         value = formatdate(at + host.retry_after, usegmt=True) if host.retry_after_date else str(host.retry_after)
@@ -288,13 +361,15 @@ class Weather:
         spell = self._spell(self.params.robots_spells, "robots spells", host.key, now)
         if host.robots == RobotsState.SILENT:
             return Reply(self, TIMEOUT, TIMEOUT_SECONDS)
-        if host.fate == Fate.BROKEN or host.robots == RobotsState.BROKEN or spell is not None:
-            return Reply(self, 503 if (spell or 0) & 1 else 500, seconds, body_bytes=SMALL_BODY)
-        to = self._elsewhere(host, asked, canonical)
-        if to is None and host.robots == RobotsState.REDIRECT:
-            to = host.area.origin + b"/"
-        if to is not None:
-            return Reply(self, 301, seconds, (("Location", to.decode()),), SMALL_BODY)
+        if host.fate == Fate.BROKEN or host.robots == RobotsState.BROKEN:
+            return Reply(self, 500, seconds, body_bytes=SMALL_BODY)
+        if spell is not None:
+            return self._failing(TIMEOUT if spell & 3 == 0 else 503 if spell & 1 else 500, (), seconds)
+        if (to := self._elsewhere(host, asked, canonical)) is not None:
+            return self._moved_to(host.moves, to, seconds)
+        there = ROBOTS_ELSEWHERE if host.robots == RobotsState.REDIRECT else b"/robots.txt"
+        if host.rules is not None and asked.path != there:
+            return self._moved_to(302, host.area.origin + there, seconds)
         if host.rules is not None:
             return Reply(self, 200, seconds, _TEXT, len(host.rules.text), robots=host.rules.text)
         if host.robots == RobotsState.HTML:
@@ -320,22 +395,17 @@ class Weather:
             kind = self._of(host, "parking") % 8
             return Reply(self, 200, seconds, _HTML, PARKED_BODY, sameness=hashed(self._names["parking"], kind))
         if (failed := self._passing(host, path, now)) is not None:
-            return self._failing(failed, seconds)
+            return self._failing(failed, (), seconds)
         page = page_of(self.web, host.area, path)
         status = 404 if page is None else self._lasting(host, page)
         if status == 404 and host.soft:
             return Reply(self, 200, seconds, _HTML, PARKED_BODY, sameness=hashed(self._names["soft"], host.area.site))
-        if status == 301:
-            area, index = host.area, (page or 0) & 0xFFFFFFFF
-            assert page is not None
-            number = page_on_host(area, index) // 2
-            if area.hosts > 1:
-                number = 2 * number if area.number == 0 else (2 * (number * (area.hosts - 1) + area.number) - 1)
-            to = self.web.urls(np.array([area.site << 36 | number], np.uint64))[0]
-            return Reply(self, 301, seconds, (("Location", to.decode()),), SMALL_BODY)
-        if status != 200:
+        if page is None or status not in (200, 301, 302):
             return Reply(self, status, seconds, _HTML, SMALL_BODY)
-        size = self._size(host, page or 0)
+        if status != 200:
+            to = location(self.web, np.array([page], np.uint64))
+            return self._moved_to(status, self.web.urls(to)[0], seconds)
+        size = self._size(host, page)
         return Reply(self, 200, min(seconds + size / host.bandwidth, TIMEOUT_SECONDS), _HTML, size, page=page)
 
     def _of(self, host: Host, purpose: str) -> int:
@@ -354,32 +424,34 @@ class Weather:
             return 200
         lot = hashed(self.web.salt("status"), area.original << 36 | page & ((1 << 36) - 1)) & 0xFFFF
         if lot < self._missing:
-            return 200 if self._lies(area.site) else 404
-        return 301 if lot < self._moved else 500 if lot >= self._broken else 200
+            return 200 if host.lies else 404
+        if lot < self._moved:
+            found = fraction(hashed(self._names["found"], page)) < self.params.moved_found_share
+            return 302 if found else 301
+        return 500 if lot >= self._broken else 200
 
     @staticmethod
     def _endless(host: Host) -> bool:
         return host.area.size == 1 << 32
-
-    def _lies(self, site: int) -> bool:
-        return bool(self.web.trap(np.array([site], np.int64))[0] == Section.SOFT404)
 
     def _passing(self, host: Host, path: bytes, now: float) -> int | None:
         """The status of a page that fails for this minute."""
         x = hashed(self._names["passing"], host.key, _key(path), math.floor(now / MINUTE))
         return _weighted(PASSING, fraction(hashed(x, 1))) if fraction(x) < self.params.page_passing_share else None
 
-    def _shown(self, host: Host, asked: Asked, canonical: bool, part: Interval) -> bool:
-        """Whether a page that may be asked for in an interval answers well in a minute of it."""
+    def _shown(self, host: Host, asked: Asked, canonical: bool, part: Interval) -> float | None:
+        """The first moment of an interval in which a page may be asked for, and answers well."""
         if self._elsewhere(host, asked, canonical) is not None or host.fate != Fate.NONE:
-            return True
+            return part[0]
         minutes = range(math.floor(part[0] / MINUTE), math.ceil(part[1] / MINUTE))
-        return any(self._passing(host, asked.path, minute * MINUTE) is None for minute in minutes)
+        good = (minute * MINUTE for minute in minutes if self._passing(host, asked.path, minute * MINUTE) is None)
+        return max(part[0], first) if (first := next(good, None)) is not None else None
 
 
+Number = TypeVar("Number", int, float)
 _PURPOSES = (
     "blips", "outages", "absences", "name spells", "address spells", "robots spells", "ttl", "rotation", "page latency",
-    "challenge", "parking", "soft", "bytes", "passing",
+    "challenge", "parking", "soft", "bytes", "passing", "nameless", "found", "spelling", "other spelling",
 )  # fmt: skip
 _HTML = (("Content-Type", "text/html; charset=utf-8"),)
 _TEXT = (("Content-Type", "text/plain"),)
@@ -391,7 +463,7 @@ def _key(text: bytes) -> int:
     return xxhash.xxh3_64_intdigest(text)
 
 
-def _weighted(table: tuple[tuple[int, float], ...], u: float) -> int:
+def _weighted(table: tuple[tuple[Number, float], ...], u: float) -> Number:
     for value, weight in table:
         if u < weight:
             return value

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
-from drum.ragged import Ragged
+from drum.ragged import Batch, Ragged
 
 import numpy as np
 
+from tools.simweb.mix import U8s
 from tools.simweb.robots import robots_text
 from tools.simweb.truth import NOWHERE, Kind, Section
 from tools.simweb.weather_params import WeatherParams
@@ -18,6 +19,7 @@ from tools.simweb.weather_urls import Area
 from tools.simweb.web import Web
 
 NEVER = math.inf
+ROBOTS_ELSEWHERE = b"/static/robots.txt"
 RETRY_AFTER = (1, 5, 10, 30, 60, 120, 600, 3600)
 DAY = 86_400.0
 
@@ -44,7 +46,7 @@ class RobotsState(IntEnum):
     FORBIDDEN = 2
     BROKEN = 3
     SILENT = 4
-    REDIRECT = 5
+    REDIRECT = 5  # to ROBOTS_ELSEWHERE
     HTML = 6
 
 
@@ -76,14 +78,15 @@ class Host:
     area: Area
     key: int  # the host's number
     name: bytes  # canonical
-    other_name: bytes | None  # the other of apex and www., of a site's first host
     secure: bool
     fate: Fate
     dies: float  # seconds after the start of the weather; NEVER
-    soft: bool  # answers 200 for what is missing
+    soft: bool  # answers 200 and one page for what is missing
+    lies: bool  # answers 200 and a page with links for what is missing: the trap SOFT404
     upgrades: bool  # http redirects to https
     one_name: bool  # the other name redirects
-    two_hops: bool
+    moves: int  # the status of a redirect between spellings
+    two_hops: bool  # needs two redirects for http and the other name
     other_name_missing: bool
     wildcard: bool  # every name below the domain resolves
     pace: float  # seconds to the first byte, as a rule
@@ -111,23 +114,25 @@ class Hosts:
             Hosting.NETWORK: _pool(web.sites * p.network_share / p.network_sites),
         }
 
-    def of(self, name: bytes) -> tuple[Host, bool] | None:
-        """The host a name belongs to, and whether it is the host's canonical name; None for no host's name."""
-        if not name.endswith(b".test"):
-            return None
-        other = name[4:] if name.startswith(b"www.") else b"www." + name
-        domain = b".".join(name.split(b".")[-2:])
-        found = self.web.names.hosts(Ragged.from_list([name, other, domain, b"www." + domain]))
-        if found[0] != NOWHERE:
-            return self._made(int(found[0]), name, other), True
-        if found[1] != NOWHERE and found[1] & np.uint64(0xFFFFFFFF) == 0:
-            host = self._made(int(found[1]), other, name)
-            return None if host.other_name_missing else (host, False)
-        for number, home in ((found[2], domain), (found[3], b"www." + domain)):
-            if number != NOWHERE:
-                host = self._made(int(number), home, None)
-                return (host, False) if host.wildcard else None
-        return None
+    def of(self, names: list[bytes]) -> list[tuple[Host, bool] | None]:
+        """The host that each name belongs to, and whether it is the host's canonical name; None for no host's name. A
+        thousand names take three times as long as one."""
+        read = self.web.names.hosts
+        own, other = read(Ragged.from_list(names)), read(Ragged.from_list([_other(name) for name in names]))
+        first = (own == NOWHERE) & (other != NOWHERE) & (other & np.uint64(0xFFFFFFFF) == 0)
+        key = np.where(first, other, own)
+        lost = np.flatnonzero(key == NOWHERE)
+        domains = [b".".join(names[row].split(b".")[-2:]) for row in lost.tolist()]
+        for home in (domains, [b"www." + domain for domain in domains]):
+            found = read(Ragged.from_list(home))
+            key[lost] = np.where(found != NOWHERE, found, key[lost])
+        known = np.flatnonzero(key != NOWHERE)
+        out: list[tuple[Host, bool] | None] = [None] * len(names)
+        for row, host in zip(known.tolist(), self._made(key[known])):
+            canonical = host.name == names[row]
+            there = canonical or (not host.other_name_missing if first[row] else host.wildcard)
+            out[row] = (host, canonical) if there else None
+        return out
 
     def lot(self, purpose: str, *numbers: int) -> float:
         return fraction(self.hash(purpose, *numbers))
@@ -135,41 +140,50 @@ class Hosts:
     def hash(self, purpose: str, *numbers: int) -> int:
         return hashed(self.web.salt("weather " + purpose), *numbers)
 
-    def _made(self, key: int, name: bytes, other: bytes | None) -> Host:
-        web, p = self.web, self.params
-        site, number = key >> 32, key & 0xFFFFFFFF
-        column = np.array([site], np.int64)
-        kind = int(web.kind(column)[0])
-        good = kind in (Kind.GOOD, Kind.MIRROR)
-        secure = bool(web.names.secure(column)[0])
-        origin = web.names.origins(np.array([key], np.uint64))[0]
-        area = Area(site, int(web.original(column)[0]), number, int(web.host_count(column)[0]),
-                    int(web.size(column)[0]), origin)  # fmt: skip
-        fate = self._fate(key, secure, good)
+    def _made(self, keys: U8s) -> list[Host]:
+        web = self.web
+        site = (keys >> np.uint64(32)).astype(np.int64)
+        known = zip(
+            keys.tolist(), site.tolist(), web.original(site).tolist(), web.host_count(site).tolist(),
+            web.size(site).tolist(), web.names.origins(keys).tolist(), web.names.host_names(keys).tolist(),
+            web.names.secure(site).tolist(), web.kind(site).tolist(), web.trap(site).tolist(),
+        )  # fmt: skip
+        rules = web.robots(keys)
+        return [
+            self._one(key, Area(of, original, key & 0xFFFFFFFF, hosts, size, origin), name, secure, kind, trap,
+                      self._robots(key, rules, row, trap == Section.HONEYPOT))
+            for row, (key, of, original, hosts, size, origin, name, secure, kind, trap) in enumerate(known)
+        ]  # fmt: skip
+
+    def _one(
+        self, key: int, area: Area, name: bytes, secure: bool, kind: int, trap: int,
+        robots: tuple[RobotsState, Rules | None],
+    ) -> Host:  # fmt: skip
+        p, site = self.params, area.site
         ends = self.lot("death", key)
-        throttles = self.lot("throttle", key) < p.throttle_share
-        says = self.lot("retry after", key)
         value = self.hash("retry after value", key)
-        state, rules = self._robots(key, int(web.trap(column)[0]) == Section.HONEYPOT)
-        hosting, first, count = self._hosting(site, kind)
+        throttles, says = self.lot("throttle", key) < p.throttle_share, self.lot("retry after", key)
+        hosting, first, count = self._hosting(site)
         return Host(
-            area=area, key=key, name=name, other_name=other if number == 0 else None, secure=secure, fate=fate,
+            area=area, key=key, name=name, secure=secure,
+            fate=Fate.NONE if site < p.sound_sites else self._fate(key, secure, kind in (Kind.GOOD, Kind.MIRROR)),
             dies=-math.log(1.0 - ends) / p.death_per_day * DAY if p.death_per_day else NEVER,
-            soft=self.lot("soft", site) < p.soft_missing_share,
+            soft=self.lot("soft", site) < p.soft_missing_share, lies=trap == Section.SOFT404,
             upgrades=self.lot("upgrade", site) < p.upgrade_share,
             one_name=self.lot("one name", site) < p.one_name_share,
+            moves=302 if self.lot("found", site) < p.found_share else 301,
             two_hops=self.lot("two hops", site) < p.two_hops_share,
             other_name_missing=self.lot("other name", site) < p.other_name_missing_share,
             wildcard=kind == Kind.SUBDOMAINS or self.lot("wildcard", site) < p.wildcard_share,
             pace=p.latency_median * math.exp(p.latency_sigma * bell(self.hash("latency", key)))
             * (p.slow_factor if self.lot("slow", key) < p.slow_share else 1.0),
             bandwidth=p.bandwidth_median * math.exp(p.bandwidth_sigma * bell(self.hash("bandwidth", key))),
-            bears=p.throttle_median * math.exp(p.throttle_sigma * bell(self.hash("bears", key)))
+            bears=max(p.throttle_least, p.throttle_median * math.exp(p.throttle_sigma * bell(self.hash("bears", key))))
             if throttles else math.inf,
             retry_after=RETRY_AFTER[value % len(RETRY_AFTER)] if says < p.throttle_after_share else None,
-            retry_after_date=bool(value >> 32 & 3 == 0),
+            retry_after_date=value >> 32 & 3 == 0,
             throttle_status=503 if self.lot("throttle status", key) < p.throttle_503_share else 429,
-            robots=state, rules=rules, hosting=hosting, first_address=first, addresses=count,
+            robots=robots[0], rules=robots[1], hosting=hosting, first_address=first, addresses=count,
         )  # fmt: skip
 
     def _fate(self, key: int, secure: bool, good: bool) -> Fate:
@@ -181,7 +195,7 @@ class Hosts:
         )  # fmt: skip
         return Fate(_chosen(self.lot("fate", key), shares, Fate.NONE))
 
-    def _robots(self, key: int, honeypot: bool) -> tuple[RobotsState, Rules | None]:
+    def _robots(self, key: int, rules: Batch, row: int, honeypot: bool) -> tuple[RobotsState, Rules | None]:
         p = self.params
         shares = (
             (RobotsState.MISSING, p.robots_missing_share), (RobotsState.FORBIDDEN, p.robots_forbidden_share),
@@ -191,15 +205,14 @@ class Hosts:
         state = RobotsState(_chosen(self.lot("robots", key), shares, RobotsState.RULES))
         if honeypot and key & 0xFFFFFFFF == 0:
             state = RobotsState.RULES
-        if state != RobotsState.RULES:
+        if state not in (RobotsState.RULES, RobotsState.REDIRECT):
             return state, None
-        row = self.web.robots(np.array([key], np.uint64))
         return state, Rules(
-            robots_text(row, 0), bool(row["closed"][0]), bool(row["private"][0]), int(row["directories"][0]),
-            float(row["crawl_delay"][0]),
+            robots_text(rules, row), bool(rules["closed"][row]), bool(rules["private"][row]),
+            int(rules["directories"][row]), float(rules["crawl_delay"][row]),
         )  # fmt: skip
 
-    def _hosting(self, site: int, kind: int) -> tuple[Hosting, int, int]:
+    def _hosting(self, site: int) -> tuple[Hosting, int, int]:
         """(how, number of its first address, how many it has)."""
         p = self.params
         shares = (
@@ -214,6 +227,11 @@ class Hosts:
         pool = self._pools[how]
         count = min(2, pool) if how == Hosting.NETWORK else 1
         return how, self.hash("address", site) % (pool - count + 1), count
+
+
+def _other(name: bytes) -> bytes:
+    """The other of apex and www."""
+    return name[4:] if name.startswith(b"www.") else b"www." + name
 
 
 def _pool(count: float) -> int:
