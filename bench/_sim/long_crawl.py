@@ -36,7 +36,7 @@ from irlcrawl.frontier.state import crawl_state
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from tools.simweb.weather import Weather
 
-TURN_S = 1.0
+TURN_S = 0.2
 BURST_S = 2 * TICK_S
 """The fetching capacity of so many seconds may be used at once."""
 DAY, WEEK = 86_400.0, 7 * 86_400.0
