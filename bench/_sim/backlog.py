@@ -25,7 +25,7 @@ import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.keys import name_key, origin_of
-from irlcrawl.base.reasons import UNANSWERED, Class, Reason
+from irlcrawl.base.reasons import WITHOUT_RESPONSE, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Robots
 from irlcrawl.base.url import host_of
 from irlcrawl.crawl.loop import CrawlLoop
@@ -42,7 +42,7 @@ INTERVAL_SHARE = 0.01
 INTERVAL_S = (20.0, 600.0)
 STATES = ("used", "shared", "down", "resting", "full", "idle")
 IDLE_WHERE = ("in memory", "not in memory")
-_TROUBLE = UNANSWERED | {Reason.THROTTLED}
+_TROUBLE = WITHOUT_RESPONSE | {Reason.THROTTLED}
 
 
 class Keys:

@@ -181,9 +181,9 @@ class LongCrawl:
             backlog.told(list(texts))
             append(texts, *rest, **more)
 
-        limits.allowance = lambda out: min(allowance(out), tokens.left)  # type: ignore[method-assign]
-        dispatcher.dispatch = leased  # type: ignore[method-assign]
-        state.log.append = logged  # type: ignore[method-assign]
+        limits.allowance = lambda out: min(allowance(out), tokens.left)  # type: ignore[method-assign, assignment]
+        dispatcher.dispatch = leased  # type: ignore[method-assign, assignment]
+        state.log.append = logged  # type: ignore[method-assign, assignment]
         backlog.loop = loop
         backlog.full = lambda: tokens.left == 0 or loop.fleet.capacity == 0
         backlog.seeds([(url_key(url, state.seed), name_key(origin_of(url)), url) for url in dict.fromkeys(self.seeds)])

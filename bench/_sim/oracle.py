@@ -17,10 +17,7 @@ from irlcrawl.base.keys import origin_of
 from irlcrawl.base.url import canonical, host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import Rules, product_token
-from tools.simweb.weather import Reply, Verdict, Weather
-
-SEARCH_S = 60.0
-"""The first moment at which a URL can be had is found to this."""
+from tools.simweb.weather import Reply, Weather
 
 
 @dataclass(slots=True)
@@ -93,14 +90,14 @@ class Oracle:
     def _try(self, host: _Host, now: float) -> None:
         """Ask for the host's next URL, or find out when that can be done."""
         url = host.waiting[0]
-        if not self._weather.obtainable(url, now, now + 1.0):
-            verdict = self._weather.verdict(url, now, self._end)
-            if verdict == Verdict.HAD:
-                host.due = self._open(url, now)
-            else:
-                name = verdict.name.lower()
-                self.had.missed[name] = self.had.missed.get(name, 0) + 1
-                host.waiting.popleft()
+        moment = self._weather.had_at(url, now, self._end)
+        if moment is None:
+            name = self._weather.verdict(url, now, self._end).name.lower()
+            self.had.missed[name] = self.had.missed.get(name, 0) + 1
+            host.waiting.popleft()
+            return
+        if moment > now:
+            host.due = moment
             return
         address = self._address(host, now)
         if host.slot != now:
@@ -127,16 +124,6 @@ class Oracle:
         host.due = over + max(polite.gap_host_seconds, grown, self._delay(host, url, address, now))
         for link in self._links(url, reply):
             self._find(link, over)
-
-    def _open(self, url: bytes, now: float) -> float:
-        """The first moment, to SEARCH_S, at which the URL can be had."""
-        if self._weather.obtainable(url, now, now + 1.0):
-            return now
-        low, high = now, self._end
-        while high - low > SEARCH_S:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self._weather.obtainable(url, now, middle) else (middle, high)
-        return high
 
     def _delay(self, host: _Host, url: bytes, address: str, now: float) -> float:
         if host.delay is None:

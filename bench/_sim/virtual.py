@@ -50,7 +50,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not self.killed:
             super().call_exception_handler(context)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         future = self.create_future()
         try:
             result = func(*args)
