@@ -16,6 +16,9 @@ played (bench/_sim/long_crawl.py). It fetches at most `--rate` URLs a second. Th
                  politeness and the capacity allowed a request, the part that was used (bench/_sim/backlog.py)
 `host_hours`     what that is made of; `resting` is time in which a host was up and the crawler waited because its last
                  request had failed
+`idlest`         the hosts with most idle hours
+`false_outage_hours`  in which the crawler took the silence of servers for an outage of its own network, which never
+                 has one here
 `requests`       by what they brought; `wasted_share`: of all, those without an answer, throttled, or with 5xx
 `weeks`          at the end of each: memory of this process (MiB; the played web's is among it), bytes of JOB/state and
                  of the logs, what the frontier held, URLs by where they wait, requests so far
@@ -49,6 +52,7 @@ START = 1_000_000_000.0
 SITE_PAGES, DEGREE = 50.0, 20.0
 SEEDS_SHARE = 0.02
 SEEDS_MIN = 10
+IDLEST = 5
 MIB = 1 << 20
 HAD_GOAL, CAPACITY_GOAL, MEMORY_GOAL = 0.995, 0.95, 1.05
 
@@ -132,6 +136,8 @@ def figures(crawl: LongCrawl, oracle: Had, endings: Endings) -> dict[str, Any]:
         "capacity_used": None if backlog.capacity_used is None else round(backlog.capacity_used, 4),
         "host_hours": {state: round(seconds / 3600, 1) for state, seconds in backlog.seconds.items()},
         "idle_hours": {where: round(seconds / 3600, 1) for where, seconds in backlog.idle.items()},
+        "idlest": {name: round(seconds / 3600, 1) for name, seconds in backlog.idlest(IDLEST)},
+        "false_outage_hours": round(crawl.outage_s / 3600, 2),
         "requests": requests,
         "wasted_share": round(wasted / max(1, sum(requests.values())), 4),
         "weeks": [_week(point) for point in weekly(crawl.points)],

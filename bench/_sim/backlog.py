@@ -214,6 +214,10 @@ class Backlog:
 
     # ---- figures
 
+    def idlest(self, count: int) -> list[tuple[str, float]]:
+        """The hosts that were idle longest, with their seconds."""
+        return sorted(self.idle_of.items(), key=lambda item: -item[1])[:count]
+
     @property
     def capacity_used(self) -> float | None:
         """None where no host ever had a URL to give."""

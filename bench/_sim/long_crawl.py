@@ -102,8 +102,7 @@ class LongCrawl:
         self.live: dict[str, int] = {}
         self.ledger: dict[str, Any] = {}
         self.counters: dict[str, Any] = {}
-        self.cpu_s = 0.0
-        self.turns = 0
+        self.cpu_s = self.outage_s = 0.0
         self._workers: list[asyncio.Task[None]] = []
         self._failure: BaseException | None = None
 
@@ -162,6 +161,7 @@ class LongCrawl:
                 task.result()
         if self._failure is not None:
             raise self._failure
+        self.outage_s = loop.outage.seconds
         self.live, self.ledger, self.counters = state.live(), state.ledger.to_json(), dict(state.counters)
         self._point(loop, state)
         return code
