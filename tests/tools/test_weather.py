@@ -6,7 +6,9 @@ import dataclasses
 import itertools
 import math
 import random
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from drum.ragged import Ragged
@@ -26,6 +28,7 @@ from tools.simweb.weather_spells import Interval, Spell, after, bell, both, frac
 from tools.simweb.weather_urls import page_of
 from tools.simweb.web import Web
 
+ROOT = Path(__file__).resolve().parents[2]
 START = 1_700_000_000.0
 DAY, WEEK = 86_400.0, 604_800.0
 WEB = Web(Params(seed=4, pages_nominal=2_000_000))
@@ -306,6 +309,22 @@ def test_a_server_slows_as_its_load_nears_what_it_bears() -> None:
     assert times == sorted(times) and times[-1] > 2 * times[0]
 
 
+def test_latency_and_size_are_spread_as_they_should() -> None:
+    over = weather(slow_share=0.1, slow_factor=1_000.0)
+    p = over.params
+    hosts = [over._host(name)[0] for name in home_names(over)]  # type: ignore[index]
+    paces = np.array([host.pace for host in hosts])
+    slow = paces > 100.0
+    assert slow.mean() == near(0.1, len(hosts))
+    assert np.median(paces[~slow]) == pytest.approx(p.latency_median, rel=0.1)
+    assert np.log(paces[~slow]).std() == pytest.approx(p.latency_sigma, rel=0.1)
+    replies = [get(over, url) for url in home_urls(over, 1_500)]
+    sizes = np.array([reply.body_bytes for reply in replies])
+    assert np.median(sizes) == pytest.approx(p.bytes_median, rel=0.15)
+    assert np.log(sizes).std() == pytest.approx(p.bytes_sigma, rel=0.1)
+    assert all(reply.seconds > size / (8 << 30) for reply, size in zip(replies, sizes))
+
+
 # Addresses
 
 
@@ -476,3 +495,23 @@ def test_what_no_weather_has_is_said(setting: str, said: str) -> None:
 def test_parameters_may_be_set_by_name() -> None:
     p = WeatherParams().overridden(["unknown_share=0.5", "blips.chance=0", "blips.longest=60", "blips.every=60"])
     assert p.unknown_share == 0.5 and p.blips == Spell(0.0, 60.0, 5.0, 60.0) and p.outages == WeatherParams().outages
+
+
+UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": DAY}
+ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \|", re.MULTILINE)
+
+
+def _value(text: str) -> float | Spell:
+    """What a cell of docs/weather.md says: a number, or the four of a spell."""
+    if text.count(", ") != 3:
+        return float(text.replace(",", ""))
+    chance, *times = text.split(", ")
+    return Spell(float(chance), *(float(n) * UNITS[unit] for n, unit in (time.split() for time in times)))
+
+
+def test_the_document_has_every_figure_as_it_is() -> None:
+    """docs/weather.md says where each is from; a default that moves takes its row along."""
+    told = {name: _value(text) for name, text in ROW.findall((ROOT / "docs/weather.md").read_text())}
+    assert told == dataclasses.asdict(WeatherParams()) | {
+        field.name: field.default for field in dataclasses.fields(WeatherParams) if isinstance(field.default, Spell)
+    }

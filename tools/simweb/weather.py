@@ -140,7 +140,8 @@ class Weather:
         if found is None or found[0].fate == Fate.UNKNOWN or now >= found[0].dies:
             return Resolution(None, NO_NAME_TTL, True)
         host = found[0]
-        if host.fate == Fate.LAME or self._spell(self.params.name_spells, "name spells", host.area.site, now):
+        lame = self._spell(self.params.name_spells, "name spells", host.area.site, now) is not None
+        if lame or host.fate == Fate.LAME:
             return None
         absent = self._spell(self.params.absences, "absences", host.key, now)
         if absent is not None and self._nameless(absent):
@@ -217,10 +218,12 @@ class Weather:
         return http.view(np.uint8) | other.view(np.uint8) << 1
 
     def seeds(self, count: int) -> list[bytes]:
-        """Home pages of up to `count` sites that answer at the start, and may be fetched."""
+        """Home pages of up to `count` sites with nothing wrong for good that may be fetched on the first day."""
         urls = self.web.urls(self.web.seeds(4 * count)).tolist()
-        day = self.start + ROBOTS_SECONDS
-        return [url for url in urls if self.obtainable(url, self.start, day)][:count]
+        names = [parts(url).name for url in urls]
+        self.meet(names)
+        sound = [url for url, name in zip(urls, names) if (found := self._host(name)) and found[0].fate == Fate.NONE]
+        return [url for url in sound if self.obtainable(url, self.start, self.start + ROBOTS_SECONDS)][:count]
 
     # What an oracle knows
 
@@ -231,13 +234,13 @@ class Weather:
 
     def had_at(self, url: bytes, since: float, until: float) -> float | None:
         """The first moment of [since, until) at which it could have had it; None if there is none."""
-        return self._fate_of(url, since, until)[1]
+        return self._judged(url, since, until)[1]
 
     def verdict(self, url: bytes, since: float, until: float) -> Verdict:
         """`obtainable`, with the reason if not."""
-        return self._fate_of(url, since, until)[0]
+        return self._judged(url, since, until)[0]
 
-    def _fate_of(self, url: bytes, since: float, until: float) -> tuple[Verdict, float | None]:
+    def _judged(self, url: bytes, since: float, until: float) -> tuple[Verdict, float | None]:
         asked = parts(url)
         begin, end = since - self.start, until - self.start
         found = self._host(asked.name)

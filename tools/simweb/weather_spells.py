@@ -91,10 +91,9 @@ class Spell:
         x = hashed(salt, key, slot)
         if fraction(x) >= self.chance:
             return None
-        y = hashed(salt + 1, x)
-        begin = math.floor((slot + fraction(y)) * self.every)
+        begin = math.floor((slot + fraction(hashed(salt + 1, x))) * self.every)
         lasts = self.shortest * (self.longest / self.shortest) ** fraction(hashed(salt + 2, x))
-        return begin, begin + max(1, math.floor(lasts)), y
+        return begin, begin + max(1, math.floor(lasts)), hashed(salt + 3, x)
 
 
 NEVER = Spell(0.0, 1.0, 1.0, 1.0)
