@@ -113,6 +113,8 @@ class LongCrawl:
         config.crawl.user_agent = "sim/1 (+http://contact.test/)"
         config.frontier.disk_reserve_bytes = 1 << 20
         config.limits.seconds = self.seconds
+        if hasattr(config.limits, "wait_hours"):
+            config.limits.wait_hours = 0.0  # what rests is waited for to the end of the time
         began = time.process_time()
         pages = Pages(self.weather, self.path.parent)
         stage = Stage(self.weather, self.clock, self.files, self.backlog, pages)
