@@ -307,7 +307,8 @@ class Dispatcher:
         return record.failures >= limits.host_failures_max and silent_for >= limits.host_dead_hours * 3600
 
     def _rest(self, host: Host, due: float) -> None:
-        self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, self.politeness.gap_for(host)))
+        gap = float(self.politeness.own_gap_many([host])[0])  # a back-off is over by then, or soon after
+        self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, gap))
 
     def _retire(self, host: Host, reason: Reason) -> None:
         self._leave(host, Withdrawal(list(host.runs), reason))

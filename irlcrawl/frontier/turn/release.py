@@ -22,6 +22,11 @@ from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of
 
 
+AHEAD_S = 3600.0
+"""No surplus of a host waits longer than this for its turn before it is looked at again: its pace may be another by
+then. A gap of five minutes after one slow answer must not put a thousand URLs off for days."""
+
+
 @dataclass
 class HostLoads:
     """What the loop holds for some hosts, a row each: how many more URLs they may have in runs, and their pace."""
@@ -123,7 +128,7 @@ def _judge(
     surplus = before - hosts.spread(before[hosts.starts]) - hosts.spread(room)
     late = going & (surplus >= 0)
     fate[late] = -1
-    due[late] = (hosts.spread(free_at) + hosts.spread(gap) * (surplus + 1))[late]
+    due[late] = (hosts.spread(free_at) + np.minimum(hosts.spread(gap) * (surplus + 1), AHEAD_S))[late]
     return fate, due
 
 
