@@ -21,7 +21,6 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of
 
-
 AHEAD_S = 3600.0
 """No surplus of a host waits longer than this for its turn before it is looked at again: its pace may be another by
 then. A gap of five minutes after one slow answer must not put a thousand URLs off for days."""
