@@ -6,7 +6,7 @@ over the crawl each host with a waiting URL is one of
 
     used      a visit of it is out, or its own clock forbids a request: its gap, its Crawl-delay, its Retry-After
     shared    only the clock of its address or of its site forbids one
-    down      it would not answer now
+    down      what it has to give could not be had now
     resting   it would answer and no clock forbids it, but its last exchange failed: the crawler waits on its own
     full      it could be asked, but the fetching capacity (--rate, or the workers' places) is spent
     idle      it could be asked, and is not

@@ -32,3 +32,18 @@ def test_one_retry_after_does_not_slow_a_host_down(tmp_path: Path, monkeypatch: 
     crawl.run()
     assert len(crawl.outcomes()) == 101
     assert crawl.clock.now() - START < 600 + 2 * 101 + 60
+
+
+def test_hosts_of_an_address_do_not_wait_out_a_horizon_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an address had to give, twice a second, was held against what a host could give in five minutes."""
+    names = [f"h{number}.a{number}.test" for number in range(20)]
+    web = Web({url: links for name in names for url, links in star(name, 9).items()})
+    crawl = Crawl(tmp_path, web, [f"http://{name}/" for name in names], monkeypatch)
+    crawl.names.answers.update(dict.fromkeys(names, "192.0.2.1"))
+    crawl.config.politeness.gap_host_seconds = 5.0
+    crawl.run()
+    assert len(crawl.outcomes()) == 200
+    requests = len(web.log)
+    assert crawl.clock.now() - START < 0.51 * requests + 60
