@@ -2,7 +2,7 @@
 
 crawl        whole crawls, also beside other crawlers (--peers) and against thousands of polite https hosts (--polite)
 seen         drum beside databases; beside a crawl (--beside-crawl)
-_sim         the frontier under a virtual clock with simulated workers, for budgets.py
+_sim         the frontier under a virtual clock: with simulated workers for budgets.py, with real ones for weather.py
 
 budgets.py      policies compared on simweb; docs/budgets.md says what was found. `--curves docs` writes how each policy
                 went to docs/budgets.jsonl, `--plots docs` draws it
@@ -13,6 +13,7 @@ outage.py       a crawl whose network goes away
 politeness.py   picking the next visit among 100,000 hosts, and their memory
 resume.py       opening a large crawl
 soak.py         a crawl of hours: memory, open files, disk
+weather.py      four weeks of virtual time in the real web's weather; docs/weather-bench.md
 worker.py       one worker, and each step of a page alone
 
 _jobs.py, _page_steps.py   what these share

@@ -8,9 +8,7 @@ milliseconds and is the same each time.
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
-import selectors
 import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -22,6 +20,7 @@ from drum import Damaged, Files
 
 import pytest
 
+from bench._sim.virtual import VirtualLoop
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobDir
@@ -46,52 +45,6 @@ START = 1_000_000_000.0
 
 class Killed(Exception):
     """SIGKILL of everything."""
-
-
-class _Selector(selectors.DefaultSelector):
-    """Never waits: when nothing is there to read, the time that would have passed has passed."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def select(self, timeout: float | None = None) -> Any:
-        events = super().select(0)
-        if not events and timeout is None:
-            raise AssertionError("nothing will ever happen again")
-        if not events and timeout:
-            self._clock.advance(timeout)
-        return events
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """What goes to a thread is done at once, and known `latency_s` later."""
-
-    def __init__(self, clock: VirtualClock, latency_s: float) -> None:
-        super().__init__(_Selector(clock))
-        self._virtual = clock
-        self._latency_s = latency_s
-        self._clock_resolution = 1e-6  # of a float that holds unix seconds
-        self.killed = False
-
-    def time(self) -> float:
-        return self._virtual.now()
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What a kill cut off has nobody to tell."""
-        if not self.killed:
-            super().call_exception_handler(context)
-
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
-        future = self.create_future()
-        try:
-            result = func(*args)
-        except Exception as error:
-            tell = functools.partial(future.set_exception, error)
-        else:
-            tell = functools.partial(future.set_result, result)
-        self.call_later(self._latency_s, lambda: future.cancelled() or tell())
-        return future
 
 
 @dataclass

@@ -342,7 +342,8 @@ class Dispatcher:
     def _put_off(self, host: Host, due: float) -> None:
         """Its URLs wait on the disk: all until the host is probed, else one after the other."""
         rests = host.record.probed
-        gap = 0.0 if rests else self.politeness.gap_in_visit(host)
+        # A back-off is over by then, or soon after.
+        gap = 0.0 if rests else float(self.politeness.own_gap_many([host])[0])
         self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, gap, rests))
 
     def _retire(self, host: Host, reason: Reason) -> None:

@@ -165,12 +165,18 @@ class HostsAtHand:
         self, known: InMemory, here: NDArray[np.int64], places: NDArray[np.int64], states: Batch
     ) -> None:
         """Where hosts share an address, the URLs of all of them count for each."""
-        of_address = self._address_rows
-        shared = [of_address.get(self._addresses[place] or "", 0) for place in places.tolist()]
+        gaps = known.gap[here].tolist()
+        shared = [self._count_at(self._addresses[place], gap) for place, gap in zip(places.tolist(), gaps, strict=True)]
         known.rows[here] = np.maximum(known.rows[here], np.array(shared, np.int64))
         addressed = np.flatnonzero(known.unknown & (states["family"] > 0) & (states["address_until"] > self._now))
         for at, record in zip(addressed.tolist(), records_of(states.take(addressed)), strict=True):
-            known.rows[at] = of_address.get(record.address_at(self._now) or "", 0)
+            known.rows[at] = self._count_at(record.address_at(self._now), known.gap[at])
+
+    def _count_at(self, address: str | None, gap: float) -> int:
+        """URLs in runs at an address, as a host of such a gap counts them: as many as it could fetch itself while the
+        address is asked for all of them."""
+        of_address = self._config.politeness.gap_address_seconds
+        return int(self._address_rows.get(address or "", 0) * (of_address / max(gap, of_address, EXCHANGE_S)))
 
 
 class Hosts(NamedTuple):

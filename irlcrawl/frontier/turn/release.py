@@ -29,6 +29,10 @@ CALENDAR, RESTS = -1, -2
 
 _PHASE_BITS = 24
 
+AHEAD_S = 3600.0
+"""No surplus of a host waits longer than this for its turn before it is looked at again: its pace may be another by
+then. A gap of five minutes after one slow answer must not put a thousand URLs off for days."""
+
 
 @dataclass
 class HostLoads:
@@ -151,7 +155,7 @@ def _judge(
     surplus = before - hosts.spread(before[hosts.starts]) - hosts.spread(room)
     late = going & (surplus >= 0)
     fate[late] = hosts.spread(np.where(probed(states), RESTS, CALENDAR).astype(np.int16))[late]
-    due[late] = (hosts.spread(free_at) + hosts.spread(gap) * (surplus + 1))[late]
+    due[late] = (hosts.spread(free_at) + np.minimum(hosts.spread(gap) * (surplus + 1), AHEAD_S))[late]
     return fate, due
 
 

@@ -37,7 +37,7 @@ from irlcrawl.frontier.state.hosts import (
     redated,
 )
 from irlcrawl.frontier.state.runs import ReadyRuns, Withdrawal
-from irlcrawl.frontier.turn.release import Policy, release
+from irlcrawl.frontier.turn.release import AHEAD_S, Policy, release
 
 TURN_BYTES = 64 << 20
 """About how many bytes of new URLs one turn carries on; what is left waits, pending, for the next."""
@@ -195,7 +195,7 @@ class Turn:
         segment, row, which = segment[fresh], row[fresh], which[fresh]
         rank = np.arange(len(which)) - np.searchsorted(which, which)  # within its withdrawal
         due, gap = np.array([(one.due, one.gap) for one in withdrawals]).T
-        due = due[which] + gap[which] * rank
+        due = due[which] + np.minimum(gap[which] * rank, AHEAD_S)
         reason = np.array([one.reason for one in withdrawals], np.uint8)[which]
         rests = np.array([one.rests for one in withdrawals], np.bool_)[which]
         for at in range(0, len(which), RELEASE_ROWS):

@@ -39,7 +39,9 @@ def expected(
     if gap > 0:
         cap = max(4, min(cap, int(limits.horizon_seconds / gap)))
     address = host.address if host else record.address_at(NOW)
-    together = max(loads.rows(host) if host else 0, loads.address_rows.get(address, 0) if address else 0)
+    of_all = loads.address_rows.get(address, 0) if address else 0
+    share = limits.gap_address_seconds / max(gap, limits.gap_address_seconds)  # of its requests, while the host has one
+    together = max(loads.rows(host) if host else 0, int(of_all * share))
     due = max(NOW, polite.due(host)) if host else NOW
     if record.probed:
         return (0, 0.0, due + limits.horizon_seconds) if host else (1, 0.0, due + limits.rest_seconds)
