@@ -59,7 +59,7 @@ class DetourRequests:
         token = _token(host)
         worker, _ = self._open[token]
         self._leases.append(self._politeness.promises(host))
-        _answer(worker, token[1], host.address, None)
+        _answer(worker, token[1], host.address, None, self._politeness.paces(host))
 
     def refuse(self, host: Host, reason: Reason) -> None:
         """Nothing when its visit is over, or its worker dead."""
@@ -97,6 +97,8 @@ def _token(host: Host) -> Token:
     return host.detour.token
 
 
-def _answer(worker: RemoteWorker, number: int, address: str | None, reason: Reason | None) -> None:
+def _answer(
+    worker: RemoteWorker, number: int, address: str | None, reason: Reason | None, paces: dict[str, float] | None = None
+) -> None:
     message = {"t": "detour", "id": number, "address": address, "reason": None if reason is None else int(reason)}
-    worker.send(message)
+    worker.send({**message, "paces": paces} if paces else message)

@@ -207,8 +207,12 @@ class Dispatcher:
         self.visits_out += 1
         self.loads.count(host, -rows)
         host.worker = worker.stream
-        gap, patience = self.politeness.gap_for(host), self.politeness.patience(host)
-        worker.send(visit_message(visit, batch, now, gap, patience, self.fleet.scope_version))
+        gap, patience, paces = (
+            self.politeness.gap_for(host),
+            self.politeness.patience(host),
+            self.politeness.paces(host),
+        )
+        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version))
 
     # -- ends ------------------------------------------------------------------------------------------------------
 

@@ -111,21 +111,23 @@ class Loads:
         """What a turn that begins at `now` (unix seconds) needs of the hosts in memory."""
         return HostsAtHand(
             self._config, now, self._politeness.terms(), self._key[:], self._rows[:], self._number[:],
-            self._own_gap[:], self._address[:], dict(self.address_rows),
+            self._own_gap[:], self._address[:], dict(self.address_rows), self._politeness.shared_gaps(),
         )  # fmt: skip
 
 
 class HostsAtHand:
     """The hosts in memory when a turn began; used by one thread. Made of copies, which are all that most turns cost:
-    what they mean is reckoned when a turn first asks. `address_rows`: URLs in runs of all hosts at an address."""
+    what they mean is reckoned when a turn first asks. `address_rows`: URLs in runs of all hosts at an address;
+    `shared_gaps`: seconds between two requests to an address that many sites share."""
 
     def __init__(
         self, config: Config, now: float, terms: Terms, key: array[int], rows: array[int], number: array[int],
-        own_gap: array[float], address: list[str | None], address_rows: dict[str, int],
+        own_gap: array[float], address: list[str | None], address_rows: dict[str, int], shared_gaps: dict[str, float],
     ) -> None:  # fmt: skip
         """The columns of Loads."""
         self._config, self._now, self._terms = config, now, terms
         self._columns, self._addresses, self._address_rows = (key, rows, number, own_gap), address, address_rows
+        self._shared_gaps = shared_gaps
         self._newcomers = 0  # hosts this turn found room for that were not in memory
 
     def __len__(self) -> int:
@@ -165,12 +167,18 @@ class HostsAtHand:
         self, known: InMemory, here: NDArray[np.int64], places: NDArray[np.int64], states: Batch
     ) -> None:
         """Where hosts share an address, the URLs of all of them count for each."""
-        of_address = self._address_rows
-        shared = [of_address.get(self._addresses[place] or "", 0) for place in places.tolist()]
+        shared = [self._count_at(self._addresses[place], gap) for place, gap in zip(places.tolist(), known.gap[here])]
         known.rows[here] = np.maximum(known.rows[here], np.array(shared, np.int64))
         addressed = np.flatnonzero(known.unknown & (states["family"] > 0) & (states["address_until"] > self._now))
         for at, record in zip(addressed.tolist(), records_of(states.take(addressed)), strict=True):
-            known.rows[at] = of_address.get(record.address_at(self._now) or "", 0)
+            known.rows[at] = self._count_at(record.address_at(self._now), known.gap[at])
+
+    def _count_at(self, address: str | None, gap: float) -> int:
+        """URLs in runs at an address, as a host of such a gap counts them: of an address that many sites share, as many
+        as it could fetch itself while the address is asked for all of them."""
+        rows = self._address_rows.get(address or "", 0)
+        shared_gap = self._shared_gaps.get(address or "") if rows else None
+        return rows if shared_gap is None else int(rows * shared_gap / max(gap, shared_gap))
 
 
 class Hosts(NamedTuple):

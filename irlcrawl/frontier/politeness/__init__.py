@@ -6,6 +6,7 @@ politeness.py   the front, which the dispatcher talks to: hosts come, visits beg
 hosts.py        a host as this room knows it, hosts that lack an address, detours (requests of a visit at another host)
 queues.py       which waiting host is next
 gaps.py         how long each clock runs after an exchange
+rates.py        what an address that many sites share bears, learnt
 clocks.py       the clocks as columns; which are remembered, and which survive a restart
-columns.py      a hash table and a heap over columns
+columns.py      a hash table, a heap and counts over columns
 """

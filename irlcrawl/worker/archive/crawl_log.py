@@ -6,7 +6,9 @@ A field without a value is `-`. Annotations are `name=value` joined by commas: `
 ones as needed, and `warc=FILE@OFFSET+LENGTH`, the unit's response or metadata record. A field is one token of printable
 ASCII, whatever bytes a URL or a server's header has: other bytes, and the backslash, are written `\\xHH`. Times are UTC
 to the millisecond; `path` is Heritrix's discovery path, where `3+L` stands for three links of unknown kind and one of
-kind L. Annotations for an audit of politeness: `address`, the address that was asked; `crawl_delay` (seconds) of a
+kind L. Annotations for an audit of politeness: `address`, the address that was asked; `gap_address` and `gap_site`,
+seconds that had to lie between the start of this request and the start of the next, where an address is shared by many
+sites or a site has many hosts (their requests overlap, and what is due changes); `crawl_delay` (seconds) of a
 robots.txt, as it is kept, and `crawl_delay_asked` if it asks for more; `retry_after` of a 429 or 503, in seconds if the
 server gave a date and told its own time. `faults` are those of a response that was taken all the same, words joined by
 `+` (worker/fetch/repair.py).
@@ -17,6 +19,7 @@ This file is about lines; log_parts.py is about the files they stand in.
 from __future__ import annotations
 
 import calendar
+import math
 import re
 import time
 from collections.abc import Iterable
@@ -95,6 +98,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location) -> bytes:
         notes["detail"] = unit.detail
     if address := exchange.ip if exchange is not None else unit.address:
         notes["address"] = address
+    for kind, gap in (unit.paces or {}).items():
+        notes[f"gap_{kind}"] = f"{math.floor(gap * 1e6) / 1e6:g}"  # never more: an audit adds up thousands of them
     # A robots.txt that another host redirected to speaks for that one.
     if unit.robots is not None and unit.host == name_key(origin_of(unit.url)):
         for name in ("crawl_delay", "crawl_delay_asked"):

@@ -162,7 +162,7 @@ class Worker:
             case "scope":
                 self._scope.add(_entries(message["entries"]))
             case "detour":
-                self._on_detour(Detour(message["id"], message["address"], message.get("reason")))
+                self._on_detour(Detour(message["id"], message["address"], message.get("reason"), message.get("paces")))
             case "doubt":
                 answer = self._doubts.get(message["visit"])
                 if answer is not None and not answer.done():

@@ -76,6 +76,7 @@ class Detour:
     number: int
     address: str | None  # None: refused
     reason: int | None  # why, when the answer is final
+    paces: dict[str, float] | None = None  # as Lease.paces, of the other host
 
 
 class Visit:
@@ -88,6 +89,7 @@ class Visit:
         self._config = services.config
         self._clock = services.clock
         self._gap = lease.gap
+        self._paces = lease.paces  # of the last request
         self._patience = self._config.politeness.visit_seconds
         self._rules: Rules | None = None
         self._answered = False  # some response came in this visit
@@ -167,10 +169,11 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int) -> Fetched | None:
+    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
         """The only way to a request. None when it is not to be made in this visit."""
         scheme, host, port, target = split(url)
         request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
             fetched = await self._ask_once(request)
@@ -180,6 +183,8 @@ class Visit:
         return fetched
 
     async def _ask_once(self, request: Request) -> Fetched | None:
+        if self._is_spent():
+            return None
         await self._services.room()
         if not await self._wait():
             return None
@@ -189,6 +194,11 @@ class Visit:
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
         self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
         return fetched
+
+    def _is_spent(self) -> bool:
+        """Others are visited at the same time under a clock of this visit, which has a request every so often: this
+        visit has had its own."""
+        return bool(self.lease.paces and self._requests)
 
     async def _wait(self) -> bool:
         """Until the gap since the last exchange is over; False when that is too late or a stop comes first."""
@@ -207,13 +217,16 @@ class Visit:
             except TimeoutError:
                 continue
             return False
-        return now <= self.lease.not_after and not self._services.stopping.is_set()
+        latest = self.lease.not_after
+        if self.lease.begin_by is not None and self._paces is self.lease.paces:
+            latest = min(latest, self.lease.begin_by)
+        return now <= latest and not self._services.stopping.is_set()
 
     def _stamp(self, unit: Unit, fetched: Fetched) -> None:
         unit.start = fetched.started
         unit.duration_ms = round((fetched.ended - fetched.started) * 1000)
         unit.detail, unit.address = fetched.detail, self.lease.address
-        unit.faults = fetched.faults
+        unit.faults, unit.paces = fetched.faults, self._paces or None
 
     def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
         """A unit without a request."""
@@ -275,6 +288,8 @@ class Visit:
         bound = self._config.robots.bytes_max
         if split(url)[1] == self.lease.host:
             return await self._ask(url, self.lease.address, bound), None
+        if self._is_spent():
+            return None, None
         try:
             async with asyncio.timeout(self.lease.not_after - self._clock.now()):
                 detour = await self._services.detour(self.lease.visit, url)
@@ -284,7 +299,7 @@ class Visit:
             return None, Reason(detour.reason) if detour.reason else None
         before = self._requests
         try:
-            fetched = await self._ask(url, detour.address, bound)
+            fetched = await self._ask(url, detour.address, bound, detour)
         finally:
             asked = self._requests > before
             self._services.detour_end(detour, self._ended if asked else None, self._fetch_s if asked else 0.0)

@@ -15,7 +15,8 @@ frontier -> worker
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   ping     {"t":"ping"}: say something; a worker that does not is killed.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
-  detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?}: the answer to a `detour`; null refuses it.
+  detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?, "paces": {KIND: seconds}?}: the answer to a
+           `detour`; null refuses it. `paces` as in a lease.
   doubt    {"t":"doubt", "visit": id, "charge": bool}: the answer to a `doubt`.
   stop     {"t":"stop"}: finish the exchanges in flight, end visits early, harvest, close the archive, `bye`, exit 0.
   abort    {"t":"abort"}: the same, but exchanges in flight are dropped (their URLs are not reached).
