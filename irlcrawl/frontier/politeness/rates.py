@@ -26,7 +26,7 @@ THROTTLED_AMONG = 40
 FAILED_SITES = 8
 FAILED_AMONG = 16
 """A decrease: so many sites fail among so many answers. One host in five is down for a reason of its own."""
-BLAME_S = 600.0
+BLAME_S = 300.0
 SLOWER = 3.0
 SLOWER_S = 0.5
 LATENCIES = 16
