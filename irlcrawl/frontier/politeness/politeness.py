@@ -367,6 +367,12 @@ class Politeness:
         table = self._table
         return {rate.address: table.gap[clock] for clock, rate in table.rates.items()}
 
+    def shared_counts(self) -> dict[str, int]:
+        """How many addresses that many sites share are in memory, and how many of them have throttled."""
+        rates = self._table.rates.values()
+        counts = {"known": len(rates), "throttled": sum(rate.limit > 0 for rate in rates)}
+        return {name: count for name, count in counts.items() if count}
+
     def promises(self, entry: HostEntry) -> list[Promise]:
         """The clocks a lease of the entry moves, for LeaseLog.append."""
         return self._gaps.promises(self._own_gap(entry), self._clocks_of(entry))

@@ -38,18 +38,22 @@ def expected(
     if gap > 0:
         cap = max(4, min(cap, int(limits.horizon_seconds / gap)))
     address = host.address if host else record.address_at(NOW)
-    together = max(loads.rows(host) if host else 0, loads.address_rows.get(address, 0) if address else 0)
+    of_all = loads.address_rows.get(address, 0) if address else 0
+    if of_all and (shared_gap := polite.shared_gaps().get(address or "")):
+        of_all = int(of_all * shared_gap / max(gap, shared_gap))  # it is asked for all of them as often as it bears
+    together = max(loads.rows(host) if host else 0, of_all)
     due = max(NOW, polite.due(host)) if host else NOW
     return cap - together, max(gap, EXCHANGE_S), due + max(gap, EXCHANGE_S) * cap
 
 
 @settings(deadline=None)
-@given(st.lists(HOST, max_size=12), st.integers(1, 8), st.sampled_from([0.0, 1.0]))
-def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: float) -> None:
+@given(st.lists(HOST, max_size=12), st.integers(1, 8), st.sampled_from([0.0, 1.0]), st.sampled_from([0, 2]))
+def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: float, sites: int) -> None:
     config = Config()
     config.frontier.hosts_active_max = hosts_max
     config.politeness.gap_host_seconds = gap
     config.politeness.gap_site_seconds = 2 * gap
+    config.politeness.shared_address_sites = sites
     polite = Politeness(VirtualClock(NOW), config.politeness)
     hosts: dict[int, Host] = {}
     loads = Loads(config, polite)

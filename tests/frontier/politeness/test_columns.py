@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.frontier.politeness.columns import NONE, DueLine, KeyIndex, take_numbers
+from irlcrawl.frontier.politeness.columns import NONE, Counts, DueLine, KeyIndex, take_numbers
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -143,3 +144,23 @@ def test_a_line_files_a_number_anew_whose_time_moved() -> None:
     dues[0] = 1020.0
     assert line.first(1000.0) == (1011.0, 1)
     assert [line.pop(1015.0), line.pop(1019.0), line.pop(1020.0)] == [1, NONE, 0]
+
+
+@given(st.lists(st.tuples(st.lists(KEYS | st.integers(0, 9), max_size=30), st.integers(0, 30)), max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_counts_are_those_of_a_counter(steps: list[tuple[list[int], int]]) -> None:
+    """With few keys and many cells no two fall together; with many no count is too low."""
+    counts, crowded, model = Counts(1 << 22), Counts(16), Counter[int]()
+    crowded._cells = crowded._cells[:, :4].copy()
+    crowded._shift = np.uint64(62)
+    for add, left in steps:
+        for each in (counts, crowded):
+            each.add(np.array(add, np.uint64))
+        model.update(add)
+        for key in list(model.elements())[:left]:
+            model[key] -= 1
+            counts.remove(key)
+            crowded.remove(key)
+        keys = np.array(list(model), np.uint64)
+        assert counts.of(keys).tolist() == list(model.values()) == [counts.of_one(key) for key in model]
+        assert all(found >= model[key] for key, found in zip(model, crowded.of(keys).tolist(), strict=True))
