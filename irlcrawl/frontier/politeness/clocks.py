@@ -209,11 +209,12 @@ class ClockTable:
 
     def release(self, clocks: Iterable[int]) -> None:
         """The visit that held these clocks, or began at them, is over."""
+        flags, held, paced = self.flags, self.held, Flag.PACED
         for clock in clocks:
-            if not self.flags[clock] & Flag.PACED:
-                self.held[clock] -= 1
+            if not flags[clock] & paced:
+                held[clock] -= 1
             elif (rate := self.rates.get(clock)) is not None:
-                rate.ends()
+                rate.in_flight -= 1
 
     def longest_gap(self, clock: int) -> float:
         """Seconds between two requests as things stand: the gap or the back-off, whichever is longer."""

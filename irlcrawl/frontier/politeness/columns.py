@@ -53,32 +53,34 @@ class Counts:
     def __init__(self, size: int) -> None:
         """`size`: about how many are counted at once."""
         bits = min(max((size - 1).bit_length(), 16), 22)
-        self._cells = np.zeros((2, 1 << bits), np.uint32)
-        self._odds = tuple(np.uint64(secrets.randbits(64) | 1) for _ in self._cells)
-        self._shift = np.uint64(64 - bits)
+        self._rows = tuple((secrets.randbits(64) | 1, array("I", bytes(4 << bits))) for _ in range(2))
+        self._shift = 64 - bits
 
-    def _places(self, keys: U8s) -> list[I8s]:
-        return [((keys * odd) >> self._shift).astype(np.int64) for odd in self._odds]
+    def _places(self, keys: U8s, odd: int) -> I8s:
+        return ((keys * np.uint64(odd)) >> np.uint64(self._shift)).astype(np.int64)
 
     def add(self, keys: U8s) -> None:
         """One more of each of these keys, of which the same may come several times."""
-        for row, places in zip(self._cells, self._places(keys), strict=True):
-            np.add.at(row, places, np.uint32(1))
+        for odd, row in self._rows:
+            np.add.at(view(row), self._places(keys, odd), np.uint32(1))
 
     def remove(self, key: int) -> None:
         """One fewer of a key that was added."""
-        for row, odd in zip(self._cells, self._odds, strict=True):
-            row[(key * int(odd) & _WORD) >> int(self._shift)] -= 1
+        for odd, row in self._rows:
+            row[(key * odd & _WORD) >> self._shift] -= 1
 
     def of(self, keys: U8s) -> I8s:
         """i8[keys]."""
-        first, second = (row[places] for row, places in zip(self._cells, self._places(keys), strict=True))
+        first, second = (view(row)[self._places(keys, odd)] for odd, row in self._rows)
         return np.minimum(first, second).astype(np.int64)
 
-    def of_one(self, key: int) -> int:
-        """As `of`, for one key."""
-        odds, shift = self._odds, int(self._shift)
-        return min(int(row[(key * int(odd) & _WORD) >> shift]) for row, odd in zip(self._cells, odds, strict=True))
+    def above(self, key: int, most: int) -> bool:
+        """Whether there are more than `most` of one key."""
+        shift = self._shift
+        for odd, row in self._rows:
+            if row[(key * odd & _WORD) >> shift] <= most:
+                return False
+        return True
 
 
 class KeyIndex:

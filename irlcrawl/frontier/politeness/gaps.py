@@ -54,7 +54,9 @@ class Gaps:
         self._bounds = _bounds(params)
         self._sites_min = params.shared_address_sites if params.gap_address_seconds > 0 else 0
         self._crowded: dict[int, str] = {}  # clocks of addresses that are to be paced once no visit holds them
-        self._hosts_of = Counts(clocks.idle_max)  # hosts in memory, by site
+        self._site_hosts = 0 if params.gap_site_seconds > 0 else params.gap_site_hosts
+        self._hosts_of = Counts(clocks.idle_max if self._site_hosts else 1)  # hosts in memory, by site
+        self.crowded = False  # there are addresses that `freed` must hear of
 
     # ---- when a clock comes into use
 
@@ -84,32 +86,29 @@ class Gaps:
     def enter_sites(self, sites: U8s, floors: F8s) -> I8s:
         """Hosts of these sites and floors become active: as `use_site_many`; or, where sites have no gap of their own,
         the clocks of those sites that have many hosts."""
-        if self._params.gap_site_seconds > 0 or not self._params.gap_site_hosts:
+        if not self._site_hosts:
             return self.use_site_many(sites)
         self._hosts_of.add(sites)
         clocks = np.full(len(sites), NONE)
-        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._params.gap_site_hosts) & (sites > 0) & (floors > 0))
+        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._site_hosts) & (sites > 0) & (floors > 0))
         if len(crowded):
-            gaps = floors[crowded] / self._params.gap_site_hosts
+            gaps = floors[crowded] / self._site_hosts
             clocks[crowded] = at = self._clocks.use_many(Kind.SITE, sites[crowded], gaps)
             view(self._table.flags)[at] |= Flag.PACED
         return clocks
 
     def leave_site(self, site: int) -> None:
         """A host of the site is active no more."""
-        if self._params.gap_site_hosts and not self._params.gap_site_seconds:
+        if self._site_hosts:
             self._hosts_of.remove(site)
 
-    def site_has_many(self, site: int, floor: float) -> bool:
-        """Whether a host of such a floor is to use its site's clock because the site has many hosts in memory."""
-        most = self._params.gap_site_hosts
-        if not most or not site or floor <= 0 or self._params.gap_site_seconds > 0:
-            return False
-        return self._hosts_of.of_one(site) > most
+    def site_has_many(self, site: int) -> bool:
+        """Whether the hosts of the site are to use its clock because many of them are active."""
+        return self._site_hosts > 0 and site > 0 and self._hosts_of.above(site, self._site_hosts)
 
     def use_crowded_site(self, site: int, floor: float) -> int:
         """As `use_site`, of a site that `site_has_many`."""
-        clock = self._clocks.use(Kind.SITE, site, floor / self._params.gap_site_hosts)
+        clock = self._clocks.use(Kind.SITE, site, floor / self._site_hosts)
         self._table.flags[clock] |= Flag.PACED
         return clock
 
@@ -157,7 +156,7 @@ class Gaps:
         """A visit that holds the clock holds it to its end; then `freed` comes back to it."""
         table, bounds = self._table, self._bounds
         if table.held[clock]:
-            self._crowded[clock] = address
+            self._crowded[clock], self.crowded = address, True
             return
         if learnt := table.sites[clock] == SHARED:
             first = 1 / max(table.gap[clock], SHARED_GAP_LEAST_S)
@@ -169,12 +168,13 @@ class Gaps:
         self._clocks.moved((clock,))
 
     def freed(self, clocks: Sequence[int]) -> None:
-        """A visit let go of these clocks."""
-        for clock in clocks if self._crowded else ():
+        """A visit let go of these clocks. Nothing if no address is `crowded`."""
+        for clock in clocks if self.crowded else ():
             address, table = self._crowded.pop(clock, None), self._table
             same = address is not None and table.find(Kind.ADDRESS, name_key(address.encode())) == clock
             if address is not None and same:
                 self._judge(clock, address)
+        self.crowded = bool(self._crowded)
 
     def paces(self, clocks: Sequence[int]) -> dict[str, float]:
         """The gaps of those clocks that are paced, by KIND_NAMES; a visit under one has a single request."""
@@ -251,9 +251,9 @@ class Gaps:
         """An exchange of `fetch_s` seconds with a host of such a floor and Crawl-delay ended: sets the gap, back-off
         and next time of its clocks (never earlier than before), and why. Only a host's clock knows Crawl-delay and
         Retry-After. `asked_of`: the site that was asked, 0: nothing is to be learnt of the address."""
-        table = self._table
+        table, flags, paced = self._table, self._table.flags, Flag.PACED
         for clock in clocks:
-            if table.flags[clock] & Flag.PACED:
+            if flags[clock] & paced:
                 self.learn(clock, asked_of, ended, fetch_s, outcome)
                 continue
             kind, wait, backoff, why = table.kind[clock], table.gap[clock], table.backoff[clock], Delay.HOST_GAP

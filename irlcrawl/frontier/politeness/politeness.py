@@ -222,12 +222,14 @@ class Politeness:
         if self._detours:
             self._end_detour_of(entry, now)
         self._table.release(clocks)
-        self._gaps.freed(clocks)
+        if self._gaps.crowded:
+            self._gaps.freed(clocks)
         due = self._table.last_due(clocks)
         entry.state = HostState.IDLE
         if again and entry.detour is None:
             waiting.ticket(entry.number)
-            self._judge_site(entry, now)
+            if waiting.site_clock[entry.number] != NONE or self._gaps.site_has_many(entry.site):
+                self._judge_site(entry, now)
             if not (entry.address and entry.address_until > max(now, due)):
                 self._leave_address(entry, now)
             self._place(entry, now)
@@ -473,7 +475,7 @@ class Politeness:
     def _judge_site(self, entry: HostEntry, now: float) -> None:
         """A visit is over: the host uses its site's clock from now on if the site has many hosts, else no longer."""
         floor, clock = self._gaps.floor(entry.gap_floor), self._waiting.site_clock[entry.number]
-        if self._gaps.site_has_many(entry.site, floor):
+        if floor > 0 and self._gaps.site_has_many(entry.site):
             if clock == NONE:
                 self._waiting.site_clock[entry.number] = self._gaps.use_crowded_site(entry.site, floor)
         elif clock != NONE and self._table.flags[clock] & Flag.PACED:

@@ -244,15 +244,16 @@ class WaitingHosts:
     def hold(self, host: int, now: float) -> None:
         """The host's visit holds all its clocks, until the caller calls ClockTable.release and `arm`; but a paced one
         only runs from now on, and goes to the next host."""
-        table = self._table
+        table, reserved, paced = self._table, self._reserved, Flag.PACED
+        flags, held = table.flags, table.held
         for clock in self.clocks_of(host):
-            if self._reserved.get(clock) == host:
-                del self._reserved[clock]
-            if table.flags[clock] & Flag.PACED:
+            if reserved and reserved.get(clock) == host:
+                del reserved[clock]
+            if flags[clock] & paced:
                 table.begin(clock, now)
                 self.arm(clock, now)
             else:
-                table.held[clock] += 1
+                held[clock] += 1
 
     def unreserve(self, host: int, clock: int, now: float) -> None:
         """The clock is no longer reserved for the host, if it was."""

@@ -62,7 +62,7 @@ class Rate:
         self.limit = self.rate if learnt else 0.0  # 0: it has never throttled
         self._depth = self.rate / 2  # how far below the limit the last decrease went
         self._grown = GROWTH_S if learnt else 0.0  # seconds of growth since the last decrease
-        self.in_flight = 0
+        self.in_flight = 0  # counted down by the caller when a request is over, whatever came of it
         self._in_demand = False
         self._last = 0.0  # when the last answer came
         self._decreased = 0.0  # when the rate was halved last
@@ -78,10 +78,6 @@ class Rate:
         self.in_flight += 1
         self._in_demand = now - due < 2 * gap
         return gap if self.in_flight <= IN_FLIGHT_LEAST + IN_FLIGHT_SECONDS * self.rate else max(gap, 1.0)
-
-    def ends(self) -> None:
-        """A request that began is over, whatever came of it."""
-        self.in_flight -= 1
 
     def answered(self, site: int, ended: float, fetch_s: float, outcome: str) -> bool:
         """A visit of a site's host ended with such a gaps.Outcome, after an exchange of `fetch_s` seconds. Returns

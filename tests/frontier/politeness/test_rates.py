@@ -107,7 +107,7 @@ def test_a_rate_follows_the_rules(answers: list[tuple[int, float, float, str]], 
     rate, model, now, due = Rate(BOUNDS, first), Model(first), 1e9, 0.0
     for site, seconds, fetch_s, outcome in answers:
         due, waited_for = now + rate.begins(now, due), now - due < 2 / model.rate
-        rate.ends()
+        rate.in_flight -= 1
         now += fetch_s
         before = rate.rate
         halved = rate.answered(site, now, fetch_s, outcome)
@@ -141,7 +141,7 @@ def ask(rate: Rate, server: Server, seconds: float, sites: int = 200, now: float
     out: list[tuple[float, str]] = []
     while now < stop:
         while out and out[0][0] <= now:
-            rate.ends()
+            rate.in_flight -= 1
             rate.answered(chosen.randrange(1, sites + 1), out[0][0], 0.3, out.pop(0)[1])
         begun.append(now)
         out.append((now + 0.3, server.asked(now)))
