@@ -197,3 +197,20 @@ def test_what_an_address_bears_outlives_a_restart(tmp_path: Path, monkeypatch: p
     after = (len(crawl.web.log) - asked) / 10
     assert before > 10 and after > 0.6 * before
     kept_its_promises(crawl)
+
+
+def test_redirects_of_robots_txt_at_a_shared_address_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a host and from a domain to its www, as nearly every site has one."""
+    names = [f"s{n}.test" for n in range(30)]
+    crawl = sharing(tmp_path, monkeypatch, names, 2)
+    for n, name in enumerate(names):
+        target = f"http://www.{name}/robots.txt" if n % 2 else f"http://{name}/rules"
+        crawl.web.answers[f"http://{name}/robots.txt"] = Answer(301, {"location": target})
+        crawl.names.answers[f"www.{name}"] = ADDRESS
+    began = crawl.clock.now()
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert {outcome for outcome, _ in crawl.outcomes().values()} == {"fetched"}
+    assert len(crawl.web.log) == 30 * 5 and crawl.clock.now() - began < 60
+    kept_its_promises(crawl)

@@ -1,4 +1,5 @@
 """Detours: a robots.txt that redirects to another host needs one request there, and that host's clocks count as well.
+So does a redirect within a host whose address many sites share, because a visit there has a single request.
 
 The worker asks, the redirect's host waits for its clocks like any other (ahead of others: a visit is held up), and the
 answer is its address or a refusal. A detour ends when the worker says so, when its visit ends, or when its worker dies.
@@ -50,7 +51,7 @@ class DetourRequests:
             return
         token = (worker.stream, message["id"])
         self._open[token] = (worker, host)
-        due = self._politeness.request_detour(host, visit.host, token)
+        due = self._politeness.request_detour(host, visit.host, token, message["fetch_s"])
         if due > self._clock.now() + LATEST_START_S:
             self.refuse(host, Reason.TIMEOUT)
 

@@ -48,11 +48,11 @@ def take_numbers(free: array[int], used: int, count: int) -> I8s:
 
 class Counts:
     """How many there are of each of very many keys, nearly always exactly, never too low: the least of two counts, each
-    over the keys that share 16 to 22 bits of a hash (a count-min sketch). 8 to 16 bytes for each of `size`."""
+    over the keys that share 10 to 22 bits of a hash (a count-min sketch). 8 to 16 bytes for each of `size`."""
 
     def __init__(self, size: int) -> None:
         """`size`: about how many are counted at once."""
-        bits = min(max((size - 1).bit_length(), 16), 22)
+        bits = min(max((size - 1).bit_length(), 10), 22)
         self._rows = tuple((secrets.randbits(64) | 1, array("I", bytes(4 << bits))) for _ in range(2))
         self._shift = 64 - bits
 
@@ -76,11 +76,9 @@ class Counts:
 
     def above(self, key: int, most: int) -> bool:
         """Whether there are more than `most` of one key."""
+        (odd, first), (other, second) = self._rows  # asked once a visit
         shift = self._shift
-        for odd, row in self._rows:
-            if row[(key * odd & _WORD) >> shift] <= most:
-                return False
-        return True
+        return first[(key * odd & _WORD) >> shift] > most and second[(key * other & _WORD) >> shift] > most
 
 
 class KeyIndex:

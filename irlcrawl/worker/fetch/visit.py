@@ -54,8 +54,9 @@ class Services(Protocol):
         """The rules in a robots.txt response."""
         ...
 
-    async def detour(self, visit: int, url: bytes) -> Detour:
-        """Permission to ask another host for its part of a robots.txt redirect."""
+    async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
+        """Permission to ask another host for its part of a robots.txt redirect, or, where others are visited at the
+        same time, this one again, whose last exchange took `fetch_s` seconds."""
         ...
 
     def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None: ...
@@ -174,19 +175,19 @@ class Visit:
         scheme, host, port, target = split(url)
         request = Request(url, scheme, host, port, target, address, body_bytes_max)
         self._paces = self.lease.paces if detour is None else detour.paces
-        fetched = await self._ask_once(request)
+        fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
-            fetched = await self._ask_once(request)
+            fetched = await self._ask_once(request, detour) if not self._paces else None
         if fetched is not None and fetched.reason in PASSING and not await self._services.charged(self.lease.visit):
             self._outcome = "unreached"
             return None
         return fetched
 
-    async def _ask_once(self, request: Request) -> Fetched | None:
-        if self._is_spent():
+    async def _ask_once(self, request: Request, detour: Detour | None) -> Fetched | None:
+        if detour is None and self._is_spent():
             return None
         await self._services.room()
-        if not await self._wait():
+        if not await self._wait() or (detour is None and self._is_late()):
             return None
         self._requests += 1
         self._started = self._started or self._clock.now()
@@ -199,6 +200,9 @@ class Visit:
         """Others are visited at the same time under a clock of this visit, which has a request every so often: this
         visit has had its own."""
         return bool(self.lease.paces and self._requests)
+
+    def _is_late(self) -> bool:
+        return self.lease.begin_by is not None and self._clock.now() > self.lease.begin_by
 
     async def _wait(self) -> bool:
         """Until the gap since the last exchange is over; False when that is too late or a stop comes first."""
@@ -217,10 +221,7 @@ class Visit:
             except TimeoutError:
                 continue
             return False
-        latest = self.lease.not_after
-        if self.lease.begin_by is not None and self._paces is self.lease.paces:
-            latest = min(latest, self.lease.begin_by)
-        return now <= latest and not self._services.stopping.is_set()
+        return now <= self.lease.not_after and not self._services.stopping.is_set()
 
     def _stamp(self, unit: Unit, fetched: Fetched) -> None:
         unit.start = fetched.started
@@ -283,20 +284,20 @@ class Visit:
         return canonical(location, url) if location else None
 
     async def _ask_robots(self, url: bytes) -> tuple[Fetched | None, Reason | None]:
-        """Asks at the lease's address when it is the same host name, else where a detour may go. The reason is there
-        when nothing was asked and nothing will be."""
-        bound = self._config.robots.bytes_max
-        if split(url)[1] == self.lease.host:
+        """Asks at the lease's address when it is the same host name, else where a detour may go; also there when this
+        visit has had its request. The reason is there when nothing was asked and nothing will be."""
+        bound, here = self._config.robots.bytes_max, split(url)[1] == self.lease.host
+        if here and not self._is_spent():
             return await self._ask(url, self.lease.address, bound), None
-        if self._is_spent():
-            return None, None
+        if not here:
+            await self._wait()  # while the clocks of the other host do not run yet
         try:
             async with asyncio.timeout(self.lease.not_after - self._clock.now()):
-                detour = await self._services.detour(self.lease.visit, url)
+                detour = await self._services.detour(self.lease.visit, url, self._fetch_s)
         except TimeoutError:
             return None, None
         if detour.address is None:
-            return None, Reason(detour.reason) if detour.reason else None
+            return None, Reason(detour.reason) if detour.reason and not here else None
         before = self._requests
         try:
             fetched = await self._ask(url, detour.address, bound, detour)
