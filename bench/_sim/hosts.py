@@ -184,9 +184,11 @@ class Hosts:
         here = np.flatnonzero(hosts != NONE)
         if len(here):
             hosts = hosts[here]
-            at_address = self._at_address["rows"][polite.address_clocks(hosts)]
+            known.gap[here] = gap = polite.gaps_of(hosts, self._own_gaps(hosts))
+            at_address = self._at_address["rows"][address := polite.address_clocks(hosts)]
+            paced = view(self.clocks.table.flags)[address] & Flag.PACED > 0
+            at_address = np.where(paced, at_address * view(self.clocks.table.gap)[address] / gap, at_address)
             known.unknown[here], known.rows[here] = False, np.maximum(self._facts["rows"][hosts], at_address)
-            known.gap[here] = polite.gaps_of(hosts, self._own_gaps(hosts))
             known.due[here] = polite.waiting.due_many(hosts)
         loads = loads_of(self.config, now, known, self._count + self._newcomers)
         self._newcomers += len(keys) - len(here)
@@ -247,7 +249,7 @@ class Hosts:
         dues = self.polite.end_many(
             hosts, ended=ended, fetch_s=ends.last, requests=ends.requests + ends.asks, outcomes=ends.outcomes,
             floors=np.full(len(hosts), self.config.politeness.gap_host_seconds), crawl_delays=delay[hosts], again=left,
-            worths=worths,
+            worths=worths, sites=self._facts["site"][hosts],
         )  # fmt: skip
         died = self._judge(hosts, ends, dues)
         self._settle(hosts[left], ends.now, dues[left], ends.denied[left], died[left])

@@ -2,7 +2,8 @@
 
 The clocks, their gaps and who is next are the crawler's own (irlcrawl/frontier/politeness), asked as its Politeness
 asks them; here is what ends hundreds of visits at once, which no real crawl does. What is known of a host is its
-holder's (hosts.py). All addresses are known for good, sites have no gap, and there are no detours.
+holder's (hosts.py). All addresses are known for good, there are no detours, and a site has a clock only by
+politeness.gap_site_seconds: gap_site_hosts is as if it were 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import Clocks, Delay, Kind
+from irlcrawl.frontier.politeness.clocks import Clocks, Delay, Flag, Kind
 from irlcrawl.frontier.politeness.columns import NONE, Bools, F8s, I8s, U8s, view
 from irlcrawl.frontier.politeness.gaps import FAILED, OK, OUTCOMES, THROTTLED, Gaps
 from irlcrawl.frontier.politeness.queues import WaitingHosts
@@ -43,7 +44,7 @@ class PoliteColumns:
         now, waiting = self._time.now(), self.waiting
         host_clocks = self.clocks.use_many(Kind.HOST, clock_hosts, floors)
         numbers = waiting.enter(host_clocks, self.gaps.use_site_many(sites), worths)
-        view(waiting.address_clock)[numbers] = self.gaps.use_address_many(addresses, which)
+        view(waiting.address_clock)[numbers] = self.gaps.use_address_many(addresses, which, sites)
         waiting.arm_many(waiting.place_many(numbers, now), now)
         return numbers, waiting.due_many(numbers)
 
@@ -69,7 +70,7 @@ class PoliteColumns:
 
     def end_many(
         self, hosts: I8s, *, ended: F8s, fetch_s: F8s, requests: I8s, outcomes: I8s, floors: F8s, crawl_delays: F8s,
-        again: Bools, worths: NDArray[np.uint8],
+        again: Bools, worths: NDArray[np.uint8], sites: U8s,
     ) -> F8s:  # fmt: skip
         """As Politeness.visit_over, where no answer had a Retry-After. `ended` is NaN where nothing was asked; outcomes
         are of gaps.OUTCOMES; crawl_delays and worths as known now. ValueError if one is not leased."""
@@ -81,8 +82,12 @@ class PoliteColumns:
         bad = (outcomes == THROTTLED) | (outcomes == FAILED)
         ended = np.where(bad, np.where(np.isnan(ended), now, ended), np.where(requests > 0, ended, np.nan))
         asked = np.flatnonzero(~np.isnan(ended))
-        self._move(rows[asked], floors[asked], crawl_delays[asked], ended[asked], fetch_s[asked], outcomes[asked])
-        held[rows[rows != NONE]] -= 1
+        asked_of = np.where(requests > 0, sites, 0)
+        self._move(
+            rows[asked], floors[asked], crawl_delays[asked], ended[asked], fetch_s[asked], outcomes[asked],
+            asked_of[asked],
+        )  # fmt: skip
+        self._release(rows[rows != NONE])
         due = waiting.due_many(hosts)
         at = np.full(len(hosts), NONE)
         stay, go = np.flatnonzero(again), np.flatnonzero(~again)
@@ -118,6 +123,14 @@ class PoliteColumns:
         if self.waiting.reserves:
             raise ValueError("a host has a clock reserved: that is for Politeness (sites with a gap)")
 
+    def _release(self, clocks: I8s) -> None:
+        """As ClockTable.release and Gaps.freed."""
+        table = self.clocks.table
+        paced = view(table.flags)[clocks] & Flag.PACED > 0
+        view(table.held)[clocks[~paced]] -= 1
+        table.release(clocks[paced].tolist())
+        self.gaps.freed(clocks[~paced].tolist())
+
     def _drop(self, hosts: I8s, rows: I8s, now: float) -> None:
         """Hosts use their clocks no more."""
         used = rows[rows != NONE]
@@ -126,12 +139,19 @@ class PoliteColumns:
         self.clocks.let_go(used[last].tolist(), now)
         self.waiting.leave(hosts.tolist())
 
-    def _move(self, rows: I8s, floors: F8s, delays: F8s, ended: F8s, fetch_s: F8s, outcomes: I8s) -> None:
-        """As Gaps.move, for visits of as many hosts: no clock stands twice in `rows`, and none had a Retry-After."""
+    def _move(
+        self, rows: I8s, floors: F8s, delays: F8s, ended: F8s, fetch_s: F8s, outcomes: I8s, asked_of: U8s
+    ) -> None:
+        """As Gaps.move, for visits of as many hosts: only paced clocks stand in `rows` more than once, and none had a
+        Retry-After."""
         stretched = np.minimum(self._params.gap_host_factor * fetch_s, self._params.gap_host_max_seconds)
         view(self.clocks.table.gap)[rows[:, 0]] = np.maximum(floors, stretched)
         for column in range(rows.shape[1]):
-            some = np.flatnonzero(rows[:, column] != NONE)
+            paced = (rows[:, column] != NONE) & (view(self.clocks.table.flags)[rows[:, column]] & Flag.PACED > 0)
+            for at in np.flatnonzero(paced).tolist():  # each answer tells something of its own
+                told = int(asked_of[at]), float(ended[at]), float(fetch_s[at]), OUTCOMES[outcomes[at]]
+                self.gaps.learn(int(rows[at, column]), *told)
+            some = np.flatnonzero((rows[:, column] != NONE) & ~paced)
             self._move_column(
                 rows[some, column], ended[some], outcomes[some], delays[some] if column == 0 else np.zeros(len(some))
             )
@@ -144,7 +164,7 @@ class PoliteColumns:
         for at in np.flatnonzero((backoff > 0) | (outcomes != OK)).tolist():  # few, each with a past of its own
             clock, outcome = int(clocks[at]), OUTCOMES[outcomes[at]]
             table.backoff[clock] = backoff[at] = self.gaps.backoff(
-                table.kind[clock], table.flags[clock], float(gap[at]), float(backoff[at]), outcome
+                table.kind[clock], float(gap[at]), float(backoff[at]), outcome
             )
         wait, why = np.maximum(gap, backoff), np.where(backoff > gap, Delay.BACKOFF, Delay.HOST_GAP)
         why[crawl_delays > wait] = Delay.CRAWL_DELAY

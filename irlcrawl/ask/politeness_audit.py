@@ -4,6 +4,11 @@ The audit shares no code with the files that keep the gaps (gaps.py, visit.py). 
 long its host, its address and its site had to be left alone; the next request to each of them shows how long they were.
 Rules are those of the configuration at that time (catalogue `promises`), and of robots.txt and Retry-After as logged.
 
+What an address that many sites share bears is learnt, so the gap that held at a request is logged with it; and so is
+that of a site with many hosts. Such a gap runs from start to start, and the worker may begin a request PACED_LATE_S
+after it was told to, so two of them may lie closer together: what may not be is that the requests of some time are more
+than its gaps allow, of which each is at least the shortest that the configuration permits.
+
 Times are by the clock of the newest run: the catalogue says by how much the clock was set between two runs, unless the
 machine was restarted meanwhile (`clock-anchors`). Outcomes of a host may be logged out of order, so requests go through
 temporary files, partitioned by clock, which are sorted one at a time: 49 bytes a request on the disk, constant memory.
@@ -14,7 +19,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from typing import Any
 
@@ -34,14 +38,16 @@ from irlcrawl.worker.archive.crawl_log import LogEntry
 
 TOLERANCE_MS, ROUNDED_MS = 2, 0.5
 """Start and duration are logged to the nearest millisecond."""
+PACED_LATE_S = 1.0
 PART_BITS = 6
 
 ROW = np.dtype([
     ("key", "<u8"), ("origin", "<u8"), ("start", "<i8"), ("end", "<i8"), ("rule", "<f8"), ("delay", "<f8"),
-    ("robots", "u1"),
+    ("robots", "u1"), ("paced", "u1"),
 ])  # fmt: skip
 """A request at one clock. start, end: unix ms; rule: seconds that must pass before the next one, Crawl-delay apart;
-delay: the Crawl-delay a robots.txt brought, of others 0; robots: 1 where `delay` is news."""
+delay: the Crawl-delay a robots.txt brought, of others 0; robots: 1 where `delay` is news; paced: 1 where the rule runs
+from start to start."""
 
 CLOCKS = ("host", "address", "site")
 _ENDS_BADLY = ("connect", "tls")
@@ -69,9 +75,6 @@ class Promises:
             self._rules, anchors = catalog.get("promises", []), catalog.get("clock-anchors", [])
         except FileNotFoundError:
             self._rules, anchors = [], []
-        self._networks = [
-            [ip_network(net) for net in one["promised"]["politeness"]["shared_addresses"]] for one in self._rules
-        ]
         self._set: list[tuple[int, int]] = []
         """(first stream of a run, ms by which the clock was set before it), oldest first."""
         for (_, boot, anchor), (stream, next_boot, next_anchor) in pairwise(anchors):
@@ -103,14 +106,18 @@ class Promises:
             wait = max(wait, min(_retry_after(entry), rules["retry_after_max_seconds"]))
         return wait
 
-    def address(self, address: str, entry: LogEntry) -> float:
-        number = self._of(entry)
-        rules = self._rules[number]["promised"]["politeness"]
-        shared = self._networks[number] and any(ip_address(address) in net for net in self._networks[number])
-        return float(rules["gap_shared_address_seconds" if shared else "gap_address_seconds"])
+    def address(self, entry: LogEntry) -> tuple[float, bool]:
+        """(seconds that its address must be left alone after this exchange, whether from its start)."""
+        rules = self._rules[self._of(entry)]["promised"]["politeness"]
+        if "gap_address" in entry.notes:
+            return max(float(entry.notes["gap_address"]), float(rules["gap_shared_address_seconds"])), True
+        return float(rules["gap_address_seconds"]), False
 
-    def site(self, entry: LogEntry) -> float:
-        return float(self._rules[self._of(entry)]["promised"]["politeness"]["gap_site_seconds"])
+    def site(self, entry: LogEntry) -> tuple[float, bool]:
+        """As `address`, of its site."""
+        if "gap_site" in entry.notes:
+            return float(entry.notes["gap_site"]), True
+        return float(self._rules[self._of(entry)]["promised"]["politeness"]["gap_site_seconds"]), False
 
 
 def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:
@@ -176,12 +183,10 @@ def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str,
     news = entry.outcome == "none" and not 300 <= entry.status < 400
     delay = float(entry.notes.get("crawl_delay", 0.0))
     row = (name_key(names["host"].encode()), origin, start, end)
-    parts["host"].add((*row, promises.host(names["host"], entry), delay, news))
-    if names["address"]:
-        key, rule = name_key(names["address"].encode()), promises.address(names["address"], entry)
-        parts["address"].add((key, origin, start, end, rule, 0.0, False))
-    key = name_key(names["site"].encode())
-    parts["site"].add((key, origin, start, end, promises.site(entry), 0.0, False))
+    parts["host"].add((*row, promises.host(names["host"], entry), delay, news, False))
+    for clock, (rule, paced) in (("address", promises.address(entry)), ("site", promises.site(entry))):
+        if names[clock]:
+            parts[clock].add((name_key(names[clock].encode()), origin, start, end, rule, 0.0, False, paced))
 
 
 Facts = tuple[int, float, float, float, float, int]
@@ -201,10 +206,13 @@ def _judge(parts: Spill, shown: int) -> tuple[dict[str, Any], dict[int, Facts]]:
             clocks += 1
             if last - first < 2:
                 continue
+            paced = rows["paced"][first : last - 1] > 0
             ends = np.maximum.accumulate(rows["end"][first : last - 1])
-            gap = (rows["start"][first + 1 : last] - ends) / 1000
+            gap = (rows["start"][first + 1 : last] - np.where(paced, rows["start"][first : last - 1], ends)) / 1000
             slack = gap - rule[first : last - 1]
-            # Without a rule, as sites have none by default, requests may overlap.
+            if paced.any():
+                slack[paced] = _slack_of_paced(rows[first:last])[: paced.sum()]
+            # Without a rule, as most sites have none, requests may overlap.
             short = int(((slack < -TOLERANCE_MS / 1000) & (rule[first : last - 1] > 0)).sum())
             at = int(slack.argmin())
             gaps, broken, smallest = gaps + len(gap), broken + short, min(smallest, float(gap.min()))
@@ -218,6 +226,18 @@ def _judge(parts: Spill, shown: int) -> tuple[dict[str, Any], dict[int, Facts]]:
         "median_s": float(np.median(sample[0])) if gaps else None,
     }  # fmt: skip
     return told, {key: facts for _, key, facts in worst}
+
+
+def _slack_of_paced(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Of the paced requests to a clock, in their order: seconds by which the next of them began later than it had to,
+    by all gaps before it (a virtual schedule, as in the generic cell rate algorithm); infinite for the last one."""
+    rows = rows[rows["paced"] > 0]
+    start, gap = rows["start"] / 1000, rows["rule"]
+    before = np.cumsum(gap) - gap
+    due = before + gap + np.maximum.accumulate(start - before)
+    # Of two requests that were late the first to be told may begin last: one gap more or less.
+    late = PACED_LATE_S + np.maximum(gap[:-1], gap[1:])
+    return np.append(start[1:] - due[:-1] + late, np.inf)
 
 
 SAMPLE_MAX = 1 << 20
@@ -254,7 +274,10 @@ def _names(job: JobDir, site_of: SiteOf, wanted: dict[str, set[int]]) -> dict[st
 def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
     """The findings in words. every: all clocks of `worst`; otherwise the clocks that broke their rule, and the closest
     one of each kind."""
-    yield f"{told['requests']:,} requests, judged by the crawl log; gaps from the end of one to the start of the next"
+    yield (
+        f"{told['requests']:,} requests, judged by the crawl log; gaps from the end of one (at a shared address and a "
+        "site of many hosts from its start) to the start of the next"
+    )
     for clock in CLOCKS:
         one = told[clock]
         if not one["gaps"]:

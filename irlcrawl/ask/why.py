@@ -27,7 +27,7 @@ from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
-from irlcrawl.frontier.politeness.clocks import KIND_NAMES, Kind
+from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
@@ -260,7 +260,8 @@ class _Question:
             if clock != NONE:
                 seconds = {"gap_s": round(table.gap[clock], 3), "backoff_s": round(table.backoff[clock], 3)}
                 known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
-                told["clocks"][KIND_NAMES[kind]] = {"next": table.next[clock], **known}
+                shared = {"shared": True} if table.sites[clock] == SHARED else {}
+                told["clocks"][KIND_NAMES[kind]] = {"next": table.next[clock], **known, **shared}
                 due = max(due, table.next[clock])
         if record is not None:
             told["failures"] = record.failures

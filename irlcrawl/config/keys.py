@@ -156,15 +156,28 @@ class Politeness:
         low=0, high=CRAWL_DELAY_S_MAX,
     )  # fmt: skip
     gap_address_seconds: float = key(
-        0.5, "Least seconds between two requests to an address. 0: off.", low=0, high=86_400
-    )
-    gap_site_seconds: float = key(0.0, "Least seconds between two requests to a site. 0: off.", low=0)
+        0.5, "Least seconds between the end of a request to an address and the start of the next. The address of many "
+        "sites begins with this gap. 0: off.", low=0, high=86_400,
+    )  # fmt: skip
+    gap_site_seconds: float = key(
+        0.0, "Least seconds between the end of a request to a site and the start of the next, however few hosts the "
+        "site has. 0: gap_site_hosts says it.", low=0,
+    )  # fmt: skip
+    gap_site_hosts: int = key(
+        5, "A site with more hosts in memory than this is asked no more often than this many hosts may be: at least "
+        "gap_host_seconds divided by this lie between the starts of two requests. 0: off.", low=0, high=10_000,
+    )  # fmt: skip
+    shared_address_sites: int = key(
+        8, "An address at which hosts of about so many sites were met is shared: its requests may overlap, and the gap "
+        "between their starts is learnt. It shrinks while the address answers, and doubles when several sites "
+        "throttle, fail or slow down. 0: only shared_addresses are shared.", low=0, high=16,
+    )  # fmt: skip
     shared_addresses: list[str] = key(
-        [], "Networks (CIDR) whose addresses serve many sites each. They have gap_shared_address_seconds as their gap, "
-        "and no back-off.",
+        [], "Networks (CIDR) whose addresses are known to be shared by many sites. They begin with "
+        "gap_shared_address_seconds as their gap.",
     )  # fmt: skip
     gap_shared_address_seconds: float = key(
-        0.1, "Least seconds between two requests to an address inside shared_addresses. 0: off.", low=0
+        0.02, "Least seconds between the starts of two requests to a shared address.", low=0.001, high=86_400
     )
     visit_seconds: float = key(
         5.0, "Length of a visit in seconds: it holds as many URLs of its host as fit into this time with their gaps.",

@@ -86,6 +86,7 @@ class Gauges:
         return {
             "ready_hosts": dispatcher.politeness.ready,
             "delayed_hosts": dispatcher.politeness.delayed(),
+            "shared_addresses": dispatcher.politeness.shared_counts(),
             "per_host_queue_size": _queue_sizes(dispatcher),
             "memory_bytes": _resident([os.getpid(), *workers]),
             "held": {

@@ -45,6 +45,7 @@ FIELDS: dict[str, str] = {
     "active_hosts": "hosts in memory: those with URLs ready to be leased (frontier.hosts_active_max)",
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
+    "shared_addresses": "addresses in memory that many sites share: known, and of these throttled once -> count",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
     "frontier_latency_s": "from a URL's discovery (by a turn) to its first request: median of those requested last, of "
@@ -133,6 +134,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("resting", _resting(values)),
         ("frontier", _frontier(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
+        ("shared", words.parts(values["shared_addresses"] or {})),
         ("links", _links(values)),
         ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),

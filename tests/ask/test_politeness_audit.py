@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import time
 from collections.abc import Iterator
@@ -111,6 +112,49 @@ def test_a_gap_that_is_too_short_is_found(
     assert worst["broken"] == 1 and worst["rule_s"] == pytest.approx(rule, abs=0.006)  # durations are rounded
     assert main.main(["report", str(job.path), "--politeness"]) == 1
     assert f"{worst['name']}: BROKEN 1 times" in capsys.readouterr().out
+
+
+def paced(starts: list[float], gaps: list[float], kind: str = "address") -> list[LogEntry]:
+    """A request at each of these seconds, of a site of its own or all of one, with the gap in force."""
+    site, address = ("s{}.test", "10.0.0.1") if kind == "address" else ("h{}.one.test", "")
+    return [
+        request(f"http://{site.format(n)}/", round(1000 * at), 300, address, **{f"gap_{kind}": f"{gap:g}"})
+        for n, (at, gap) in enumerate(zip(starts, gaps, strict=True))
+    ]
+
+
+LEARNT = [0.5] * 10 + [0.1] * 50 + [0.02] * 400 + [0.2] * 50
+LEASED = [sum(LEARNT[:n]) for n in range(len(LEARNT))]
+
+
+@pytest.mark.parametrize("late_ms", [0, 30, 1000])
+def test_the_gap_of_a_shared_address_is_the_one_in_force_then(tmp_path: Path, late_ms: int) -> None:
+    """It shrank and grew while it was learnt. A worker may be late with any request, though not with each by more."""
+    chosen = random.Random(3)
+    starts = [at + chosen.randint(0, late_ms) / 1000 for at in LEASED]
+    told = politeness_audit.audit(job_with(tmp_path / "job", paced(starts, LEARNT)), 5)
+    assert told["broken"] == 0 and told["address"]["gaps"] == len(LEARNT) - 1
+
+
+@pytest.mark.parametrize("kind", ["address", "site"])
+@pytest.mark.parametrize("since", [0, 60, 460])
+def test_more_requests_than_the_gaps_of_a_shared_address_allow_are_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, since: int
+) -> None:
+    """From some request on they come a fifth faster than they may."""
+    starts = [at if at < LEASED[since] else LEASED[since] + (at - LEASED[since]) / 1.2 for at in LEASED]
+    job = job_with(tmp_path / "job", paced(starts, LEARNT, kind))
+    assert main.main(["report", str(job.path), "--politeness"]) == 1
+    told = politeness_audit.audit(job, 5)
+    assert told["broken"] == told[kind]["broken"] > 10
+    assert f"{'10.0.0.1' if kind == 'address' else 'one.test'}: BROKEN" in capsys.readouterr().out
+
+
+def test_a_gap_shorter_than_the_shortest_for_shared_addresses_is_found(tmp_path: Path) -> None:
+    """The log says that it was in force, but it was promised to none."""
+    gaps = [0.01] * 400
+    job = job_with(tmp_path / "job", paced([n * 0.01 for n in range(400)], gaps))
+    assert politeness_audit.audit(job, 5)["address"]["broken"] > 10
 
 
 def test_a_duration_that_was_rounded_up_breaks_no_promise(tmp_path: Path) -> None:

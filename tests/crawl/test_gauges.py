@@ -144,6 +144,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
+        "shared_addresses": ({}, {}),
         "per_host_queue_size": (
             {"mean": 1.0, "max": 2, "largest": {"http://a.test:80": 2, "http://c.test:80": 1, "http://b.test:80": 0}},
             {"mean": 0.0, "max": 0, "largest": {}},

@@ -33,7 +33,7 @@ RECORD = {
     "failed_by_reason": {"dns": 2, "timeout": 1}, "excluded": 300,
     "excluded_by_reason": {"robots": 299, "quota_site": 1}, "pages_per_s": 45.25, "discovered_urls": 50_000,
     "queued_urls": 37_352, "leased_urls": 64, "duplicate_urls": 1_000_000,
-    "active_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268},
+    "active_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268}, "shared_addresses": {},
     "per_host_queue_size": {"mean": 31.1, "max": 900, "largest": {"http://a.example": 900}}, "fetch_failures": 12,
     "retry_count": 9, "frontier_latency_s": 95.0, "turn_seconds": 0.031,
 }  # fmt: skip

@@ -75,6 +75,7 @@ class InColumns:
             requests=np.array(hows["requests"]), outcomes=np.array(list(map(OUTCOMES.index, hows["outcome"]))),
             floors=self._floors(entries), crawl_delays=np.array([entry.crawl_delay for entry in entries]),
             again=np.array(hows["again"]), worths=np.array([entry.worth for entry in entries]),
+            sites=np.array([entry.site for entry in entries], np.uint64),
         )  # fmt: skip
         return dues.tolist()
 
@@ -89,9 +90,11 @@ class InColumns:
 
 
 @settings(max_examples=120, deadline=None)
-@given(steps, st.sampled_from([0.0, 0.5]), st.integers(0, 3))
-def test_hosts_without_objects_are_visited_as_those_with(steps: Any, gap_address: float, leaving: int) -> None:
-    params = config.Politeness(gap_address_seconds=gap_address)
+@given(steps, st.sampled_from([0.0, 0.5]), st.integers(0, 3), st.sampled_from([0, 2, 3]))
+def test_hosts_without_objects_are_visited_as_those_with(
+    steps: Any, gap_address: float, leaving: int, sites_min: int
+) -> None:
+    params = config.Politeness(gap_address_seconds=gap_address, gap_site_hosts=0, shared_address_sites=sites_min)
     one, columns = both = OneByOne(params), InColumns(params)
     entries: list[list[HostEntry]] = [[], []]
     waiting: list[dict[int, HostEntry]] = [{}, {}]

@@ -7,6 +7,8 @@ from pathlib import Path
 from conftest import Serve
 from webcrawl import Crawl, Tree, outcomes
 
+from irlcrawl.ask import politeness_audit
+from irlcrawl.base.job import JobDir
 from tools.docsweb import audit
 
 GAP_S = 0.5
@@ -37,6 +39,23 @@ def test_no_host_or_address_sees_a_request_too_soon_and_none_is_idle(serve: Serv
     idle = audit.idle_share(requests, GAP_S, since, until)
     assert idle.keys() == set(HOSTS.values())
     assert max(idle.values()) < 0.25, idle
+
+
+def test_many_sites_at_one_address_that_bears_it_share_many_requests_a_second(serve: Serve, job: Path) -> None:
+    """They shared less than two: one request at a time, and a gap behind each. Here the address begins with ten."""
+    hosts = {f"www.s{n}.test": "127.62.3.1" for n in range(80)}
+    tree = Tree(1)
+    web = serve(tree, hosts)
+    settings = {"politeness.gap_host_seconds": GAP_S, "politeness.gap_address_seconds": 0.1}
+    ended = Crawl(job, web.resolver, [web.url(host) for host in hosts], settings).run(90)
+    assert ended.code == 0, ended.output
+    requests = sorted(audit.read(web.log), key=lambda request: request.start)
+    assert len(requests) == (1 + len(tree.targets())) * len(hosts)
+    assert audit.closest(requests, "host") >= GAP_S
+    quickest = min(b.start - a.start for a, b in zip(requests, requests[40:], strict=False))
+    assert 40 * 0.02 - 1.0 <= quickest < 40 / 20
+    told = politeness_audit.audit(JobDir(job), 3)
+    assert (told["requests"], told["broken"], told["address"]["clocks"]) == (len(requests), 0, 1)
 
 
 def test_a_crawl_delay_is_kept_and_stays_with_its_host(serve: Serve, job: Path) -> None:

@@ -1,4 +1,5 @@
 """Detours: a robots.txt that redirects to another host needs one request there, and that host's clocks count as well.
+So does a redirect within a host whose address many sites share, because a visit there has a single request.
 
 The worker asks, the redirect's host waits for its clocks like any other (ahead of others: a visit is held up), and the
 answer is its address or a refusal. A detour ends when the worker says so, when its visit ends, or when its worker dies.
@@ -50,7 +51,7 @@ class DetourRequests:
             return
         token = (worker.stream, message["id"])
         self._open[token] = (worker, host)
-        due = self._politeness.request_detour(host, visit.host, token)
+        due = self._politeness.request_detour(host, visit.host, token, message["fetch_s"])
         if due > self._clock.now() + LATEST_START_S:
             self.refuse(host, Reason.TIMEOUT)
 
@@ -59,7 +60,7 @@ class DetourRequests:
         token = _token(host)
         worker, _ = self._open[token]
         self._leases.append(self._politeness.promises(host))
-        _answer(worker, token[1], host.address, None)
+        _answer(worker, token[1], host.address, None, self._politeness.paces(host))
 
     def refuse(self, host: Host, reason: Reason) -> None:
         """Nothing when its visit is over, or its worker dead."""
@@ -97,6 +98,8 @@ def _token(host: Host) -> Token:
     return host.detour.token
 
 
-def _answer(worker: RemoteWorker, number: int, address: str | None, reason: Reason | None) -> None:
+def _answer(
+    worker: RemoteWorker, number: int, address: str | None, reason: Reason | None, paces: dict[str, float] | None = None
+) -> None:
     message = {"t": "detour", "id": number, "address": address, "reason": None if reason is None else int(reason)}
-    worker.send(message)
+    worker.send({**message, "paces": paces} if paces else message)

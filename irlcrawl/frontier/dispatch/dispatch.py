@@ -226,7 +226,8 @@ class Dispatcher:
         self.loads.count(host, -rows)
         host.worker = worker.stream
         gap, patience = self.politeness.gap_in_visit(host), self.politeness.patience(host)
-        worker.send(visit_message(visit, batch, now, gap, patience, self.fleet.scope_version))
+        paces = self.politeness.paces(host)
+        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version))
 
     # -- ends ------------------------------------------------------------------------------------------------------
 

@@ -111,21 +111,23 @@ class Loads:
         """What a turn that begins at `now` (unix seconds) needs of the hosts in memory."""
         return HostsAtHand(
             self._config, now, self._politeness.terms(), self._key[:], self._rows[:], self._number[:],
-            self._own_gap[:], self._address[:], dict(self.address_rows),
+            self._own_gap[:], self._address[:], dict(self.address_rows), self._politeness.shared_gaps(),
         )  # fmt: skip
 
 
 class HostsAtHand:
     """The hosts in memory when a turn began; used by one thread. Made of copies, which are all that most turns cost:
-    what they mean is reckoned when a turn first asks. `address_rows`: URLs in runs of all hosts at an address."""
+    what they mean is reckoned when a turn first asks. `address_rows`: URLs in runs of all hosts at an address;
+    `shared_gaps`: seconds between two requests to an address that many sites share."""
 
     def __init__(
         self, config: Config, now: float, terms: Terms, key: array[int], rows: array[int], number: array[int],
-        own_gap: array[float], address: list[str | None], address_rows: dict[str, int],
+        own_gap: array[float], address: list[str | None], address_rows: dict[str, int], shared_gaps: dict[str, float],
     ) -> None:  # fmt: skip
         """The columns of Loads."""
         self._config, self._now, self._terms = config, now, terms
         self._columns, self._addresses, self._address_rows = (key, rows, number, own_gap), address, address_rows
+        self._shared_gaps = shared_gaps
         self._newcomers = 0  # hosts this turn found room for that were not in memory
 
     def __len__(self) -> int:
@@ -174,9 +176,10 @@ class HostsAtHand:
 
     def _count_at(self, address: str | None, gap: float) -> int:
         """URLs in runs at an address, as a host of such a gap counts them: as many as it could fetch itself while the
-        address is asked for all of them."""
-        of_address = self._config.politeness.gap_address_seconds
-        return int(self._address_rows.get(address or "", 0) * (of_address / max(gap, of_address, EXCHANGE_S)))
+        address is asked for all of them, as often as it bears."""
+        rows = self._address_rows.get(address or "", 0)
+        of_address = self._shared_gaps.get(address or "", self._config.politeness.gap_address_seconds) if rows else 0.0
+        return int(rows * (of_address / max(gap, of_address, EXCHANGE_S)))
 
 
 class Hosts(NamedTuple):

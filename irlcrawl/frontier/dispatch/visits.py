@@ -16,6 +16,9 @@ from irlcrawl.worker.fetch.wire import Message
 
 LATEST_START_S = 30.0
 """A visit starts no request later than this after its lease."""
+PACED_START_S = 1.0
+"""The request of a visit under a paced clock starts no later than this after its lease, or not at all: in any time T a
+shared address has at most 1 + (T + PACED_START_S) / gap requests."""
 
 
 class Host(HostEntry):
@@ -53,8 +56,9 @@ class Ending(NamedTuple):
 
 
 def visit_message(
-    visit: LeasedVisit, batch: Batch, now: float, gap: float, patience: float, scope_version: int
-) -> Message:
+    visit: LeasedVisit, batch: Batch, now: float, gap: float, patience: float, paces: dict[str, float],
+    scope_version: int,
+) -> Message:  # fmt: skip
     """The lease as it goes to the worker; `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
     assert host.address is not None, "only hosts with an address are leased"
@@ -80,4 +84,6 @@ def visit_message(
         denials=record.denials,
         urls=leased_urls(visit.run.segment, visit.run.at, batch),
         not_after=now + LATEST_START_S,
+        paces=paces or None,
+        begin_by=now + PACED_START_S if paces else None,
     ).message()

@@ -7,6 +7,7 @@ hosts.py        a host as this room knows it, hosts that lack an address, detour
 queues.py       which waiting host is next
 line.py         which clock comes due next, and which of those that are due goes first
 gaps.py         how long each clock runs after an exchange
+rates.py        what an address that many sites share bears, learnt
 clocks.py       the clocks as columns; which are remembered, and which survive a restart
-columns.py      columns of numbers, and a hash table over them
+columns.py      columns of numbers, a hash table and counts over them
 """

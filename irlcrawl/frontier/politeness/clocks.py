@@ -25,9 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.frontier.politeness.columns import NONE, Bools, F8s, I8s, KeyIndex, U8s, take_numbers, view
+from irlcrawl.frontier.politeness.rates import Rate
 
 BACKOFF_MEMORY = 8.0
 """An unused clock remembers its back-off for this many times the back-off's length after it came due."""
+RATE_MEMORY_S = 86_400.0
+"""An unused clock of an address that many sites share remembers for so long what the address bears."""
+SHARED = (1 << 32) - 1
+"""`sites` of an address that many sites share."""
 
 
 class Kind:
@@ -60,7 +65,7 @@ GONE = 255
 class Flag:
     """Bits of the column `flags`."""
 
-    LENIENT = 1  # an address inside politeness.shared_addresses: no back-off
+    PACED = 1  # its gap runs from the start of a request to the start of the next, and its visits overlap
     ARMED = 2  # in the line of clocks that come due (queues.py)
     IDLE = 4  # remembered although no active host uses it
     NEWS = 8  # moved since the last Clocks.news
@@ -85,31 +90,34 @@ class Delay:
 
 DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns")
 
-CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8"}
+CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8", "sites": "u4"}
 """A row of a clock section. `kind` is of Kind, `key` the name_key of the host name, address or site, `next` in unix
-seconds, the others in seconds; each as the column of ClockTable with the same name."""
+seconds, `wait`, `gap` and `backoff` in seconds; each as the column of ClockTable with the same name."""
 
 
-def worth_keeping(due: Any, backoff: Any, now: float) -> Any:
+def worth_keeping(due: Any, backoff: Any, sites: Any, now: float) -> Any:
     """Whether a clock (or each of a column of them) must be remembered although nobody uses it."""
-    return (due > now) | ((backoff > 0) & (due + BACKOFF_MEMORY * backoff > now))
+    learnt = (sites == SHARED) & (due + RATE_MEMORY_S > now)
+    return (due > now) | ((backoff > 0) & (due + BACKOFF_MEMORY * backoff > now)) | learnt
 
 
 class ClockTable:
-    """Every clock there is, as columns: 52 bytes each, and what finding it by kind and key costs."""
+    """Every clock there is, as columns: 56 bytes each, and what finding it by kind and key costs."""
 
     def __init__(self) -> None:
         self.kind = array("B")  # Kind, or GONE
         self.key = array("Q")
         self.next = array("d")  # unix seconds; never goes back
         self.wait = array("f")  # seconds from the end of an exchange to `next`, whatever the reason
-        self.gap = array("d")  # seconds between two exchanges, back-off and Crawl-delay not counted
+        self.gap = array("d")  # seconds between two exchanges, back-off and Crawl-delay not counted; learnt if SHARED
         self.backoff = array("d")  # seconds; 0: none
+        self.sites = array("I")  # of an address: a bit for each of 32 classes of sites that had a host there; or SHARED
         self.why = array("B")  # Delay: what set `next`
         self.flags = array("B")
         self.held = array("B")  # leases that use it now; above 1 only for a detour beside its own visit
         self.users = array("I")  # active hosts that use it
         self.first = array("i")  # the host at the front of its queue (queues.py), or NONE
+        self.rates: dict[int, Rate] = {}  # of the paced clocks of addresses
         self.lingering = 0  # rows of clocks that are forgotten but still in the line
         self._free = array("i")
         self._index = tuple(KeyIndex(self.key) for _ in KIND_NAMES)
@@ -138,7 +146,7 @@ class ClockTable:
             self._grow(1)
         self.kind[clock], self.key[clock], self.next[clock] = kind, key, due
         self.wait[clock] = self.gap[clock] = self.backoff[clock] = 0.0
-        self.why[clock] = self.flags[clock] = 0
+        self.sites[clock] = self.why[clock] = self.flags[clock] = 0
         self._index[kind].add(clock)
         return clock
 
@@ -149,7 +157,7 @@ class ClockTable:
             return clocks
         self._grow(int(clocks.max()) + 1 - len(self.kind))
         view(self.kind)[clocks], view(self.key)[clocks], view(self.next)[clocks] = kind, keys, due
-        for column in (self.wait, self.gap, self.backoff, self.why, self.flags):
+        for column in (self.wait, self.gap, self.backoff, self.sites, self.why, self.flags):
             view(column)[clocks] = 0
         self._index[kind].add_many(clocks)
         return clocks
@@ -157,14 +165,15 @@ class ClockTable:
     def _grow(self, more: int) -> None:
         """Append so many rows."""
         if more > 0:
-            for column in (self.kind, self.key, self.next, self.wait, self.gap, self.backoff, self.why, self.flags,
-                           self.held, self.users):  # fmt: skip
+            for column in (self.kind, self.key, self.next, self.wait, self.gap, self.backoff, self.sites, self.why,
+                           self.flags, self.held, self.users):  # fmt: skip
                 column.frombytes(bytes(more * column.itemsize))
             self.first.extend(array("i", [NONE]) * more)
 
     def drop(self, clock: int) -> None:
         """Forget a clock. Its row is free for another once it has left the line (`disarm`)."""
         self._index[self.kind[clock]].remove(clock)
+        self.rates.pop(clock, None)
         self.kind[clock] = GONE
         self.flags[clock] &= Flag.ARMED
         if self.flags[clock]:
@@ -177,6 +186,8 @@ class ClockTable:
         kinds, flags = view(self.kind), view(self.flags)
         for kind, index in enumerate(self._index):
             index.remove_many(clocks[kinds[clocks] == kind])
+        for clock in clocks[flags[clocks] & Flag.PACED > 0].tolist():  # few
+            self.rates.pop(clock, None)
         kinds[clocks] = GONE
         flags[clocks] &= Flag.ARMED
         in_line = flags[clocks] > 0
@@ -189,6 +200,21 @@ class ClockTable:
         if self.kind[clock] == GONE:
             self.lingering -= 1
             self._free.append(clock)
+
+    def begin(self, clock: int, now: float) -> None:
+        """A request begins at a paced clock: when the next one may."""
+        rate, due = self.rates.get(clock), self.next[clock]
+        gap = self.gap[clock] if rate is None else rate.begins(now, due)
+        self.next[clock], self.wait[clock] = max(due, now + gap), gap
+
+    def release(self, clocks: Iterable[int]) -> None:
+        """The visit that held these clocks, or began at them, is over."""
+        flags, held, paced = self.flags, self.held, Flag.PACED
+        for clock in clocks:
+            if not flags[clock] & paced:
+                held[clock] -= 1
+            elif (rate := self.rates.get(clock)) is not None:
+                rate.in_flight -= 1
 
     def longest_gap(self, clock: int) -> float:
         """Seconds between two requests as things stand: the gap or the back-off, whichever is longer."""
@@ -249,11 +275,12 @@ class Clocks:
         return clock
 
     def use(self, kind: int, key: int, gap: float) -> int:
-        """The clock, which one more active host uses from now on. Its gap becomes `gap` seconds; the gap of a host's
-        clock becomes no shorter than it was."""
+        """The clock, which one more active host uses from now on. Its gap becomes `gap` seconds; but the gap of a
+        host's clock becomes no shorter than it was, and an address that many sites share keeps what was learnt."""
         clock, table = self.find_or_make(kind, key), self.table
         table.users[clock] += 1
-        table.gap[clock] = max(table.gap[clock], gap) if kind == Kind.HOST else gap
+        if table.sites[clock] != SHARED:
+            table.gap[clock] = max(table.gap[clock], gap) if kind == Kind.HOST else gap
         table.next[clock] = max(table.next[clock], self.opened + gap)
         return clock
 
@@ -276,7 +303,7 @@ class Clocks:
         if kind == Kind.HOST:
             np.maximum.at(view(table.gap), clocks, gaps)
         else:
-            view(table.gap)[clocks] = gaps
+            view(table.gap)[clocks] = np.where(view(table.sites)[clocks] == SHARED, view(table.gap)[clocks], gaps)
         np.maximum.at(view(table.next), clocks, self.opened + gaps)
         return clocks
 
@@ -288,7 +315,7 @@ class Clocks:
         for clock in clocks:
             if users[clock] or held[clock]:
                 continue
-            if nexts[clock] > now or worth_keeping(nexts[clock], table.backoff[clock], now):
+            if nexts[clock] > now or worth_keeping(nexts[clock], table.backoff[clock], table.sites[clock], now):
                 flags[clock] |= Flag.IDLE
                 self.idle += 1
             else:
@@ -304,8 +331,8 @@ class Clocks:
         if not table.flags:
             return  # numpy makes no view of nothing
         clocks = np.flatnonzero(view(table.flags) & Flag.IDLE)
-        due, backoff = view(table.next)[clocks], view(table.backoff)[clocks]
-        keep = worth_keeping(due, backoff, now)
+        due, backoff, sites = (view(column)[clocks] for column in (table.next, table.backoff, table.sites))
+        keep = worth_keeping(due, backoff, sites, now)
         forgotten, kept = clocks[~keep], clocks[keep]
         if len(kept) > self.idle_max:
             soonest = kept[np.argsort(due[keep])][: len(kept) - self.idle_max // 2]
@@ -360,7 +387,7 @@ class Clocks:
         that fails ends the process, so nothing is given twice.
         """
         told = self._forgotten.rows()
-        told = told.filter(worth_keeping(told["next"], told["backoff"], now) | self._forgotten.stored)
+        told = told.filter(worth_keeping(told["next"], told["backoff"], told["sites"], now) | self._forgotten.stored)
         if self._unsaved:
             told = Batch.concat([told, self._save(np.unique(self._unsaved), now)])
         for past in (self._unsaved, self._news):
@@ -374,7 +401,7 @@ class Clocks:
         flags = view(self.table.flags)
         clocks = clocks[flags[clocks] & Flag.UNSAVED > 0]  # others were forgotten
         rows = self.table.rows(clocks)
-        kept = worth_keeping(rows["next"], rows["backoff"], now)
+        kept = worth_keeping(rows["next"], rows["backoff"], rows["sites"], now)
         told = kept | (flags[clocks] & Flag.STORED > 0)
         flags[clocks] &= ALL_FLAGS ^ (Flag.UNSAVED | Flag.NEWS | Flag.STORED)
         flags[clocks[kept & (rows["backoff"] > 0)]] |= Flag.STORED
@@ -397,10 +424,11 @@ class Clocks:
         """
         folded, table = fold(batches, now - clock_set), self.table
         columns = (folded[name].tolist() for name in CLOCK)
-        for kind, key, due, wait, gap, backoff in zip(*columns, strict=True):
+        for kind, key, due, wait, gap, backoff, sites in zip(*columns, strict=True):
             clock = self.find_or_make(kind, key)
             table.next[clock] = max(table.next[clock], min(due + clock_set, now + wait))
             table.wait[clock], table.gap[clock], table.backoff[clock] = wait, gap, backoff
+            table.sites[clock] = sites
             flags = table.flags[clock]
             table.flags[clock] = flags | Flag.STORED if backoff > 0 else flags & ~Flag.STORED
             self.let_go((clock,), now)
@@ -455,7 +483,7 @@ class Forgotten:
         self.clear()
 
     def clear(self) -> None:
-        self._columns = {name: array(code) for name, code in zip(CLOCK, "BQdddd", strict=True)}
+        self._columns = {name: array(code) for name, code in zip(CLOCK, "BQddddI", strict=True)}
         self._stored = array("B")  # a back-off of it is on disk
 
     def __len__(self) -> int:
@@ -502,4 +530,4 @@ def fold(batches: Iterable[Batch], now: float) -> Batch:
     newest = np.ones(len(order), dtype=bool)
     newest[:-1] = (kind[1:] != kind[:-1]) | (key[1:] != key[:-1])
     rows = both.take(order[newest])
-    return rows.filter(worth_keeping(rows["next"], rows["backoff"], now))
+    return rows.filter(worth_keeping(rows["next"], rows["backoff"], rows["sites"], now))

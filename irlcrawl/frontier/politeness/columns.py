@@ -1,4 +1,4 @@
-"""Columns of numbers, and `KeyIndex`, which finds the row that has a key.
+"""Columns of numbers; `KeyIndex` finds the row that has a key, `Counts` tells how many there are of a key.
 
 They take a few bytes an entry. A dict entry with its key costs some 130 bytes and a tuple in a heap some 100; with
 100,000 hosts in memory that would be most of what the frontier holds. Columns are of `array`, because entries are
@@ -40,6 +40,41 @@ def take_numbers(free: array[int], used: int, count: int) -> I8s:
     freed = np.array(free[len(free) - again :][::-1], np.int64)
     del free[len(free) - again :]
     return np.concatenate([freed, np.arange(used, used + count - again)])
+
+
+class Counts:
+    """How many there are of each of very many keys, nearly always exactly, never too low: the least of two counts, each
+    over the keys that share 10 to 22 bits of a hash (a count-min sketch). 8 to 16 bytes for each of `size`."""
+
+    def __init__(self, size: int) -> None:
+        """`size`: about how many are counted at once."""
+        bits = min(max((size - 1).bit_length(), 10), 22)
+        self._rows = tuple((secrets.randbits(64) | 1, array("I", bytes(4 << bits))) for _ in range(2))
+        self._shift = 64 - bits
+
+    def _places(self, keys: U8s, odd: int) -> I8s:
+        return ((keys * np.uint64(odd)) >> np.uint64(self._shift)).astype(np.int64)
+
+    def add(self, keys: U8s) -> None:
+        """One more of each of these keys, of which the same may come several times."""
+        for odd, row in self._rows:
+            np.add.at(view(row), self._places(keys, odd), np.uint32(1))
+
+    def remove(self, key: int) -> None:
+        """One fewer of a key that was added."""
+        for odd, row in self._rows:
+            row[(key * odd & _WORD) >> self._shift] -= 1
+
+    def of(self, keys: U8s) -> I8s:
+        """i8[keys]."""
+        first, second = (view(row)[self._places(keys, odd)] for odd, row in self._rows)
+        return np.minimum(first, second).astype(np.int64)
+
+    def above(self, key: int, most: int) -> bool:
+        """Whether there are more than `most` of one key."""
+        (odd, first), (other, second) = self._rows  # asked once a visit
+        shift = self._shift
+        return first[(key * odd & _WORD) >> shift] > most and second[(key * other & _WORD) >> shift] > most
 
 
 class KeyIndex:

@@ -2,8 +2,13 @@
 
 A gap is the least time from the end of one request to the start of the next. Each clock has one: a floor from the
 configuration, for a host at least gap_host_factor (ten) times the duration of its last fetch. A host may ask for more
-(Crawl-delay, Retry-After), and the clocks of hosts and addresses back off for a while after failures: an address more
-gently than a host, and not at all inside politeness.shared_addresses, because its hosts fail for reasons of their own.
+(Crawl-delay, Retry-After), and the clocks of hosts and addresses back off for a while after failures, an address more
+gently than a host.
+
+Two kinds of clock are *paced*: that of an address that many sites share (its rate is learnt: rates.py), and that of a
+site with many hosts. Their gap runs from the start of one request to the start of the next, so that a host that answers
+late keeps no other waiting. Which addresses are shared is learnt, too: from the sites of the hosts that come to use
+their clocks (ClockTable.sites), or said by politeness.shared_addresses.
 
 `Gaps` knows clocks, not hosts. Of a host it is told its clocks (the host's first, then the site's where sites have a
 gap, then the address's where it is known; as a table i8[hosts, 3] of many hosts, NONE where there is none) and its *own
@@ -20,8 +25,9 @@ import numpy as np
 
 from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import Clocks, Delay, Flag, Kind, Promise
-from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, U8s, view
+from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Clocks, Delay, Flag, Kind, Promise
+from irlcrawl.frontier.politeness.columns import NONE, Counts, F8s, I8s, U8s, view
+from irlcrawl.frontier.politeness.rates import Bounds, Rate
 
 Outcome = Literal["ok", "throttled", "failed", "unreached"]
 """How a visit ended: with responses; by 429/503; without a response (connection); before it reached anything."""
@@ -33,6 +39,8 @@ ADDRESS_BACKOFF_STEPS = 3
 """An address backs off to at most politeness.backoff_seconds doubled this often: one bad host must not close a server
 that many share."""
 
+SHARED_GAP_LEAST_S = 0.001
+
 
 class Gaps:
     """ConfigError if a network of politeness.shared_addresses is malformed."""
@@ -43,6 +51,12 @@ class Gaps:
             self._shared = [ip_network(network) for network in params.shared_addresses]
         except ValueError as error:
             raise config.ConfigError(f"politeness.shared_addresses: {error}") from None
+        self._bounds = _bounds(params)
+        self._sites_min = params.shared_address_sites if params.gap_address_seconds > 0 else 0
+        self._crowded: dict[int, str] = {}  # clocks of addresses that are to be paced once no visit holds them
+        self._site_hosts = 0 if params.gap_site_seconds > 0 else params.gap_site_hosts
+        self._hosts_of = Counts(clocks.idle_max if self._site_hosts else 1)  # hosts in memory, by site
+        self.crowded = False  # there are addresses that `freed` must hear of
 
     # ---- when a clock comes into use
 
@@ -69,31 +83,103 @@ class Gaps:
             clocks[some] = self._clocks.use_many(Kind.SITE, sites[some], gaps)
         return clocks
 
-    def use_address(self, address: str) -> int:
-        """As `use_site`, for the address of a host."""
-        gap, lenient = self._of_address(address)
-        clock = self._clocks.use(Kind.ADDRESS, name_key(address.encode()), gap)
-        if lenient:
-            self._table.flags[clock] |= Flag.LENIENT
+    def enter_sites(self, sites: U8s, floors: F8s) -> I8s:
+        """Hosts of these sites and floors become active: as `use_site_many`; or, where sites have no gap of their own,
+        the clocks of those sites that have many hosts."""
+        if not self._site_hosts:
+            return self.use_site_many(sites)
+        self._hosts_of.add(sites)
+        clocks = np.full(len(sites), NONE)
+        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._site_hosts) & (sites > 0) & (floors > 0))
+        if len(crowded):
+            gaps = floors[crowded] / self._site_hosts
+            clocks[crowded] = at = self._clocks.use_many(Kind.SITE, sites[crowded], gaps)
+            view(self._table.flags)[at] |= Flag.PACED
+        return clocks
+
+    def leave_site(self, site: int) -> None:
+        """A host of the site is active no more."""
+        if self._site_hosts:
+            self._hosts_of.remove(site)
+
+    def site_has_many(self, site: int) -> bool:
+        """Whether the hosts of the site are to use its clock because many of them are active."""
+        return self._site_hosts > 0 and site > 0 and self._hosts_of.above(site, self._site_hosts)
+
+    def use_crowded_site(self, site: int, floor: float) -> int:
+        """As `use_site`, of a site that `site_has_many`."""
+        clock = self._clocks.use(Kind.SITE, site, floor / self._site_hosts)
+        self._table.flags[clock] |= Flag.PACED
         return clock
 
-    def use_address_many(self, addresses: Sequence[str], which: I8s) -> I8s:
+    def use_address(self, address: str, site: int = 0) -> int:
+        """As `use_site`, for the address of a host of such a site (0: none)."""
+        clock = self._clocks.use(Kind.ADDRESS, name_key(address.encode()), self._params.gap_address_seconds)
+        if site:
+            self._table.sites[clock] |= _bit(site)
+        self._judge(clock, address)
+        return clock
+
+    def use_address_many(self, addresses: Sequence[str], which: I8s, sites: U8s | None = None) -> I8s:
         """As `use_address`, for hosts at addresses[which]: i8[hosts]."""
         if not len(which):
             return np.zeros(0, np.int64)
-        keys = np.array([name_key(address.encode()) for address in addresses], np.uint64)
-        gaps, lenient = (np.array(part) for part in zip(*map(self._of_address, addresses), strict=True))
-        clocks = self._clocks.use_many(Kind.ADDRESS, keys[which], gaps[which])
-        view(self._table.flags)[clocks[lenient[which]]] |= Flag.LENIENT
+        table, keys = self._table, np.array([name_key(address.encode()) for address in addresses], np.uint64)
+        gaps = np.full(len(which), self._params.gap_address_seconds)
+        clocks = self._clocks.use_many(Kind.ADDRESS, keys[which], gaps)
+        if sites is not None:
+            bits = np.where(sites > 0, np.uint64(1) << (sites & np.uint64(31)), np.uint64(0)).astype(np.uint32)
+            np.bitwise_or.at(view(table.sites), clocks, bits)
+        least = 0 if self._shared else self._sites_min or 32
+        many = (np.bitwise_count(view(table.sites)[clocks]) >= least) & (view(table.flags)[clocks] & Flag.PACED == 0)
+        for clock, at in dict(zip(clocks[many].tolist(), which[many].tolist())).items():  # few, but with ranges
+            self._judge(clock, addresses[at])
         return clocks
 
-    def _of_address(self, address: str) -> tuple[float, bool]:
-        """The gap of an address, and whether it lies in a shared range."""
-        if self._shared:
-            parsed = ip_address(address)
-            if any(parsed in network for network in self._shared):
-                return self._params.gap_shared_address_seconds, True
-        return self._params.gap_address_seconds, False
+    # ---- addresses that many sites share
+
+    def _judge(self, clock: int, address: str) -> None:
+        """Is the address one that many sites share? Then its clock is paced from now on."""
+        table = self._table
+        sites = table.sites[clock]
+        if table.flags[clock] & Flag.PACED:
+            return
+        if (self._sites_min and sites.bit_count() >= self._sites_min) or self._in_range(address):
+            self._pace(clock, address)
+        elif sites == SHARED:  # learnt by a run with another configuration
+            table.sites[clock], table.gap[clock] = 0, self._params.gap_address_seconds
+
+    def _in_range(self, address: str) -> bool:
+        return bool(self._shared) and any(ip_address(address) in network for network in self._shared)
+
+    def _pace(self, clock: int, address: str) -> None:
+        """A visit that holds the clock holds it to its end; then `freed` comes back to it."""
+        table, bounds = self._table, self._bounds
+        if table.held[clock]:
+            self._crowded[clock], self.crowded = address, True
+            return
+        if learnt := table.sites[clock] == SHARED:
+            first = 1 / max(table.gap[clock], SHARED_GAP_LEAST_S)
+        else:
+            first = bounds.most if self._in_range(address) else bounds.first
+        rate = table.rates[clock] = Rate(bounds, first, address, learnt=learnt)
+        table.flags[clock] |= Flag.PACED
+        table.sites[clock], table.backoff[clock], table.gap[clock] = SHARED, 0.0, 1 / rate.rate
+        self._clocks.moved((clock,))
+
+    def freed(self, clocks: Sequence[int]) -> None:
+        """A visit let go of these clocks. Nothing if no address is `crowded`."""
+        for clock in clocks if self.crowded else ():
+            address, table = self._crowded.pop(clock, None), self._table
+            same = address is not None and table.find(Kind.ADDRESS, name_key(address.encode())) == clock
+            if address is not None and same:
+                self._judge(clock, address)
+        self.crowded = bool(self._crowded)
+
+    def paces(self, clocks: Sequence[int]) -> dict[str, float]:
+        """The gaps of those clocks that are paced, by KIND_NAMES; a visit under one has a single request."""
+        table = self._table
+        return {KIND_NAMES[table.kind[clock]]: table.gap[clock] for clock in clocks if table.flags[clock] & Flag.PACED}
 
     # ---- inside a visit
 
@@ -136,7 +222,8 @@ class Gaps:
         """As `visit_size`, for many hosts: f8[hosts] and i8[hosts, 3] give i8[hosts]."""
         most, gap = self._params.visit_urls_max, self.longest_many(own, clocks)
         others = clocks[:, 1:]
-        shared = ((others != NONE) & (view(self._table.users)[others] > 1)).any(axis=1)
+        others_wait = (view(self._table.users)[others] > 1) | (view(self._table.flags)[others] & Flag.PACED > 0)
+        shared = ((others != NONE) & others_wait).any(axis=1)
         fit = np.minimum(1 + np.floor(self._params.visit_seconds / np.where(gap > 0, gap, np.inf)), most)
         return np.where(gap <= 0, most, np.where(shared, 1, fit)).astype(np.int64)
 
@@ -146,9 +233,10 @@ class Gaps:
         return min([self._params.visit_seconds, *self._wanted(clocks)])
 
     def _wanted(self, clocks: Sequence[int]) -> list[float]:
-        """The gaps of a host's clocks that other active hosts use: its address's, and its site's if sites have one."""
-        users = self._table.users
-        return [self._table.longest_gap(clock) for clock in clocks[1:] if users[clock] > 1]
+        """The gaps of a host's clocks that other active hosts use, or may at any moment: its address's, and its site's
+        if that has a clock."""
+        users, flags = self._table.users, self._table.flags
+        return [self._table.longest_gap(clock) for clock in clocks[1:] if users[clock] > 1 or flags[clock] & Flag.PACED]
 
     def promises(self, own: float, clocks: Sequence[int]) -> list[Promise]:
         """What a lease of the host promises, which goes into the clocks' log before its first request goes out."""
@@ -167,18 +255,21 @@ class Gaps:
 
     def move(
         self, clocks: Sequence[int], floor: float, crawl_delay: float, ended: float, fetch_s: float, outcome: Outcome,
-        retry_after: float | None,
+        retry_after: float | None, asked_of: int = 0,
     ) -> None:  # fmt: skip
         """An exchange of `fetch_s` seconds with a host of such a floor and Crawl-delay ended: sets the gap, back-off
         and next time of its clocks (never earlier than before), and why. Only a host's clock knows Crawl-delay and
-        Retry-After."""
-        table = self._table
+        Retry-After. `asked_of`: the site that was asked, 0: nothing is to be learnt of the address."""
+        table, flags, paced = self._table, self._table.flags, Flag.PACED
         for clock in clocks:
+            if flags[clock] & paced:
+                self.learn(clock, asked_of, ended, fetch_s, outcome)
+                continue
             kind, wait, backoff, why = table.kind[clock], table.gap[clock], table.backoff[clock], Delay.HOST_GAP
             if kind == Kind.HOST:
                 wait = table.gap[clock] = max(floor, self.stretch(fetch_s))
             if backoff or outcome != "ok":
-                backoff = table.backoff[clock] = self.backoff(kind, table.flags[clock], wait, backoff, outcome)
+                backoff = table.backoff[clock] = self.backoff(kind, wait, backoff, outcome)
                 if backoff > wait:
                     wait, why = backoff, Delay.BACKOFF
             if kind == Kind.HOST:
@@ -191,14 +282,35 @@ class Gaps:
                 table.why[clock] = why
         self._clocks.moved(clocks)
 
-    def backoff(self, kind: int, flags: int, gap: float, backoff: float, outcome: Outcome) -> float:
-        """The back-off of a clock of such a kind, flags and gap after a visit, from the one before it."""
+    def learn(self, clock: int, site: int, ended: float, fetch_s: float, outcome: Outcome) -> None:
+        """What an exchange tells of a paced clock. Its next time stays: the new gap holds from the next request on."""
+        rate = self._table.rates.get(clock)
+        if rate is not None and site:
+            rate.answered(site, ended, fetch_s, outcome)
+            self._table.gap[clock] = 1 / rate.rate
+
+    def backoff(self, kind: int, gap: float, backoff: float, outcome: Outcome) -> float:
+        """The back-off of a clock of such a kind and gap after a visit, from the one before it."""
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
         if kind == Kind.HOST:
             return _host_backoff(gap, backoff, outcome, first, self._params.rest_max_seconds)
-        if kind == Kind.ADDRESS and not flags & Flag.LENIENT:
+        if kind == Kind.ADDRESS:
             return _address_backoff(gap, backoff, outcome, first, top)
         return backoff
+
+
+def _bounds(params: config.Politeness) -> Bounds:
+    """Of the rates of addresses that many sites share."""
+    shortest = max(params.gap_shared_address_seconds, SHARED_GAP_LEAST_S)
+    longest_backoff = min(params.gap_host_max_seconds, params.backoff_seconds * 2**ADDRESS_BACKOFF_STEPS)
+    most = 1 / shortest
+    first = min(most, 1 / params.gap_address_seconds) if params.gap_address_seconds > 0 else most
+    return Bounds(first, most, min(first, 1 / longest_backoff if longest_backoff > 0 else first))
+
+
+def _bit(site: int) -> int:
+    """The class of a site, of 32: the bits of an address are at most as many as its sites."""
+    return 1 << (site & 31)
 
 
 def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:

@@ -32,7 +32,7 @@ import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks, ClockTable, Delay, Kind, Promise
+from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks, ClockTable, Delay, Flag, Kind, Promise
 from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, view
 from irlcrawl.frontier.politeness.gaps import Gaps, Outcome
 from irlcrawl.frontier.politeness.hosts import Detour, Detours, HostEntry, HostState, Unresolved
@@ -81,7 +81,8 @@ class Politeness:
         addresses = [entries[at].address or "" for at in usable.tolist()]
         place = {address: at for at, address in enumerate(dict.fromkeys(addresses))}
         which = np.array([place[address] for address in addresses], np.int64)
-        view(waiting.address_clock)[numbers[usable]] = self._gaps.use_address_many(list(place), which)
+        sites = np.array([entries[at].site for at in usable.tolist()], np.uint64)
+        view(waiting.address_clock)[numbers[usable]] = self._gaps.use_address_many(list(place), which, sites)
         self._place_many(entries, numbers, now)
         return waiting.due_many(numbers).tolist()
 
@@ -92,7 +93,7 @@ class Politeness:
         floors = self._gaps.floor_many([entry.gap_floor for entry in entries])
         host_clocks = self.clocks.use_many(Kind.HOST, keys, floors)
         worths = np.array([entry.worth for entry in entries], np.uint8)
-        numbers = self._waiting.enter(host_clocks, self._gaps.use_site_many(sites), worths)
+        numbers = self._waiting.enter(host_clocks, self._gaps.enter_sites(sites, floors), worths)
         self._entries += [None] * (int(numbers.max()) + 1 - len(self._entries))
         for entry, number in zip(entries, numbers.tolist(), strict=True):
             self._entries[number] = entry
@@ -178,7 +179,7 @@ class Politeness:
             if due <= now:
                 entry.state = HostState.LEASED
                 self._leased.add(entry)
-                self._waiting.hold(entry.number)
+                self._waiting.hold(entry.number, now)
                 return entry
         return None
 
@@ -214,20 +215,23 @@ class Politeness:
             ended = now if ended is None else ended
         elif not requests:
             ended = None
-        waiting, clocks, held = self._waiting, self._clocks_of(entry), self._table.held
+        waiting, clocks = self._waiting, self._clocks_of(entry)
         if ended is not None:
-            floor = self._gaps.floor(entry.gap_floor)
-            self._gaps.move(clocks, floor, entry.crawl_delay, ended, fetch_s, outcome, retry_after)
+            floor, asked_of = self._gaps.floor(entry.gap_floor), entry.site if requests else 0
+            self._gaps.move(clocks, floor, entry.crawl_delay, ended, fetch_s, outcome, retry_after, asked_of)
         self._leased.discard(entry)
         if self._detours:
             self._end_detour_of(entry, now)
-        for clock in clocks:
-            held[clock] -= 1
+        self._table.release(clocks)
+        if self._gaps.crowded:
+            self._gaps.freed(clocks)
         due = self._table.last_due(clocks)
         entry.state = HostState.IDLE
         if again and entry.detour is None:
             waiting.worth[entry.number] = entry.worth
             waiting.ticket(entry.number)
+            if waiting.site_clock[entry.number] != NONE or self._gaps.site_has_many(entry.site):
+                self._judge_site(entry, now)
             if not (entry.address and entry.address_until > max(now, due)):
                 self._leave_address(entry, now)
             self._place(entry, now)
@@ -283,7 +287,8 @@ class Politeness:
         now = self._time.now()
         self._withdraw(entry)
         entry.address, entry.address_until = address, expires
-        clock = self._waiting.address_clock[entry.number] = self._gaps.use_address(address)  # however short it lives
+        clock = self._gaps.use_address(address, entry.site)  # however short it lives
+        self._waiting.address_clock[entry.number] = clock
         self._detours.pause(entry, (clock,), now)
         self._place(entry, now)
 
@@ -346,6 +351,22 @@ class Politeness:
     def patience(self, entry: HostEntry) -> float:
         """The longest wait inside a visit, in seconds: visit_seconds, or the gap of a clock that others wait for."""
         return self._gaps.patience(self._clocks_of(entry))
+
+    def paces(self, entry: HostEntry) -> dict[str, float]:
+        """The gaps of its paced clocks, in seconds, by KIND_NAMES: under one its visit has a single request, which
+        begins soon after the lease."""
+        return self._gaps.paces(self._clocks_of(entry))
+
+    def shared_gaps(self) -> dict[str, float]:
+        """The gaps of addresses that many sites share."""
+        table = self._table
+        return {rate.address: table.gap[clock] for clock, rate in table.rates.items()}
+
+    def shared_counts(self) -> dict[str, int]:
+        """How many addresses that many sites share are in memory, and how many of them have throttled."""
+        rates = self._table.rates.values()
+        counts = {"known": len(rates), "throttled": sum(rate.limit > 0 for rate in rates)}
+        return {name: count for name, count in counts.items() if count}
 
     def promises(self, entry: HostEntry) -> list[Promise]:
         """The clocks a lease of the entry moves, for LeaseLog.append."""
@@ -438,10 +459,21 @@ class Politeness:
         """The entry is active no more."""
         entry.state = HostState.IDLE
         self._detours.end(entry)
+        self._gaps.leave_site(entry.site)
         self._let_go(entry, clocks, now)
         self._entries[entry.number] = None
         self._waiting.leave([entry.number])
         entry.number = NONE
+
+    def _judge_site(self, entry: HostEntry, now: float) -> None:
+        """A visit is over: the host uses its site's clock from now on if the site has many hosts, else no longer."""
+        floor, clock = self._gaps.floor(entry.gap_floor), self._waiting.site_clock[entry.number]
+        if floor > 0 and self._gaps.site_has_many(entry.site):
+            if clock == NONE:
+                self._waiting.site_clock[entry.number] = self._gaps.use_crowded_site(entry.site, floor)
+        elif clock != NONE and self._table.flags[clock] & Flag.PACED:
+            self._waiting.site_clock[entry.number] = NONE
+            self._let_go(entry, (clock,), now)
 
     def _leave_address(self, entry: HostEntry, now: float) -> None:
         clock = self._waiting.address_clock[entry.number]

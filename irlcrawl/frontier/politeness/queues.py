@@ -1,8 +1,8 @@
 """Which waiting host is next? `WaitingHosts` has a queue of hosts for each clock, and a line of clocks that come due.
 
 A host may be visited when all its clocks are due and held by no other visit: the clock of its name, of its address, and
-of its site where sites have a gap. With 100,000 hosts waiting, the next one must be found without looking at many. Two
-rules do that:
+of its site where that has one. (A paced clock is never held: it runs again from the moment a visit begins.) With
+100,000 hosts waiting, the next one must be found without looking at many. Two rules do that:
 
 1. A waiting host stands in the queue of *one* of its clocks, one that keeps it from being visited now (or, if none
    does, in that of its own name).
@@ -74,7 +74,7 @@ class WaitingHosts:
     def __init__(self, table: ClockTable) -> None:
         self._table = table
         self.host_clock = array("i")
-        self.site_clock = array("i")  # NONE if its site has no gap
+        self.site_clock = array("i")  # NONE if its site has no clock
         self.address_clock = array("i")  # NONE while its address is not known
         self.queue_clock = array("i")  # the clock in whose queue it stands, or NONE
         self.worth = array("B")  # a class of line.py, set by its owner before the host begins to wait
@@ -252,12 +252,19 @@ class WaitingHosts:
         """Whether some clock is reserved for a host. The many-forms take no account of that."""
         return bool(self._reserved)
 
-    def hold(self, host: int) -> None:
-        """The host's visit holds all its clocks, until the caller counts `held` down and calls `arm`."""
+    def hold(self, host: int, now: float) -> None:
+        """The host's visit holds all its clocks, until the caller calls ClockTable.release and `arm`; but a paced one
+        only runs from now on, and goes to the next host."""
+        table, reserved, paced = self._table, self._reserved, Flag.PACED
+        flags, held = table.flags, table.held
         for clock in self.clocks_of(host):
-            self._table.held[clock] += 1
-            if self._reserved.get(clock) == host:
-                del self._reserved[clock]
+            if reserved and reserved.get(clock) == host:
+                del reserved[clock]
+            if flags[clock] & paced:
+                table.begin(clock, now)
+                self.arm(clock, now)
+            else:
+                held[clock] += 1
 
     def unreserve(self, host: int, clock: int, now: float) -> None:
         """The clock is no longer reserved for the host, if it was."""
@@ -321,7 +328,7 @@ class WaitingHosts:
         if (host := self._first_of(clock, now)) == NONE:
             return NONE
         if self.address_clock[host] != NONE:
-            self.hold(host)
+            self.hold(host, now)
         else:
             for clock in self.clocks_of(host):
                 self.arm(clock, now)
@@ -376,7 +383,7 @@ class WaitingHosts:
         urls[end - 1] -= max(0, int(total[end - 1]) - urls_max)
         self._line.skip(end)
         taken = places < end
-        self._take_out(alone[taken], due[places[taken]])
+        self._take_out(alone[taken], due[places[taken]], now)
         begun, urls = begun[:end], urls[:end]
         return begun[begun != NONE], urls[begun != NONE], np.array(unresolved, np.int64)
 
@@ -409,8 +416,9 @@ class WaitingHosts:
         own = np.repeat([clock for clock, _ in queues], [len(behind) for _, behind in queues])
         return rows[(rows != NONE) & (rows != own[:, None])]
 
-    def _take_out(self, hosts: I8s, at: I8s) -> None:
-        """Hosts that are first in the queues of `at`, and `_alone`, leave them and hold all their clocks."""
+    def _take_out(self, hosts: I8s, at: I8s, now: float) -> None:
+        """Hosts that are first in the queues of `at`, and `_alone`, leave them and hold all their clocks, as `hold`
+        says."""
         table = self._table
         view(self.queue_clock)[hosts] = NONE
         view(table.flags)[at] &= ALL_FLAGS ^ Flag.ARMED
@@ -421,7 +429,12 @@ class WaitingHosts:
                 if not behind:
                     del self._behind[clock]
         rows = self.clocks_of_many(hosts)
-        view(table.held)[rows[rows != NONE]] += 1
+        used = rows[rows != NONE]
+        paced = view(table.flags)[used] & Flag.PACED > 0
+        view(table.held)[used[~paced]] += 1
+        for clock in used[paced].tolist():  # few
+            table.begin(clock, now)
+            self.arm(clock, now)
 
     # ---- looking ahead
 

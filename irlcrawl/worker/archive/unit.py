@@ -41,6 +41,7 @@ class Unit:
     detail: str = ""  # what went wrong, for people
     address: str = ""  # the address tried, where no exchange tells it
     faults: str = ""  # what is wrong with the response, and was taken all the same: words joined by `+`
+    paces: dict[str, float] | None = None  # Lease.paces, where the request was made
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
@@ -63,7 +64,7 @@ _REQUIRED: Final = object()
 _FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "carried"))
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
-    "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "",
+    "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
 }  # fmt: skip
 
 

@@ -37,6 +37,8 @@ class Lease:
     denials: int = 0  # times in a row that robots.txt could not be had
     patience: float | None = None  # seconds: where the gap grows beyond them the visit ends; None: visit_seconds
     scope: int = 0  # version of the scope that the frontier knows
+    paces: dict[str, float] | None = None  # Politeness.paces; where there are any, the visit makes a single request
+    begin_by: float | None = None  # that request begins no later, unless it is a detour
 
     @classmethod
     def of(cls, message: Message) -> Lease:

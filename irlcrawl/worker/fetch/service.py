@@ -120,12 +120,13 @@ class Worker:
     def rules_of(self, exchange: Exchange) -> Rules:
         return Rules(rules_text(exchange, self.config), self._token)
 
-    async def detour(self, visit: int, url: bytes) -> Detour:
+    async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
         self._detour_number += 1
         number = self._detour_number
         answer: asyncio.Future[Detour] = asyncio.get_running_loop().create_future()
         self._detours[number] = answer
-        self._wire.send({"t": "detour", "id": number, "visit": visit, "url": url.decode("ascii")})
+        message = {"t": "detour", "id": number, "visit": visit, "url": url.decode("ascii"), "fetch_s": fetch_s}
+        self._wire.send(message)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -162,7 +163,7 @@ class Worker:
             case "scope":
                 self._scope.add(_entries(message["entries"]))
             case "detour":
-                self._on_detour(Detour(message["id"], message["address"], message.get("reason")))
+                self._on_detour(Detour(message["id"], message["address"], message.get("reason"), message.get("paces")))
             case "doubt":
                 answer = self._doubts.get(message["visit"])
                 if answer is not None and not answer.done():

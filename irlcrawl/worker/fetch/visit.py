@@ -55,8 +55,9 @@ class Services(Protocol):
         """The rules in a robots.txt response."""
         ...
 
-    async def detour(self, visit: int, url: bytes) -> Detour:
-        """Permission to ask another host for its part of a robots.txt redirect."""
+    async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
+        """Permission to ask another host for its part of a robots.txt redirect, or, where others are visited at the
+        same time, this one again, whose last exchange took `fetch_s` seconds."""
         ...
 
     def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None: ...
@@ -77,6 +78,7 @@ class Detour:
     number: int
     address: str | None  # None: refused
     reason: int | None  # why, when the answer is final
+    paces: dict[str, float] | None = None  # as Lease.paces, of the other host
 
 
 class Visit:
@@ -89,6 +91,7 @@ class Visit:
         self._config = services.config
         self._clock = services.clock
         self._gap = lease.gap
+        self._paces = lease.paces  # of the last request
         self._patience = self._config.politeness.visit_seconds
         self._rules: Rules | None = None
         self._answered = False  # some response came in this visit
@@ -169,21 +172,24 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int) -> Fetched | None:
+    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
         """The only way to a request. None when it is not to be made in this visit."""
         scheme, host, port, target = split(url)
         request = Request(url, scheme, host, port, target, address, body_bytes_max)
-        fetched = await self._ask_once(request)
+        self._paces = self.lease.paces if detour is None else detour.paces
+        fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
-            fetched = await self._ask_once(request)
+            fetched = await self._ask_once(request, detour) if not self._paces else None
         if fetched is not None and fetched.reason in DOUBTFUL and not await self._services.charged(self.lease.visit):
             self._outcome = "unreached"
             return None
         return fetched
 
-    async def _ask_once(self, request: Request) -> Fetched | None:
+    async def _ask_once(self, request: Request, detour: Detour | None) -> Fetched | None:
+        if detour is None and self._is_spent():
+            return None
         await self._services.room()
-        if not await self._wait():
+        if not await self._wait() or (detour is None and self._is_late()):
             return None
         self._requests += 1
         self._started = self._started or self._clock.now()
@@ -191,6 +197,14 @@ class Visit:
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
         self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
         return fetched
+
+    def _is_spent(self) -> bool:
+        """Others are visited at the same time under a clock of this visit, which has a request every so often: this
+        visit has had its own."""
+        return bool(self.lease.paces and self._requests)
+
+    def _is_late(self) -> bool:
+        return self.lease.begin_by is not None and self._clock.now() > self.lease.begin_by
 
     async def _wait(self) -> bool:
         """Until the gap since the last exchange is over; False when that is too late or a stop comes first."""
@@ -215,7 +229,7 @@ class Visit:
         unit.start = fetched.started
         unit.duration_ms = round((fetched.ended - fetched.started) * 1000)
         unit.detail, unit.address = fetched.detail, self.lease.address
-        unit.faults = fetched.faults
+        unit.faults, unit.paces = fetched.faults, self._paces or None
 
     def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
         """A unit without a request."""
@@ -272,21 +286,23 @@ class Visit:
         return canonical(location, url) if location else None
 
     async def _ask_robots(self, url: bytes) -> tuple[Fetched | None, Reason | None]:
-        """Asks at the lease's address when it is the same host name, else where a detour may go. The reason is there
-        when nothing was asked and nothing will be."""
-        bound = self._config.robots.bytes_max
-        if split(url)[1] == self.lease.host:
+        """Asks at the lease's address when it is the same host name, else where a detour may go; also there when this
+        visit has had its request. The reason is there when nothing was asked and nothing will be."""
+        bound, here = self._config.robots.bytes_max, split(url)[1] == self.lease.host
+        if here and not self._is_spent():
             return await self._ask(url, self.lease.address, bound), None
+        if not here:
+            await self._wait()  # while the clocks of the other host do not run yet
         try:
             async with asyncio.timeout(self.lease.not_after - self._clock.now()):
-                detour = await self._services.detour(self.lease.visit, url)
+                detour = await self._services.detour(self.lease.visit, url, self._fetch_s)
         except TimeoutError:
             return None, None
         if detour.address is None:
-            return None, Reason(detour.reason) if detour.reason else None
+            return None, Reason(detour.reason) if detour.reason and not here else None
         before = self._requests
         try:
-            fetched = await self._ask(url, detour.address, bound)
+            fetched = await self._ask(url, detour.address, bound, detour)
         finally:
             asked = self._requests > before
             self._services.detour_end(detour, self._ended if asked else None, self._fetch_s if asked else 0.0)

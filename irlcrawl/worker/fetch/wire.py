@@ -15,7 +15,8 @@ frontier -> worker
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   ping     {"t":"ping"}: say something; a worker that does not is killed.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
-  detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?}: the answer to a `detour`; null refuses it.
+  detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?, "paces": {KIND: seconds}?}: the answer to a
+           `detour`; null refuses it. `paces` as in a lease.
   doubt    {"t":"doubt", "visit": id, "charge": bool}: the answer to a `doubt`.
   stop     {"t":"stop"}: finish the exchanges in flight, end visits early, harvest, close the archive, `bye`, exit 0.
   abort    {"t":"abort"}: the same, but exchanges in flight are dropped (their URLs are not reached).
@@ -34,8 +35,9 @@ worker -> frontier
            denial, so that the frontier knows it before any harvest that holds it.
   harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p}: a harvest in JOB/state,
            complete and on the disk.
-  detour   {"t":"detour", "id": n, "visit": id, "url": str}: robots.txt redirects to another host; may it be asked, and
-           at which address? Answered by a `detour`.
+  detour   {"t":"detour", "id": n, "visit": id, "url": str, "fetch_s": seconds}: robots.txt redirects to another host,
+           or to this one, and the visit has made the one request it may; may it be asked, and at which address?
+           `fetch_s` is the duration of the visit's last exchange. Answered by a `detour`.
   doubt    {"t":"doubt", "visit": id}: a request of the visit had no (whole) response. Is its URL and host to be charged
            with that, or is it our network? Answered by a `doubt`; if not, nothing is archived and the visit ends.
   detour_end {"t":"detour_end", "id": n, "ended": unix | null, "fetch_s": seconds}: every granted detour ends with one,

@@ -40,7 +40,8 @@ def expected(
         cap = max(4, min(cap, int(limits.horizon_seconds / gap)))
     address = host.address if host else record.address_at(NOW)
     of_all = loads.address_rows.get(address, 0) if address else 0
-    share = limits.gap_address_seconds / max(gap, limits.gap_address_seconds)  # of its requests, while the host has one
+    of_address = polite.shared_gaps().get(address or "", limits.gap_address_seconds)
+    share = of_address / max(gap, of_address, EXCHANGE_S)  # of its requests, while the host has one
     together = max(loads.rows(host) if host else 0, int(of_all * share))
     due = max(NOW, polite.due(host)) if host else NOW
     if record.probed:
@@ -49,12 +50,13 @@ def expected(
 
 
 @settings(deadline=None)
-@given(st.lists(HOST, max_size=12), st.integers(1, 8), st.sampled_from([0.0, 1.0]))
-def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: float) -> None:
+@given(st.lists(HOST, max_size=12), st.integers(1, 8), st.sampled_from([0.0, 1.0]), st.sampled_from([0, 2]))
+def test_room_pace_and_when_it_is_free(known: list[Any], hosts_max: int, gap: float, sites: int) -> None:
     config = Config()
     config.frontier.hosts_active_max = hosts_max
     config.politeness.gap_host_seconds = gap
     config.politeness.gap_site_seconds = 2 * gap
+    config.politeness.shared_address_sites = sites
     polite = Politeness(VirtualClock(NOW), config.politeness)
     hosts: dict[int, Host] = {}
     loads = Loads(config, polite)

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.frontier.politeness.clocks import BACKOFF_MEMORY, CLOCK, KIND_NAMES, Clocks, Coarse, Kind, Promise, fold
+from irlcrawl.frontier.politeness.clocks import (
+    BACKOFF_MEMORY,
+    CLOCK,
+    KIND_NAMES,
+    RATE_MEMORY_S,
+    SHARED,
+    Clocks,
+    Coarse,
+    Kind,
+    Promise,
+    fold,
+)
 from irlcrawl.frontier.politeness.columns import NONE
 
 NOW = 1_000_000_000.0
@@ -111,12 +122,12 @@ def test_a_delta_holds_what_moved_and_still_promises_something() -> None:
     remember(clocks, Kind.ADDRESS, 2, NOW - 1, 0.5)
     remember(clocks, Kind.SITE, 3, NOW - 1, 0.5, backoff=7.0)
     assert sorted(rows(clocks.delta(NOW))) == [
-        (Kind.HOST, 1, NOW + 5, 1.5, 1.5, 0.0),
-        (Kind.SITE, 3, NOW - 1, 0.5, 0.5, 7.0),
+        (Kind.HOST, 1, NOW + 5, 1.5, 1.5, 0.0, 0),
+        (Kind.SITE, 3, NOW - 1, 0.5, 0.5, 7.0, 0),
     ]
     assert clocks.delta(NOW).rows == 0 and clocks.unsaved(NOW) == []
     remember(clocks, Kind.SITE, 3, NOW - 1, 0.5, backoff=0.0)  # its end must reach the disk too
-    assert rows(clocks.delta(NOW)) == [(Kind.SITE, 3, NOW - 1, 0.5, 0.5, 0.0)]
+    assert rows(clocks.delta(NOW)) == [(Kind.SITE, 3, NOW - 1, 0.5, 0.5, 0.0, 0)]
     assert clocks.delta(NOW).schema == CLOCK
 
 
@@ -151,9 +162,9 @@ def test_clocks_forgotten_before_they_were_saved_are_told_all_the_same(swept: bo
     assert clocks.news(NOW) == []
     assert clocks.unsaved(NOW) == [*gone, Promise(Kind.HOST, 3, 9.0)]
     assert sorted(rows(clocks.delta(NOW))) == [
-        (Kind.HOST, 3, NOW + 9, 1.0, 1.0, 0.0),
-        (Kind.SITE, 1, NOW - 1, 0.5, 0.5, 0.0),
-        (Kind.SITE, 2, NOW - 1, 0.5, 0.5, 0.0),
+        (Kind.HOST, 3, NOW + 9, 1.0, 1.0, 0.0, 0),
+        (Kind.SITE, 1, NOW - 1, 0.5, 0.5, 0.0, 0),
+        (Kind.SITE, 2, NOW - 1, 0.5, 0.5, 0.0, 0),
     ]
     assert clocks.unsaved(NOW) == clocks.news(NOW) == []
 
@@ -162,29 +173,34 @@ CLOCK_ROWS = st.lists(
     st.tuples(
         st.integers(0, 2),
         st.integers(1, 6),
-        st.floats(NOW - 100, NOW + 100),
+        st.one_of(st.floats(NOW - 100, NOW + 100), st.floats(NOW - 2 * RATE_MEMORY_S, NOW)),
         st.just(100.0),
         st.floats(0, 10),
         st.sampled_from([0.0, 0.0, 1.0, 5.0]),
+        st.sampled_from([0, 0, 7, SHARED]),
     ),
     max_size=30,
 )
 
 
-def batch_of(part: list[tuple[int, int, float, float, float, float]]) -> Batch:
+Row = tuple[int, int, float, float, float, float, int]
+
+
+def batch_of(part: list[Row]) -> Batch:
     columns = list(zip(*part, strict=True)) if part else [()] * len(CLOCK)
     return Batch({name: np.array(column, dtype) for (name, dtype), column in zip(CLOCK.items(), columns, strict=True)})
 
 
 @given(st.lists(CLOCK_ROWS, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_folding_keeps_the_newest_row_of_each_clock(
-    parts: list[list[tuple[int, int, float, float, float, float]]],
-) -> None:
+def test_folding_keeps_the_newest_row_of_each_clock(parts: list[list[Row]]) -> None:
     newest = {(row[0], row[1]): row for part in parts for row in part}
-    expected = sorted(
-        row for row in newest.values() if row[2] > NOW or (row[5] > 0 and row[2] + BACKOFF_MEMORY * row[5] > NOW)
-    )
+
+    def promises(due: float, backoff: float, sites: int) -> bool:
+        learnt = sites == SHARED and due + RATE_MEMORY_S > NOW
+        return due > NOW or (backoff > 0 and due + BACKOFF_MEMORY * backoff > NOW) or learnt
+
+    expected = sorted(row for row in newest.values() if promises(row[2], row[5], row[6]))
     folded = fold(map(batch_of, parts), NOW)
     assert rows(folded) == expected
     assert rows(fold([folded], NOW)) == expected
@@ -192,22 +208,23 @@ def test_folding_keeps_the_newest_row_of_each_clock(
     clocks = Clocks()
     clocks.load(map(batch_of, parts), NOW)
     assert len(clocks) == len(expected)
-    for kind, key, due, _, gap, backoff in expected:
+    for kind, key, due, _, gap, backoff, sites in expected:
         table = clocks.table
         clock = table.find(kind, key)
         assert (table.next[clock], table.gap[clock], table.backoff[clock]) == (due, gap, backoff)
+        assert table.sites[clock] == sites
 
 
 def test_a_wall_clock_that_was_set_back_closes_no_host_for_years() -> None:
     clocks = Clocks()
     year = 365 * 86_400.0
-    clocks.load([batch_of([(0, 1, NOW + year, 30.0, 1.0, 0.0), (0, 2, NOW + 20.0, 30.0, 1.0, 0.0)])], NOW)
+    clocks.load([batch_of([(0, 1, NOW + year, 30.0, 1.0, 0.0, 0), (0, 2, NOW + 20.0, 30.0, 1.0, 0.0, 0)])], NOW)
     assert [due_of(clocks, 0, key) - NOW for key in (1, 2)] == [30.0, 20.0]
 
 
 def test_what_leases_name_is_due_a_gap_after_the_opening() -> None:
     clocks = Clocks()
-    clocks.load([batch_of([(0, 1, NOW + 50, 90.0, 1.0, 0.0)])], NOW)
+    clocks.load([batch_of([(0, 1, NOW + 50, 90.0, 1.0, 0.0, 0)])], NOW)
     clocks.open(NOW, [Promise(0, 1, 30.0), Promise(0, 2, 30.0), Promise(1, 2, 0.5)], rebooted=False)
     assert due_of(clocks, 0, 1) == NOW + 50  # the later time wins
     assert due_of(clocks, 0, 2) == NOW + 30

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.frontier.politeness.columns import NONE, KeyIndex, take_numbers
+from irlcrawl.frontier.politeness.columns import NONE, Counts, KeyIndex, take_numbers
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -84,3 +85,23 @@ def test_an_index_of_a_hundred_thousand_keys_that_are_alike_in_their_low_bits() 
     for row in range(0, 100_000, 2):
         index.remove(row)
     assert all(index.find(number << 40) == (number if number % 2 else NONE) for number in range(0, 100_000, 37))
+
+
+@given(st.lists(st.tuples(st.lists(KEYS | st.integers(0, 9), max_size=30), st.integers(0, 30)), max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_counts_are_those_of_a_counter(steps: list[tuple[list[int], int]]) -> None:
+    """With few keys and many cells no two fall together; with many no count is too low."""
+    counts, crowded, model = Counts(1 << 22), Counts(16), Counter[int]()
+    crowded._shift = 62  # four cells
+    for add, left in steps:
+        for each in (counts, crowded):
+            each.add(np.array(add, np.uint64))
+        model.update(add)
+        for key in list(model.elements())[:left]:
+            model[key] -= 1
+            counts.remove(key)
+            crowded.remove(key)
+        keys = np.array(list(model), np.uint64)
+        assert counts.of(keys).tolist() == list(model.values())
+        assert all(counts.above(key, count - 1) and not counts.above(key, count) for key, count in model.items())
+        assert all(found >= model[key] for key, found in zip(model, crowded.of(keys).tolist(), strict=True))

@@ -14,7 +14,7 @@ from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Clocks, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.gaps import OUTCOMES, Gaps, Outcome
-from irlcrawl.frontier.politeness.politeness import Politeness
+from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
 from tests.frontier.politeness.polite_world import host, politeness, visit
 
 
@@ -108,22 +108,158 @@ def test_robots_txt_and_a_page_are_one_visit_however_long_the_back_off() -> None
         clock.advance(visit(clock, polite, entry, outcome="throttled"))
 
 
-def test_an_address_backs_off_less_than_its_host_and_a_shared_range_not_at_all() -> None:
-    clock, polite = politeness(shared_addresses=["203.0.113.0/24"], gap_shared_address_seconds=0.25)
-    for address, most in (("192.0.2.1", 40.0), ("203.0.113.9", 0.25)):
-        entries = [host(f"h{i}.for{address}.test", address) for i in range(20)]
-        for entry in entries:
-            polite.activate(entry)
-        number = polite.clocks.table.find(Kind.ADDRESS, name_key(address.encode()))
-        waits = []
-        for _ in entries:
-            clock.set(polite.clocks.table.next[number])
-            popped = polite.pop()
-            assert popped is not None
-            polite.visit_over(popped, ended=clock.now(), outcome="failed", again=False)
-            waits.append(polite.clocks.table.next[number] - clock.now())
-        assert max(waits) == pytest.approx(most)
-        assert waits[0] == pytest.approx(min(1.0, most))
+def test_an_address_backs_off_less_than_its_host() -> None:
+    clock, polite = politeness()
+    entries = [host(f"h{i}.few.test", "192.0.2.1") for i in range(20)]
+    polite.activate_many(entries)
+    number = polite.clocks.table.find(Kind.ADDRESS, name_key(b"192.0.2.1"))
+    waits = []
+    for _ in entries:
+        clock.set(max(polite.clocks.table.next[number], clock.now()))
+        while (popped := polite.pop()) is None:
+            clock.advance(0.1)
+        polite.visit_over(popped, ended=clock.now(), outcome="failed", again=False)
+        waits.append(polite.clocks.table.next[number] - clock.now())
+    assert max(waits) == pytest.approx(40.0) and waits[0] == pytest.approx(1.0)
+
+
+# ---- addresses that many sites share
+
+
+def at_one_address(polite: Politeness, sites: int, hosts: int = 1) -> list[HostEntry]:
+    entries = [host(f"h{i}.site{site}.test", "192.0.2.1") for site in range(sites) for i in range(hosts)]
+    polite.activate_many(entries)
+    return entries
+
+
+def address_gap(polite: Politeness) -> float:
+    return polite.clocks.table.gap[polite.clocks.table.find(Kind.ADDRESS, name_key(b"192.0.2.1"))]
+
+
+def popped(polite: Politeness) -> list[HostEntry]:
+    found = []
+    while (entry := polite.pop()) is not None:
+        found.append(entry)
+    return found
+
+
+def test_an_address_is_shared_from_so_many_sites_on_not_hosts() -> None:
+    for sites, hosts, shared in ((2, 40, False), (60, 1, True), (7, 1, False)):
+        _, polite = politeness(gap_site_hosts=0)
+        entries = at_one_address(polite, sites, hosts)
+        assert polite.paces(entries[0]) == ({"address": 0.5} if shared else {})
+        assert bool(polite.shared_gaps()) == shared
+
+
+def test_an_address_is_found_to_be_shared_whichever_way_its_hosts_come() -> None:
+    """One by one, and their names resolved later; while a visit holds the address it stays as it was."""
+    clock, polite = politeness()
+    entries = [host(f"h.site{site}.test") for site in range(60)]
+    for entry in entries[:2]:
+        polite.activate(entry)
+        assert polite.unresolved() is entry
+        polite.resolved(entry, "192.0.2.1", 1e12)
+    first = polite.pop()
+    assert first is entries[0]
+    for entry in entries[2:]:
+        polite.activate(entry)
+        assert polite.unresolved() is entry
+        polite.resolved(entry, "192.0.2.1", 1e12)
+    assert polite.pop() is None and not polite.shared_gaps()
+    polite.visit_over(first, ended=clock.now(), again=True)
+    assert polite.shared_gaps() == {"192.0.2.1": 0.5}
+    clock.advance(0.5)
+    assert len(popped(polite)) == 1
+    clock.advance(0.5)
+    assert len(popped(polite)) == 1, "while the other is still out"
+
+
+def test_the_visits_of_a_shared_address_overlap_and_begin_a_gap_apart() -> None:
+    clock, polite = politeness()
+    at_one_address(polite, 60)
+    begun = []
+    for _ in range(80):
+        begun.append(len(popped(polite)))
+        clock.advance(0.1)
+    assert begun == [1, 0, 0, 0, 0] * 16
+    assert polite.leased == 16 and all(polite.visit_size(entry) == 1 for entry in polite._leased)
+
+
+def test_a_shared_range_begins_with_the_shortest_gap_and_learns_too() -> None:
+    clock, polite = politeness(shared_addresses=["192.0.2.0/24"], gap_shared_address_seconds=0.25)
+    entries = at_one_address(polite, 4)
+    assert polite.paces(entries[0]) == {"address": 0.25} and address_gap(polite) == 0.25
+    for entry in entries[:2]:
+        assert polite.pop() is entry
+        polite.visit_over(entry, ended=clock.now(), outcome="throttled", again=False)
+        clock.advance(0.25)
+    assert address_gap(polite) == 0.5
+
+
+def test_what_is_learnt_is_committed_and_taken_back() -> None:
+    clock, polite = politeness()
+    entries = at_one_address(polite, 60)
+    polite.clocks.table.rates[polite.clocks.table.find(Kind.ADDRESS, name_key(b"192.0.2.1"))].rate = 10.0
+    first = polite.pop()
+    assert first is not None
+    polite.visit_over(first, ended=clock.now(), again=True)
+    assert address_gap(polite) == pytest.approx(0.1, rel=0.2)
+    kept, gap = polite.clocks.delta(clock.now()), address_gap(polite)
+    for entry in entries:
+        polite.deactivate(entry)
+    assert address_gap(polite) == gap, "nobody uses it, and it is remembered"
+    for days, expected in ((0.5, gap), (2.0, 0.5)):
+        for keys, paced in (({}, True), ({"shared_address_sites": 0}, False)):
+            later, again = politeness(**keys)
+            later.advance(days * 86_400)
+            again.clocks.load([kept], later.now())
+            again.activate(entry := host("other.test", "192.0.2.1"))
+            known = days < 1 and paced
+            assert again.paces(entry) == ({"address": expected} if known else {})
+            assert address_gap(again) == (expected if known else 0.5)
+
+
+def test_an_address_without_a_gap_is_never_shared() -> None:
+    _, polite = politeness(gap_address_seconds=0.0)
+    assert polite.paces(at_one_address(polite, 60)[0]) == {}
+
+
+# ---- sites with many hosts
+
+
+def of_one_site(polite: Politeness, hosts: int, since: int = 0) -> list[HostEntry]:
+    entries = [host(f"h{i}.one.test", f"192.0.2.{i}") for i in range(since, since + hosts)]
+    polite.activate_many(entries)
+    return entries
+
+
+def test_a_site_has_a_clock_while_it_has_more_hosts_than_its_rate_allows() -> None:
+    clock, polite = politeness()
+    first = of_one_site(polite, 5)
+    assert popped(polite) == first, "five hosts with a second's gap keep its rate by themselves"
+    more = of_one_site(polite, 15, since=5)
+    assert all(polite.paces(entry) == {"site": 0.2} for entry in more) and not polite.paces(first[0])
+    for entry in first:
+        polite.visit_over(entry, ended=clock.now(), again=True)
+        assert polite.paces(entry) == {"site": 0.2}, "from its next visit on"
+    begun = []
+    for _ in range(40):
+        begun.append(len(popped(polite)))
+        clock.advance(0.1)
+    assert begun == [1, 0] * 20
+    for entry in more:
+        polite.visit_over(entry, ended=clock.now(), again=False)
+    polite.visit_over(first[0], ended=clock.now(), again=True)
+    assert polite.paces(first[0]) == {} and polite.visit_size(first[0]) == 6
+
+
+def test_the_rate_of_a_site_follows_the_gap_of_its_hosts() -> None:
+    for keys, gap_floor, gap in (({}, None, 0.2), ({}, 0.0, None), ({"gap_host_seconds": 0.0}, None, None),
+                                 ({"gap_site_hosts": 2}, 10.0, 5.0), ({"gap_site_hosts": 0}, None, None)):  # fmt: skip
+        _, polite = politeness(**keys)
+        entries = [host(f"h{i}.one.test", f"192.0.2.{i}", gap_floor=gap_floor) for i in range(20)]
+        polite.activate_many(entries)
+        assert polite.paces(entries[0]) == ({} if gap is None else {"site": gap})
 
 
 def test_a_host_that_answers_frees_its_address_from_the_back_off_of_others() -> None:
@@ -138,7 +274,7 @@ def test_a_host_that_answers_frees_its_address_from_the_back_off_of_others() -> 
     assert polite.clocks.table.next[address] == pytest.approx(clock.now() + 0.5)
 
 
-def test_sites_have_a_clock_only_with_a_floor() -> None:
+def test_a_site_with_few_hosts_has_a_clock_only_with_a_floor() -> None:
     for floor, free in ((0.0, True), (9.0, False)):
         clock, polite = politeness(gap_site_seconds=floor)
         first, second = host("a.site.test", "192.0.2.1"), host("b.site.test", "192.0.2.2")

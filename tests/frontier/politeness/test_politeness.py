@@ -17,9 +17,17 @@ from tests.frontier.politeness.polite_world import host, politeness, visit
 
 
 @settings(max_examples=120, deadline=None)
-@given(steps, st.sampled_from([0.0, 0.5]), st.sampled_from([0.0, 0.0, 0.0, 3.0]))
-def test_visits_in_batches_are_those_that_come_one_by_one(steps: Any, gap_address: float, gap_site: float) -> None:
-    params = config.Politeness(gap_address_seconds=gap_address, gap_site_seconds=gap_site)
+@given(
+    steps, st.sampled_from([0.0, 0.5]), st.sampled_from([0.0, 0.0, 0.0, 3.0]), st.sampled_from([0, 2]),
+    st.sampled_from([0, 2, 3]),
+)  # fmt: skip
+def test_visits_in_batches_are_those_that_come_one_by_one(
+    steps: Any, gap_address: float, gap_site: float, site_hosts: int, address_sites: int
+) -> None:
+    params = config.Politeness(
+        gap_address_seconds=gap_address, gap_site_seconds=gap_site, gap_site_hosts=site_hosts,
+        shared_address_sites=address_sites,
+    )  # fmt: skip
     both = OneByOne(params), InBatches(params)
     entries: dict[OneByOne, list[HostEntry]] = {one: [] for one in both}
     out: dict[OneByOne, list[HostEntry]] = {one: [] for one in both}

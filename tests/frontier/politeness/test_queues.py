@@ -80,7 +80,7 @@ def test_delays_are_counted_by_reason_and_what_is_due_is_ready() -> None:
 
 
 def test_ready_pairs_count_what_could_start() -> None:
-    clock, polite = politeness(gap_host_seconds=1.0, gap_address_seconds=0.5)
+    clock, polite = politeness(gap_host_seconds=1.0, gap_address_seconds=0.5, shared_address_sites=0, gap_site_hosts=0)
     for i in range(10):
         polite.activate(host(f"h{i}.one.test", "192.0.2.1"))  # one address, one site
         polite.activate(host(f"h.site{i}.test", "192.0.2.2"))  # one address, ten sites, a start every 0.5 s

@@ -90,7 +90,7 @@ class Web:
     def rules_of(self, exchange: Exchange) -> Rules:
         return Rules(RULES % self.delay, "testbot")
 
-    async def detour(self, visit: int, url: bytes) -> Detour:
+    async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
         await asyncio.sleep(0.5)
         self.detours.append(("granted", len(self.detours)))
         return Detour(len(self.detours), "10.0.0.2", None)
@@ -112,6 +112,7 @@ def visit(
     robots: Robots,
     delay: float,
     factor: float,
+    **paced: Any,
 ) -> tuple[Web, Message]:
     clock = VirtualClock(START)
     selector = JumpingSelector()
@@ -130,7 +131,7 @@ def visit(
             "state": int(robots), "until": 0.0 if robots is Robots.UNKNOWN else clock.now() + 1e6, "rules": [1, 0, 9],
             "crawl_delay": delay if robots is Robots.RULES else 0.0,
         }  # fmt: skip
-        lease = Lease(1, "a.test", "http", 80, "10.0.0.1", 99, gap, known, urls, clock.now() + 30.0)
+        lease = Lease(1, "a.test", "http", 80, "10.0.0.1", 99, gap, known, urls, clock.now() + 30.0, **paced)
         return web, await Visit(lease, web).run()
 
     try:
@@ -194,6 +195,36 @@ def test_a_robots_redirect_that_takes_more_than_one_visit_goes_on_where_it_was()
     web, end = visit([(0.0, "301")], ["/"], 7.0, Robots.UNKNOWN, 0.0, 0.0)
     assert (end["reached"], end["robots"], len(web.log)) == (0, None, 1)
     assert web.redirected == {99: (b"http://a.test/elsewhere", 1)}
+
+
+PACED: dict[str, Any] = {"paces": {"address": 0.05}, "begin_by": START + 1.0}
+
+
+def test_a_visit_of_a_shared_address_makes_one_request_and_tells_the_gap() -> None:
+    """Others are visited at the same time: a second request would come between theirs."""
+    web, end = visit([], ["/", "/b"], 0.3, Robots.UNKNOWN, 0.0, 0.0, **PACED)
+    assert [request.target for _, _, request, _ in web.log] == ["/robots.txt"]
+    assert (end["reached"], end["requests"], end["outcome"]) == (0, 1, "ok")
+    web, end = visit([], ["/no", "/", "/b"], 0.3, Robots.RULES, 0.0, 0.0, **PACED)
+    assert [request.target for _, _, request, _ in web.log] == ["/"] and end["reached"] == 2
+    assert [unit.paces for unit in web.units] == [None, {"address": 0.05}]
+    web, end = visit([(0.0, "stale")], ["/"], 0.0, Robots.ALLOW, 0.0, 0.0, **PACED)
+    assert end["requests"] == 1
+
+
+@pytest.mark.parametrize("what", ["301", "302"])  # on this host, to another
+def test_a_robots_redirect_at_a_shared_address_asks_for_each_further_request(what: str) -> None:
+    """In visits of their own, its steps would be forgotten by a worker with thousands of such hosts."""
+    web, end = visit([(0.0, what)], ["/"], 0.3, Robots.UNKNOWN, 0.0, 0.0, **PACED)
+    assert (end["reached"], end["requests"], web.redirected) == (0, 2, {})
+    assert web.detours == [("granted", 0), ("ended", 1)] and end["robots"]["state"] == Robots.RULES
+    assert [unit.paces for unit in web.units] == [{"address": 0.05}, None], "that of the detour is its own"
+
+
+def test_a_request_to_a_shared_address_that_is_late_is_not_made() -> None:
+    """Its time is over: the next ones are with other visits."""
+    web, end = visit([], ["/"], 0.3, Robots.ALLOW, 0.0, 0.0, paces={"address": 0.05}, begin_by=START - 0.1)
+    assert web.log == [] and (end["reached"], end["outcome"]) == (0, "unreached")
 
 
 @pytest.mark.parametrize("delay", [1e308, 1e39, 1e11, 3601])
