@@ -163,6 +163,12 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="file with one seed a line (plain, gzip or zstd); -: standard input",
     )
+    parser.add_argument(
+        "--ranks", metavar="FILE",
+        help="list of sites, lines `rank,domain` such as Tranco's (plain, gzip or zstd): the home pages of the first "
+        "--top N of them are seeds, too",
+    )  # fmt: skip
+    parser.add_argument("--top", metavar="N", type=int, help="how many domains of --ranks are seeds")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     parser.add_argument(
         "-s",

@@ -51,7 +51,7 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # asked too early how far it is, a crawl does not answer
     job = JobDir(args.job)
     job.check_configured()
-    if not args.seeds and not args.urls:
+    if not args.seeds and not args.urls and args.ranks is None:
         _check_exists(job)
     config, changed = _configuration(job, args, apply_options)
     seeds = _seeds(args)
@@ -123,12 +123,17 @@ def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> Non
 
 
 def _seeds(args: argparse.Namespace) -> list[bytes]:
-    if not args.seeds and not args.urls:
+    if (args.ranks is None) != (args.top is None):
+        raise ConfigError("--ranks FILE and --top N go together: the first N domains of the file are seeds")
+    if args.top is not None and args.top < 1:
+        raise ConfigError(f"--top {args.top}: takes a whole number, at least 1")
+    if not args.seeds and not args.urls and args.ranks is None:
         return []
-    from irlcrawl.crawl.seeds import SeedsError, read_seeds
+    from irlcrawl.crawl.seeds import SeedsError, read_ranks, read_seeds
 
     try:
-        return read_seeds(args.seeds, args.urls)
+        seeds = read_seeds(args.seeds, args.urls)
+        return seeds if args.ranks is None else seeds + read_ranks(args.ranks, args.top)
     except SeedsError as error:
         raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
 

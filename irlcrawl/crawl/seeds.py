@@ -13,6 +13,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import IO, Any
 
 import zstandard
@@ -56,6 +57,39 @@ def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[by
     if problems:
         raise SeedsError(problems)
     return seeds
+
+
+def read_ranks(name: str, top: int, stdin: IO[bytes] | None = None) -> list[bytes]:
+    """Home pages of the first `top` domains of a list of sites by rank: lines `rank,domain`, such as Tranco's. Lines
+    after these are not read. Raises SeedsError naming all bad lines, and a file with none at all."""
+    seeds: list[bytes] = []
+    problems: list[str] = []
+    where = "standard input" if name == "-" else name
+    number = 0
+    try:
+        with _open(name, stdin) as stream:
+            for number, line in enumerate(islice(_lines(stream), top), 1):
+                _parse_rank(line, f"{where}:{number}", seeds, problems)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError, _TooLong) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        problems.append(f"{where}:{number + 1}: {reason}" if number else f"{where}: {reason}")
+    if not number and not problems:
+        problems.append(f"{where}: no line `rank,domain`")
+    if problems:
+        raise SeedsError(problems)
+    return seeds
+
+
+def _parse_rank(line: bytes, where: str, seeds: list[bytes], problems: list[str]) -> None:
+    rank, comma, domain = line.decode("utf-8", "replace").strip().partition(",")
+    if not comma or not rank.isascii() or not rank.isdecimal() or not int(rank) or not _DOMAIN(domain):
+        problems.append(f"{where}: {line.decode('utf-8', 'backslashreplace').strip()[:100]!r} is not rank,domain")
+        return
+    _parse(domain, where, seeds, problems)
+
+
+_DOMAIN = re.compile(r"[^\s,/:@?#\[\]\\]+").fullmatch
+"""A name without anything that makes a URL of it; whether a host may be called so is looked at as for any seed."""
 
 
 class _TooLong(ValueError):

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irlcrawl.crawl.seeds import LINE_BYTES_MAX, PROBLEMS_SHOWN_MAX, SeedsError, read_seeds
+from irlcrawl.crawl.seeds import LINE_BYTES_MAX, PROBLEMS_SHOWN_MAX, SeedsError, read_ranks, read_seeds
 
 TEXT = """\ufeff# the seeds of a crawl
 https://a.example/x y
@@ -126,3 +126,35 @@ def test_any_bytes_are_seeds_or_an_error_that_names_lines(data: bytes) -> None:
         assert all(problem.startswith("standard input") for problem in error.problems)
     else:
         assert all(seed.startswith((b"http://", b"https://")) and seed.isascii() for seed in seeds)
+
+
+def test_the_first_domains_of_a_list_of_ranks_are_seeds(tmp_path: Path) -> None:
+    """As Tranco has it: rank,domain, with CRLF; what comes after the first N is not read, be it what it may."""
+    file = tmp_path / "top-1m.csv.gz"
+    file.write_bytes(gzip.compress(b"1,google.com\r\n2,B\xc3\xbccher.example\r\n3,www.b.test.\r\n4;no\n"))
+    urls = [b"http://google.com/", b"http://xn--bcher-kva.example/", b"http://www.b.test./"]
+    assert read_ranks(str(file), 2) == urls[:2]
+    assert [url.rstrip(b"/").rstrip(b".") for url in read_ranks(str(file), 3)] == [
+        url.rstrip(b"/").rstrip(b".") for url in urls
+    ]
+    with pytest.raises(SeedsError, match=r"top-1m\.csv\.gz:4: '4;no' is not rank,domain"):
+        read_ranks(str(file), 4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["google.com", "x,google.com", "0,google.com", "1,", "1,a b.test", "1,http://a.test/", "1,a,b", "1,a.test:8", ""],
+)
+def test_a_wrong_line_of_a_list_of_ranks_is_named(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "ranks.csv"
+    file.write_text(f"1,a.test\n{line}\n2,b.test\n")
+    with pytest.raises(SeedsError, match=r"ranks\.csv:2: "):
+        read_ranks(str(file), 10)
+
+
+def test_an_empty_list_of_ranks_is_no_list(tmp_path: Path) -> None:
+    (tmp_path / "ranks.csv").touch()
+    with pytest.raises(SeedsError, match="no line"):
+        read_ranks(str(tmp_path / "ranks.csv"), 10)
+    with pytest.raises(SeedsError, match="No such file"):
+        read_ranks(str(tmp_path / "none.csv"), 10)

@@ -330,3 +330,20 @@ def test_a_robots_txt_that_redirects_to_a_blocked_host_was_asked_for_there(make:
     assert crawl.run(hours=100) == ExitCode.DONE
     assert crawl.outcomes() == {"http://a.test/": ("excluded", "robots_unreachable")}
     assert {url for _, url in web.log} == {ROBOTS}
+
+
+# -- who goes first ----------------------------------------------------------------------------------------------------
+
+
+def test_home_pages_waited_behind_the_pages_of_all_hosts_that_came_before(make: Make) -> None:
+    """One visit at a time, forty hosts that may be asked: every other visit is for a home page while there are some."""
+    pages, homes = [f"http://h{n}.test/page" for n in range(30)], [f"http://z{n}.test/" for n in range(10)]
+    web = Web({"http://hub.test/": [*pages, *homes]})
+    crawl = make(web, "http://hub.test/")
+    crawl.config.scope.kind, crawl.config.scope.depth_max = "any", 1
+    crawl.config.crawl.workers = crawl.config.fetch.visits_per_worker = 1
+    assert crawl.run(hours=1) == ExitCode.DONE
+    asked = [url for _, url in web.log if not url.endswith("/robots.txt")][1:]
+    assert sorted(asked) == sorted([*pages, *homes])
+    assert max(asked.index(url) for url in homes) <= 24
+    assert min(asked.index(url) for url in pages) <= 1, "no page waits for all of them"
