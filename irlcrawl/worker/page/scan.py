@@ -22,13 +22,13 @@ import re2
 
 _RAW_TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 _NAMED = ("link", "meta", "base", "area")
-_STOPS = ("a", "frame", "plaintext", "svg", "math", "template", *_NAMED, *_RAW_TEXT)
+_STOPS = ("a", "frame", "noscript", "plaintext", "svg", "math", "template", *_NAMED, *_RAW_TEXT)
 """Start tags that can name a link, or change how the markup behind them is read."""
 _ORDINARY = (
     "abbr|acronym|address|article|aside|audio|b|bdi|bdo|big|blockquote|body|br|button|canvas|caption|center|circle|"
     "cite|clippath|code|col|colgroup|data|datalist|dd|defs|del|desc|details|dfn|dialog|dir|div|dl|dt|ellipse|em|"
     "embed|fieldset|figcaption|figure|font|footer|form|g|h1|h2|h3|h4|h5|h6|head|header|hgroup|hr|html|i|img|input|"
-    "ins|kbd|label|legend|li|line|lineargradient|main|map|mark|menu|meter|nav|nobr|noscript|object|ol|optgroup|"
+    "ins|kbd|label|legend|li|line|lineargradient|main|map|mark|menu|meter|nav|nobr|object|ol|optgroup|"
     "option|output|p|param|path|picture|polygon|polyline|pre|progress|q|rb|rect|rp|rt|rtc|ruby|s|samp|search|section|"
     "select|slot|small|source|span|stop|strike|strong|sub|summary|sup|symbol|table|tbody|td|text|tfoot|th|thead|time|"
     "tr|track|tspan|tt|u|ul|use|var|video|wbr"
@@ -133,7 +133,7 @@ _XLINK = "xlink:href"
 # -- what nobody sees -------------------------------------------------------------------------------------------------
 
 _UNSEEN_STYLE = r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))"
-_HIDING = tuple(map(_automaton, (rf"(?i)style\s*=[^<>]*{_UNSEEN_STYLE}", r"(?i)hidden[\s/=>]", r"(?i)<noscript[\s/>]")))
+_HIDING = tuple(map(_automaton, (rf"(?i)style\s*=[^<>]*{_UNSEEN_STYLE}", r"(?i)hidden[\s/=>]")))
 """In a start tag that may hide what is in it. Each begins with letters, which RE2 looks for at four times the speed."""
 _SAYS_UNSEEN = re.compile(rf"(?:^|[;\s]){_UNSEEN_STYLE}", re.IGNORECASE)
 _START = _compiled(rf"<([a-zA-Z][^ \t\n\r\f/>]*+)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:>|\Z)")
@@ -247,8 +247,10 @@ def elements(markup: bytes, *rels: str) -> Iterator[Element | bytes]:
         if tag is None or tag[3] is None:
             return  # the end, or a tag that the page ends in
         name = tag[1].decode("ascii").lower()
-        hidden = unseen.at(tag.start(1) - 1, tag.end())
+        hidden = unseen.at(tag.start(1) - 1, tag.end(), name == "noscript")
         at = tag.end()
+        if name == "noscript":
+            continue
         if name == "plaintext":
             return
         if name == "template":
@@ -336,9 +338,9 @@ class Unseen:
                 yield start, stop, hidden
             start = stop
 
-    def at(self, start: int, end: int) -> bool:
-        """Whether the start tag there is in such a part, or begins one."""
-        return start < self._end or (self._word(start, end) is not None and self._begins(start))
+    def at(self, start: int, end: int, may: bool = False) -> bool:
+        """Whether the start tag there is in such a part, or begins one. may: it may, whatever words are in it."""
+        return start < self._end or ((may or self._word(start, end) is not None) and self._begins(start))
 
     def skim(self, start: int, end: int) -> None:
         """Other markup, without tags of interest, perhaps with comments."""
