@@ -27,8 +27,10 @@ from irlcrawl.crawl.control_server import serve
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.crawl.this_run import log_step
+from irlcrawl.frontier.dispatch.machine_clocks import machine_clocks
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.worker.fetch.process import Started, start_worker
 
 if TYPE_CHECKING:
@@ -102,8 +104,9 @@ class Supervisor:
         text = CONFIG_HEADER + to_toml(self.config)
         state = CrawlState.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
         log_step("state open")
+        machine = machine_clocks(self.config, self.clock, boot_id(state.files))
         try:
-            loop = self.loop = CrawlLoop(state, self.config, self.clock)
+            loop = self.loop = CrawlLoop(state, self.config, self.clock, machine)
             if lacking := loop.limits.disk_space.lacking(starting=True):
                 raise JobFull(f"not begun: {lacking}")
             if not seeds and state.is_new:
@@ -118,6 +121,8 @@ class Supervisor:
             finally:
                 await control.close()
         finally:
+            if machine is not None:
+                machine.close()
             state.close()
             self._stop_listening()
 

@@ -6,6 +6,7 @@ politeness.py   the front, which the dispatcher talks to: hosts come, visits beg
 hosts.py        a host as this room knows it, hosts that lack an address, detours (requests of a visit at another host)
 queues.py       which waiting host is next
 gaps.py         how long each clock runs after an exchange
+machine.py      what is asked of the clocks that all crawls on this machine share
 clocks.py       the clocks as columns; which are remembered, and which survive a restart
 columns.py      a hash table and a heap over columns
 """
