@@ -35,6 +35,7 @@ SETTINGS = {
     "politeness.gap_host_seconds": 0,
     "politeness.gap_host_factor": 0,
     "politeness.gap_address_seconds": 0,
+    "politeness.machine_clocks": "",
     "politeness.retry_delay_seconds": 0.1,
     "fetch.read_seconds": 0.5,
     "network.allow": '["127.52.0.0/16"]',

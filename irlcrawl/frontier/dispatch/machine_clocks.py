@@ -34,6 +34,8 @@ LOOK_S = 0.5
 """So often: is the file still where others look for it, and are the crawls alive that others wait for?"""
 STUCK_S = 5.0
 """A crawl that has the table for so long stands still (it may have been stopped in the middle): others go on alone."""
+DYING_S = 0.1
+"""A request of a crawl that was killed may be under way for so long yet."""
 POLL_LEAST_S = 0.1
 """A clock that another crawl has taken is looked at again no sooner than this."""
 LATE_S = 1.0
@@ -79,7 +81,7 @@ class MachineClocks:
         self._longer: dict[int, float] = {}  # key -> gap: likewise
         self._came_at = 0.0
         self._alive: set[int] = set()  # other crawls, by their numbers, at the last look
-        self._died: dict[int, float] = {}  # other crawls -> when that was seen
+        self._died: dict[int, float] = {}  # other crawls that are gone -> from when they asked nothing more
 
     # ---- at the table
 
@@ -334,14 +336,14 @@ class MachineClocks:
         assert self._file is not None
         alive = self._file.alive()
         for member in self._alive - alive:
-            self._died.setdefault(member, self._now)
+            self._died.setdefault(member, self._now + DYING_S)
         self._alive = alive
 
     def _is_dead(self, member: int) -> float | None:
-        """When it was seen that another crawl is gone; None while it is there."""
+        """From when another crawl asks nothing more; None while it is there."""
         assert self._file is not None
         died = self._died.get(member)
         if died is None and not self._file.is_alive(member):
             gone_before = member < self._file.member and member not in self._alive
-            died = self._died[member] = self._came_at if gone_before else self._now
+            died = self._died[member] = self._came_at if gone_before else self._now + DYING_S
         return died
