@@ -23,6 +23,7 @@ CELLS = 15
 _KEYS = struct.Struct(f"<{CELLS}Q")
 _KEY = struct.Struct("<Q")
 _CELL = struct.Struct("<dffII")
+_F4 = struct.Struct("<f")
 _DUE = struct.Struct("<d")
 _OVERFLOW_AT = _KEYS.size + CELLS * _CELL.size
 BUCKET_BYTES = _OVERFLOW_AT + _DUE.size
@@ -81,9 +82,14 @@ def get(bucket: bytearray, at: int, now: float) -> Cell:
 
 
 def put(bucket: bytearray, at: int, cell: Cell) -> None:
-    rounded = _ROUNDED if cell.member & HELD else -_ROUNDED  # towards a longer wait
-    gap = min(cell.gap, FAR_S) * (1 + rounded)
+    gap = _rounded(min(cell.gap, FAR_S), up=cell.member & HELD > 0)  # towards a longer wait
     _CELL.pack_into(bucket, _KEYS.size + at * _CELL.size, cell.due, gap, cell.wanted_gap, cell.member, cell.wanted)
+
+
+def _rounded(gap: float, up: bool) -> float:
+    """What an f4 holds as it is, which is `gap` if that is such a number: a cell may be written again and again."""
+    (near,) = _F4.unpack(_F4.pack(gap))
+    return float(near) if near == gap or (near > gap) is up else gap * (1 + _ROUNDED if up else 1 - _ROUNDED)
 
 
 def make(bucket: bytearray, key: int, cell: Cell, now: float) -> int:

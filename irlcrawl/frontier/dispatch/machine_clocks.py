@@ -44,6 +44,8 @@ LATE_MOST_S = 30.0
 """And so long at most after the last crawl could have it again, where the other crawl's gap is longer."""
 WORKER_LATE_S = 5.0
 """A busy worker may notice its deadlines so much later."""
+AGAIN_LEAST_S = 0.001
+"""What is not to be had is asked for again no sooner than this."""
 ROUNDED_S = 1e-5
 """Two processes agree to microseconds on what time it is."""
 
@@ -184,8 +186,8 @@ class MachineClocks:
         for (key, gap), due in zip(wanted, dues, strict=True):
             if due > now:
                 self._want(key, gap)
-        latest = self._clock.now()  # the caller's now, or a little later: what is refused is not due at that time
-        return [due if due <= now else max(due + self._booted, latest + ROUNDED_S) for due in dues]
+        latest = self._clock.now() + AGAIN_LEAST_S  # of the caller, for whom what is refused must not be due
+        return [due if due <= now else max(due + self._booted, latest) for due in dues]
 
     def _due(self, key: int, gap: float) -> float:
         """When this crawl may have the clock for requests with such a gap, as far as is known (seconds since boot)."""

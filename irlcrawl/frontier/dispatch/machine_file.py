@@ -130,7 +130,7 @@ def _place(directory: Path) -> tuple[Path, int]:
     may = directory.stat().st_mode
     if may & stat.S_IWOTH:
         return directory / f"{NAME}-{os.geteuid()}", 0o600
-    return directory / NAME, 0o600 | may & 0o060
+    return directory / NAME, 0o660 if may & stat.S_IWGRP else 0o600
 
 
 def _opened(path: Path, mode: int) -> int | None:

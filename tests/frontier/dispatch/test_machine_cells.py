@@ -52,6 +52,8 @@ def test_a_cell_is_read_as_it_was_written(due: float, gap: float, wanted_gap: fl
         assert (found.due, found.member, found.wanted) == (due, member | held, wanted)
         assert abs(found.gap - gap) <= 1e-6 * gap
         assert found.gap >= gap if held else found.gap <= gap
+        cells.put(bucket, 3, found)
+        assert cells.get(bucket, 3, now=0.0) == found, "it crept up with each crawl that asked"
 
 
 def test_a_name_and_an_address_of_the_same_text_have_clocks_of_their_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -17,12 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock, since_boot
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.dispatch.machine_clocks import DYING_S, LATE_S, LOOK_S, STUCK_S, MachineClocks
 from irlcrawl.frontier.dispatch.machine_file import BYTES, NAME, MachineFile
 from irlcrawl.frontier.politeness.clocks import Clocks, Kind, Promise
 from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome, Politeness
+from tests.crawl.virtual_crawl import START, Crawl, Web, star
 from tests.frontier.politeness.polite_world import host
 
 LONGEST_S = 100.0
@@ -393,6 +396,32 @@ def test_a_crawl_alone_is_never_kept_waiting(tmp_path: Path, clock: VirtualClock
             party.end(lambda step=step: {"outcome": OUTCOMES[step % 6]})
             starts[-1].append(party.lease(0.05 * (step % 9), 1 + step % 20))
     assert starts[0] == starts[1]
+
+
+def test_a_host_that_another_crawl_closed_for_hours_rests_in_the_calendar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in memory, where hosts are that can be asked before long (I4)."""
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 3)), ["http://a.test/", "http://b.test/"], monkeypatch)
+    resting = []
+
+    async def look(crawl: Crawl) -> None:
+        await asyncio.sleep(3600)
+        assert crawl.loop is not None
+        resting.append((len(crawl.loop.dispatcher.hosts), crawl.loop.state.calendar.rows))
+        await asyncio.Event().wait()
+
+    other = MachineClocks(str(tmp_path), crawl.clock, BOOT, LONGEST_S)
+    other.begin(tuple)
+    other.take([Promise(Kind.HOST, name_key(b"a.test"), 1.0)])
+    other.end()
+    other.give(Kind.HOST, name_key(b"a.test"), crawl.clock.now() + 7200.0, crawl.clock.now())
+    other.close()
+    crawl.machine = MachineClocks(str(tmp_path), crawl.clock, BOOT, LONGEST_S)
+    assert crawl.run(look) == ExitCode.DONE
+    assert resting == [(0, 1)]
+    assert min(at for at, url in crawl.web.log if "a.test" in url) >= START + 7200
+    assert {outcome for outcome, _ in crawl.outcomes().values()} == {"fetched"}
 
 
 # ---- the shared place is not as it should be
