@@ -121,8 +121,6 @@ class Supervisor:
             finally:
                 await control.close()
         finally:
-            if machine is not None:
-                machine.close()
             state.close()
             self._stop_listening()
 

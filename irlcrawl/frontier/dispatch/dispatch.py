@@ -371,6 +371,7 @@ class Dispatcher:
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
+        self.politeness.close()
 
 
 def _urls_of(hosts: Sequence[HostEntry]) -> list[int]:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import numpy as np
+
 from irlcrawl.frontier.politeness.columns import NONE
 
 BUCKETS = 1 << 15
@@ -36,6 +38,13 @@ _WORD = (1 << 64) - 1
 _KINDS = (0, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _ROUNDED = 2e-7
 """An f4 is at most this share of its value off."""
+
+
+_TABLE = np.dtype([
+    ("key", "<u8", CELLS),
+    ("cell", [("due", "<f8"), ("gap", "<f4"), ("wanted_gap", "<f4"), ("member", "<u4"), ("wanted", "<u4")], CELLS),
+    ("overflow", "<f8"),
+])  # fmt: skip
 
 
 class Cell(NamedTuple):
@@ -111,3 +120,19 @@ def overflow(bucket: bytearray, now: float) -> float:
     """Until when clocks that are not in the bucket may have been forgotten; in the past: none was."""
     (due,) = _DUE.unpack_from(bucket, _OVERFLOW_AT)
     return due if due <= now + FAR_S else 0.0
+
+
+def waiting(buckets: bytes, now: float, gone: float) -> dict[int, Cell]:
+    """The clocks in whole buckets that are not due, by their keys; those that a visit held are due a gap after `gone`,
+    when all crawls were."""
+    table = np.frombuffer(buckets, _TABLE)
+    rows = table["cell"].ravel()
+    keys, due = table["key"].ravel(), rows["due"].copy()
+    held = rows["member"] & HELD > 0
+    due[held] = np.minimum(due[held], gone + rows["gap"][held])
+    some = np.flatnonzero((due > now) & (due <= now + FAR_S) & (rows["gap"] >= 0) & (rows["gap"] <= 2 * FAR_S))
+    found = {}
+    for at in some.tolist():  # few: what crawls left that ended a moment ago
+        cell = Cell._make(rows[at].tolist())
+        found[int(keys[at])] = cell._replace(due=float(due[at]), member=cell.member & ~HELD)
+    return found

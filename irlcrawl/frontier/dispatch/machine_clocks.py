@@ -3,9 +3,13 @@
 Two crawls that know nothing of each other may ask one host at the same moment. So the clocks of visits lie on a table
 that all crawls of a user on the machine share (machine_file.py, machine_cells.py): a visit takes its clocks there when
 it is leased, if no other crawl has them, and gives them back when it ends, with the time from which they are due. There
-is no daemon, nobody waits for an answer, and a crawl that ran a moment ago is respected as one that runs. A crawl that
-is killed leaves its clocks taken: once its lock is gone they are due a promised gap later; if nobody saw that, at the
-latest time such a visit could have ended.
+is no daemon. A crawl that is killed leaves its clocks taken: once its lock is gone they are due a promised gap later;
+if nobody saw that, at the latest time such a visit could have ended.
+
+A crawl that is alone writes nothing, because that would be most of what a visit costs the frontier. It reads one number
+before it leases: the member that came last. When there is another one it first tells all its clocks that are not due or
+of visits that are out, and says so by a lock; until then the one that came leases nothing, for TOLD_S at most. A crawl
+that ends tells its clocks, too; only one that was alone when it was killed leaves no word.
 
 A crawl keeps its own gaps from others' requests, too, where they are the longer ones. Two crawls that want a host take
 turns: the one that found it taken says so in its cell, and is let in before the last one comes again.
@@ -36,6 +40,8 @@ STUCK_S = 5.0
 """A crawl that has the table for so long stands still (it may have been stopped in the middle): others go on alone."""
 DYING_S = 0.1
 """A request of a crawl that was killed may be under way for so long yet."""
+TOLD_S = 5.0
+"""A crawl that comes waits for so long at most until those that are there have told their clocks."""
 POLL_LEAST_S = 0.1
 """A clock that another crawl has taken is looked at again no sooner than this."""
 LATE_S = 1.0
@@ -72,6 +78,10 @@ class MachineClocks:
         self._booted = clock.now() - clock.since_boot()  # unix seconds
         self._file: MachineFile | None = None
         self._open = False  # between begin and end, with the file locked
+        self._newest: int | None = None  # while this crawl is alone: the member that came last
+        self._left: dict[int, Cell] = {}  # clocks that others left when this crawl became alone, and that are not due
+        self._left_until = 0.0
+        self._untold: set[int] = set()  # crawls that were there first and have not told their clocks
         self._now = 0.0  # of `begin`, seconds since boot
         self._look_at = 0.0
         self._busy_since: float | None = None
@@ -91,6 +101,8 @@ class MachineClocks:
         self._now = now = self._clock.since_boot()
         try:
             if not self._come(known):
+                if self._untold and now <= self._came_at + TOLD_S:
+                    return False
                 if self._busy_since is None:
                     self._busy_since = now
                 if now - self._busy_since <= STUCK_S:
@@ -104,7 +116,8 @@ class MachineClocks:
         return True
 
     def _come(self, known: Callable[[], Iterable[Told]]) -> bool:
-        """Come to the table; False if another crawl is at it. Nothing if it was not to be had a moment ago."""
+        """Come to the table; False if another crawl is at it, or has not told its clocks. Nothing if this crawl is
+        alone, or the table was not to be had a moment ago."""
         look = self._now >= self._look_at
         if look and self._file is not None and not self._file.is_current():
             self._leave()
@@ -115,15 +128,55 @@ class MachineClocks:
             self._open = True
             self._came_at = self._now
             self._look_around()
-            self._tell(known())
+            self._untold = set(self._alive)
+            self._tell_all(known)
         elif self._file is not None:
+            came = self._newest is not None and self._file.newest() != self._newest
+            if self._newest is not None and not (came or self.has_news):
+                if look:
+                    self._look_at = self._now + LOOK_S
+                return True
             if not self._file.lock():
                 return False
             self._open = True
+            if came:
+                self._look_around()
+                self._tell_all(known)
         if look:
             self._look_at = self._now + LOOK_S
             self._look_around()
-        return True
+            if self._newest is None and not self._alive:
+                self._go_alone()
+        return self._all_told()
+
+    def _tell_all(self, known: Callable[[], Iterable[Told]]) -> None:
+        """Put this crawl's clocks on the table, for others who are there or come now."""
+        assert self._file is not None
+        self._write_given()
+        self._tell(known())
+        self._file.say_told(True)
+        self._newest = None
+
+    def _go_alone(self) -> None:
+        """Nobody else is there: all that has to be heeded is what others left."""
+        assert self._file is not None
+        self._file.say_told(False)
+        self._newest = self._file.newest()
+        for buckets in self._file.read_all():
+            left = cells.waiting(buckets, self._now, gone=self._now + DYING_S)
+            self._left.update((key, cell) for key, cell in left.items() if not self._me(cell.member))
+        self._left_until = max((cell.due for cell in self._left.values()), default=0.0)
+
+    def _all_told(self) -> bool:
+        """Whether those that were there first told what this crawl has to heed."""
+        if not self._untold or self._file is None:
+            return True
+        self._untold = {one for one in self._untold if self._file.is_alive(one) and not self._file.has_told(one)}
+        if self._now > self._came_at + TOLD_S:
+            self._untold.clear()
+        if self._untold:
+            self.end()
+        return not self._untold
 
     def end(self) -> None:
         if not self._open:
@@ -140,10 +193,15 @@ class MachineClocks:
         self._buckets.clear()
         self._changed.clear()
 
-    def close(self) -> None:
-        if self.has_news and self._file is not None:
-            self.begin(tuple)
-            self.end()
+    def close(self, known: Callable[[], Iterable[Told]]) -> None:
+        try:
+            if self._file is not None and self._file.lock():
+                self._now = self._clock.since_boot()
+                self._open = True
+                self._tell_all(known)
+        except OSError as error:
+            self._lose(error)
+        self.end()
         self._leave()
 
     def _lose(self, error: OSError) -> None:
@@ -160,6 +218,9 @@ class MachineClocks:
         if self._file is not None:
             self._file.close()
             self._file = None
+        self._newest = None
+        self._untold.clear()
+        self._left.clear()
         for told in (self._mine, self._given, self._longer, self._died, self._buckets, self._changed, self._alive):
             told.clear()
 
@@ -167,7 +228,7 @@ class MachineClocks:
 
     def take(self, promises: Sequence[Promise]) -> Sequence[float]:
         if not self._open:
-            return ()
+            return self._heed_left(promises) if self._left else ()
         try:
             return self._take(promises)
         except OSError as error:
@@ -186,6 +247,18 @@ class MachineClocks:
         for (key, gap), due in zip(wanted, dues, strict=True):
             if due > now:
                 self._want(key, gap)
+        return self._unix(dues, now)
+
+    def _heed_left(self, promises: Sequence[Promise]) -> Sequence[float]:
+        """As `take`, of a crawl that is alone."""
+        now = self._clock.since_boot()
+        if self._left_until <= now:
+            self._left.clear()
+        left = [self._left.get(cells.key_of(kind, key), NOTHING) if gap > 0 else NOTHING for kind, key, gap in promises]
+        dues = [max(cell.due, cell.ended + gap) if cell.due else 0.0 for cell, (_, _, gap) in zip(left, promises)]
+        return self._unix(dues, now) if max(dues) > now else ()
+
+    def _unix(self, dues: list[float], now: float) -> list[float]:
         latest = self._clock.now() + AGAIN_LEAST_S  # of the caller, for whom what is refused must not be due
         return [due if due <= now else max(due + self._booted, latest) for due in dues]
 
@@ -260,6 +333,10 @@ class MachineClocks:
     @property
     def has_news(self) -> bool:
         return bool(self._given or self._longer)
+
+    @property
+    def wants_to_look(self) -> bool:
+        return self.has_news or self._clock.since_boot() >= self._look_at
 
     def _write_given(self) -> None:
         for key, gap in self._longer.items():

@@ -8,8 +8,8 @@ not as it should be (another boot, another length, damage) is not mended but rep
 somebody deleted; the crawls that have the old one open see that from its name (`is_current`), and come to the new one.
 
 Two kinds of locks, both of bytes beyond the end of the file, and of the open file, so that the kernel drops them when
-the process is gone: `lock`, for as long as cells are read and written, and a byte for each crawl, by its *member*
-number, which tells others that it is alive.
+the process is gone: `lock`, for as long as cells are read and written, and two bytes for each crawl, by its *member*
+number: one says that it is alive, the other that it has told its clocks and writes what it does.
 
 Bytes: header `irlCLCK1`, boot id (36 ASCII bytes), u4 buckets, u4 cells of a bucket, u4 xxh32 of those before it; at
 byte 64 u4 the last member number given; from byte 4096 the buckets (machine_cells.py). Little endian.
@@ -23,6 +23,7 @@ import os
 import stat
 import struct
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import xxhash
@@ -37,8 +38,10 @@ _MEMBER = struct.Struct("<I")
 _MEMBER_AT = 64
 _FLOCK = struct.Struct("hhqqi4x")  # fcntl(2): l_type, l_whence, l_start, l_len, l_pid, as the machine aligns them
 _LOCK_AT = 1 << 40
+_TOLD_AT = 1 << 41
 _MEMBERS = (1 << 31) - 1
 _TRIES = 16
+_AT_ONCE = 4096  # buckets
 
 
 class Unusable(OSError):
@@ -89,6 +92,17 @@ class MachineFile:
     def unlock(self) -> None:
         _lock(self._fd, fcntl.F_UNLCK, _LOCK_AT)
 
+    def newest(self) -> int:
+        """The number of the crawl that came last."""
+        return _newest(self._fd)
+
+    def say_told(self, told: bool) -> None:
+        """Whether this crawl writes what it does, so that others may rely on it."""
+        _lock(self._fd, fcntl.F_WRLCK if told else fcntl.F_UNLCK, _TOLD_AT + self.member)
+
+    def has_told(self, member: int) -> bool:
+        return _locked(self._fd, _TOLD_AT + member, 1) is not None
+
     def is_alive(self, member: int) -> bool:
         """Whether the crawl of that number, which is not this one, has the file open."""
         return _locked(self._fd, _LOCK_AT + member, 1) is not None
@@ -109,6 +123,15 @@ class MachineFile:
         if len(data) < BUCKET_BYTES:
             raise Unusable(f"{self.path}: was cut")
         return bytearray(data)
+
+    def read_all(self) -> Iterator[bytes]:
+        """All buckets, many at a time."""
+        for first in range(0, BUCKETS, _AT_ONCE):
+            count = min(_AT_ONCE, BUCKETS - first) * BUCKET_BYTES
+            data = os.pread(self._fd, count, _BUCKETS_AT + first * BUCKET_BYTES)
+            if len(data) < count:
+                raise Unusable(f"{self.path}: was cut")
+            yield data
 
     def write(self, bucket: int, data: bytearray) -> None:
         if os.pwrite(self._fd, data, _BUCKETS_AT + bucket * BUCKET_BYTES) < BUCKET_BYTES:
@@ -176,9 +199,14 @@ def _is_right(fd: int, expected: bytes) -> bool:
     return os.fstat(fd).st_size == BYTES and os.pread(fd, len(expected), 0) == expected
 
 
+def _newest(fd: int) -> int:
+    data = os.pread(fd, _MEMBER.size, _MEMBER_AT)
+    return int(_MEMBER.unpack(data)[0]) if len(data) == _MEMBER.size else 0
+
+
 def _enter(fd: int) -> int:
     """A member number of its own, which nobody had."""
-    (last,) = _MEMBER.unpack(os.pread(fd, _MEMBER.size, _MEMBER_AT))
+    last = _newest(fd)
     for more in range(1, _TRIES):
         member = (last + more) % _MEMBERS or 1
         if _lock(fd, fcntl.F_WRLCK, _LOCK_AT + member):

@@ -48,12 +48,12 @@ class Machine(Protocol):
         ...
 
     @property
-    def has_news(self) -> bool:
-        """Something was promised or given that is not on the table: the next `begin` puts it there."""
+    def wants_to_look(self) -> bool:
+        """`begin` is wanted although no visit begins: to write what was given, or to see who came."""
         ...
 
-    def close(self) -> None:
-        """The crawl is over."""
+    def close(self, known: Callable[[], Iterable[Told]]) -> None:
+        """The crawl is over: its clocks are left on the table, for crawls that come."""
         ...
 
 

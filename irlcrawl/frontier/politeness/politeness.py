@@ -47,6 +47,10 @@ Visits: TypeAlias = list[tuple[HostEntry, int]]
 """Hosts, and how many URLs each is visited for."""
 
 
+MOMENT_S = 0.005
+"""So long other crawls on this machine may be at the clocks that they share."""
+
+
 class Politeness:
     many = 16
     """Fewer hosts than this are dealt with one by one, because numpy costs more for so few."""
@@ -67,6 +71,7 @@ class Politeness:
         self._leased: set[HostEntry] = set()
         self._machine = machine
         self._put_back: list[tuple[HostEntry, float]] = []
+        self._not_before = 0.0
 
     # ---- in and out
 
@@ -123,7 +128,7 @@ class Politeness:
         """A host that may be visited now; it holds its clocks until `visit_over`. None if there is none. Detours go
         first."""
         with Session(self._machine, self._told) as may_begin:
-            return self._pop() if may_begin else None
+            return self._pop() if may_begin else self._soon()
 
     def _pop(self) -> HostEntry | None:
         if self._detours and (detour := self._pop_detour()) is not None:
@@ -144,7 +149,7 @@ class Politeness:
         """`pop` and `visit_size` until `visits_max` visits have begun, or visits of `urls_max` URLs together, or no
         host may be visited now. urls_of(hosts): how many URLs each has for one visit, at least 1."""
         with Session(self._machine, self._told) as may_begin:
-            return self._pop_many(urls_max, urls_of, visits_max) if may_begin else []
+            return self._pop_many(urls_max, urls_of, visits_max) if may_begin else self._soon() or []
 
     def _pop_many(self, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]], visits_max: int) -> Visits:
         visits: Visits = []
@@ -186,7 +191,7 @@ class Politeness:
         if not self._detours:
             return None
         with Session(self._machine, self._told) as may_begin:
-            return self._pop_detour() if may_begin else None
+            return self._pop_detour() if may_begin else self._soon()
 
     def _pop_detour(self) -> HostEntry | None:
         now = self._time.now()
@@ -195,6 +200,10 @@ class Politeness:
             if self._lease(entry, now):
                 return entry
         return None
+
+    def _soon(self) -> None:
+        """Another crawl is at the clocks that they share: nothing is due for a moment."""
+        self._not_before = self._time.now() + MOMENT_S
 
     def _lease(self, entry: HostEntry, now: float) -> bool:
         """The host, which holds its clocks, is leased. False if another crawl on this machine keeps one of them: then
@@ -412,9 +421,14 @@ class Politeness:
 
     def share(self) -> None:
         """Tell other crawls what ended visits taught, if no visit has begun since; once per tick, as Clocks.news."""
-        if self._machine is not None and self._machine.has_news:
+        if self._machine is not None and self._machine.wants_to_look:
             with Session(self._machine, self._told):
                 pass
+
+    def close(self) -> None:
+        """The crawl is over: crawls that come hear of its clocks."""
+        if self._machine is not None:
+            self._machine.close(self._told)
 
     # ---- questions about them all
 
@@ -427,7 +441,8 @@ class Politeness:
         host waits for a clock (but some may be leased, or wait for their address)."""
         due = self._waiting.next_due(self._time.now())
         detours = (due for due, _ in self._detours.dues())
-        return min(detours if due is None else (due, *detours), default=None)
+        first = min(detours if due is None else (due, *detours), default=None)
+        return None if first is None else max(first, self._not_before)
 
     @property
     def leased(self) -> int:

@@ -24,6 +24,7 @@ from irlcrawl.config import keys as config
 from irlcrawl.frontier.dispatch.machine_clocks import DYING_S, LATE_S, LOOK_S, STUCK_S, MachineClocks
 from irlcrawl.frontier.dispatch.machine_file import BYTES, NAME, MachineFile
 from irlcrawl.frontier.politeness.clocks import Clocks, Kind, Promise
+from irlcrawl.frontier.politeness.machine import Told
 from irlcrawl.frontier.politeness.politeness import HostEntry, Outcome, Politeness
 from tests.crawl.virtual_crawl import START, Crawl, Web, star
 from tests.frontier.politeness.polite_world import host
@@ -87,8 +88,15 @@ class Party:
         self.tick()
 
     def tick(self) -> None:
-        """What ended is on the table."""
+        """What its loop does all the time: what ended is on the table, and who came is seen."""
         self.polite.pop_many(0, lambda some: [])
+
+
+def meet(*parties: Party) -> None:
+    """They know of each other."""
+    for _ in range(2):
+        for party in parties:
+            party.tick()
 
 
 @pytest.fixture
@@ -176,6 +184,7 @@ def test_no_request_comes_before_the_gap_after_any_crawls_request(steps: Any) ->
         for party in parties:
             for name, address in HOSTS:
                 party.add(name, address)
+        meet(*parties)
         for which, action, seconds, fetch_s, outcome, retry_after, delays in steps:
             clock.advance(seconds)
             for party in parties:
@@ -210,7 +219,7 @@ def finish(party: Party, log: Log, outcome: Outcome, retry_after: float | None, 
     nothing = outcome == "unreached"
     now = log._clock.now()
     party.end(lambda: {"outcome": outcome, "retry_after": retry_after, "ended": None if nothing else now})
-    party.polite.share()
+    party.tick()
 
 
 # ---- what one crawl sees of another
@@ -222,6 +231,7 @@ def pair(tmp_path: Path, clock: VirtualClock) -> Iterator[tuple[Party, Party]]:
     first, second = (Party(tmp_path, clock, gap_host_factor=0.0) for _ in range(2))
     first.add("a.test")
     second.add("a.test")
+    meet(first, second)
     yield first, second
 
 
@@ -282,6 +292,7 @@ def test_a_crawl_keeps_its_own_longer_gap_after_anothers_request(tmp_path: Path,
     slow = Party(tmp_path, clock, gap_host_factor=0.0, gap_host_seconds=20.0)
     quick.add("a.test")
     slow.add("a.test")
+    meet(quick, slow)
     quick.visit()
     assert waits(slow) == pytest.approx(20.0, abs=1e-3)
 
@@ -292,18 +303,32 @@ def test_a_visit_that_asked_nothing_leaves_the_clocks_as_they_were(tmp_path: Pat
     slow = Party(tmp_path, clock, gap_host_factor=0.0, gap_host_seconds=20.0)
     for party in (first, idle, slow):
         party.add("a.test")
+    meet(first, idle, slow)
     first.visit()
     clock.advance(5.0)
     idle.visit(ended=None, requests=0, outcome="unreached")
     assert waits(slow) == pytest.approx(15.0, abs=1e-3)
 
 
-def test_a_crawl_that_ended_is_respected_as_one_that_runs(pair: tuple[Party, Party]) -> None:
-    first, second = pair
+@pytest.mark.parametrize("met", [True, False])
+@pytest.mark.parametrize("gap", [1.0, 3.0])
+def test_a_crawl_that_ended_is_respected_as_one_that_runs(
+    tmp_path: Path, clock: VirtualClock, met: bool, gap: float
+) -> None:
+    """By one that ran beside it, and by one that comes when it is gone."""
+    first, second = (Party(tmp_path, clock, gap_host_factor=0.0, gap_host_seconds=each) for each in (1.0, gap))
+    first.add("a.test")
+    second.add("a.test")
+    if met:
+        meet(first, second)
     assert first.lease(0.0)
     first.end()
-    first.machine.close()
-    assert waits(second) == pytest.approx(1.0, abs=1e-3)
+    first.polite.close()
+    del first
+    assert waits(second) == pytest.approx(gap, abs=1e-3)
+    clock.advance(100.0)
+    second.end()
+    assert waits(second) == pytest.approx(gap, abs=1e-3)
 
 
 def test_a_crawl_delay_learnt_in_a_visit_outlives_a_kill(pair: tuple[Party, Party]) -> None:
@@ -379,6 +404,7 @@ def test_clocks_without_a_gap_are_not_shared(tmp_path: Path, clock: VirtualClock
     )
     first.add("a.test")
     second.add("a.test")
+    meet(first, second)
     assert first.lease() == second.lease() == ["a.test"]
     assert not any((tmp_path / NAME).read_bytes()[4096:])
 
@@ -412,11 +438,9 @@ def test_a_host_that_another_crawl_closed_for_hours_rests_in_the_calendar(
         await asyncio.Event().wait()
 
     other = MachineClocks(str(tmp_path), crawl.clock, BOOT, LONGEST_S)
-    other.begin(tuple)
-    other.take([Promise(Kind.HOST, name_key(b"a.test"), 1.0)])
-    other.end()
-    other.give(Kind.HOST, name_key(b"a.test"), crawl.clock.now() + 7200.0, crawl.clock.now())
-    other.close()
+    told = Told(Promise(Kind.HOST, name_key(b"a.test"), 7200.0), crawl.clock.now() + 7200.0, held=False)
+    assert other.begin(tuple)
+    other.close(lambda: [told])
     crawl.machine = MachineClocks(str(tmp_path), crawl.clock, BOOT, LONGEST_S)
     assert crawl.run(look) == ExitCode.DONE
     assert resting == [(0, 1)]
@@ -502,9 +526,12 @@ def test_a_directory_of_a_group_has_a_file_of_the_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * BYTES, b"\0" * BYTES, b"irlCLCK1" + b"\0" * (BYTES - 8)])
-def test_a_file_that_is_not_as_it_should_be_is_replaced(pair: tuple[Party, Party], content: bytes) -> None:
-    first, second = pair
-    (first.directory / NAME).write_bytes(content)
+def test_a_file_that_is_not_as_it_should_be_is_replaced(tmp_path: Path, clock: VirtualClock, content: bytes) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    first, second = Party(tmp_path, clock), Party(tmp_path, clock)
+    first.add("a.test")
+    second.add("a.test")
+    meet(first, second)
     assert first.lease(3.0)
     assert second.lease() == []
 
@@ -514,7 +541,7 @@ def test_what_is_left_of_another_boot_holds_nobody_back(tmp_path: Path, clock: V
     old = Party(tmp_path, clock, boot="b0070000-0000-0000-0000-000000000000")
     old.add("a.test", delay=500.0)
     old.visit()
-    old.machine.close()
+    old.polite.close()
     new = Party(tmp_path, clock)
     new.add("a.test")
     assert new.lease()
@@ -558,6 +585,7 @@ def test_what_two_crawls_tell_of_a_host_after_harm_holds_for_all(
     first.clock.advance(LOOK_S + ULP)
     for at in order:
         pair[at].tick()
+    meet(first, second)
     first.clock.advance(20.0)
     assert second.lease() == []
     third = Party(first.directory, first.clock, gap_host_factor=0.0)
@@ -616,15 +644,17 @@ def test_a_crawl_that_was_stopped_at_the_table_stops_no_other(
 
 VISIT = """
 import sys
+from irlcrawl.frontier.politeness.machine import Told
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.frontier.dispatch.machine_clocks import MachineClocks
 from irlcrawl.frontier.politeness.clocks import Promise
 machine = MachineClocks(sys.argv[1], SystemClock(), sys.argv[2], 100.0)
-assert machine.begin(tuple)
-assert not machine.take([Promise(0, int(sys.argv[3]), 0.5)])
-machine.end()
-print("taken", flush=True)
-sys.stdin.read()
+out = Told(Promise(0, int(sys.argv[3]), 0.5), 0.0, held=True)
+while True:
+    machine.begin(lambda: [out])
+    machine.end()
+    print("seen", flush=True)
+    sys.stdin.readline()
 """
 
 
@@ -635,9 +665,14 @@ def test_a_process_that_was_killed_keeps_its_hosts_for_a_gap(tmp_path: Path) -> 
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert other.stdout is not None
-        assert other.stdout.readline() == b"taken\n"
+        assert other.stdin is not None
+        assert other.stdout.readline() == b"seen\n"
         clock.advance(since_boot())
         machine = MachineClocks(str(tmp_path), clock, BOOT, LONGEST_S)
+        assert not machine.begin(tuple), "the other one has not told what it has out"
+        other.stdin.write(b"\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == b"seen\n"
 
         def due() -> float:
             assert machine.begin(tuple)
@@ -656,6 +691,5 @@ def test_a_process_that_was_killed_keeps_its_hosts_for_a_gap(tmp_path: Path) -> 
     finally:
         other.kill()
         other.wait()
-        assert other.stdin is not None
-        other.stdin.close()
+        other.stdin.close()  # type: ignore[union-attr]
         other.stdout.close()  # type: ignore[union-attr]
