@@ -6,10 +6,10 @@ it is leased, if no other crawl has them, and gives them back when it ends, with
 is no daemon. A crawl that is killed leaves its clocks taken: once its lock is gone they are due a promised gap later;
 if nobody saw that, at the latest time such a visit could have ended.
 
-A crawl that is alone writes nothing, because that would be most of what a visit costs the frontier. It reads one number
-before it leases: the member that came last. When there is another one it first tells all its clocks that are not due or
-of visits that are out, and says so by a lock; until then the one that came leases nothing, for TOLD_S at most. A crawl
-that ends tells its clocks, too; only one that was alone when it was killed leaves no word.
+A crawl that is alone writes nothing, because that would be most of what a visit costs the frontier. It looks twice a
+second whether another one came. If so, it tells all its clocks that are not due or of visits that are out, and says so
+by a lock; until then the one that came leases nothing, for TOLD_S at most. A crawl that ends tells its clocks, too, and
+one that comes alone heeds them; only a crawl that was alone when it was killed leaves no word.
 
 A crawl keeps its own gaps from others' requests, too, where they are the longer ones. Two crawls that want a host take
 turns: the one that found it taken says so in its cell, and is let in before the last one comes again.
@@ -119,6 +119,8 @@ class MachineClocks:
         """Come to the table; False if another crawl is at it, or has not told its clocks. Nothing if this crawl is
         alone, or the table was not to be had a moment ago."""
         look = self._now >= self._look_at
+        if self._newest is not None and not (look or self.has_news):
+            return True
         if look and self._file is not None and not self._file.is_current():
             self._leave()
         if self._file is None and look:
@@ -226,6 +228,10 @@ class MachineClocks:
 
     # ---- visits begin
 
+    @property
+    def heeds(self) -> bool:
+        return self._open or bool(self._left)
+
     def take(self, promises: Sequence[Promise]) -> Sequence[float]:
         if not self._open:
             return self._heed_left(promises) if self._left else ()
@@ -325,6 +331,8 @@ class MachineClocks:
                 self._longer[known] = gap
 
     def give(self, kind: int, key: int, due: float, ended: float | None) -> None:
+        if not self._mine:
+            return
         known = cells.key_of(kind, key)
         if known in self._mine:
             self._longer.pop(known, None)

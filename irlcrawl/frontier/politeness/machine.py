@@ -32,6 +32,11 @@ class Machine(Protocol):
         """What `take` took is on the table for all."""
         ...
 
+    @property
+    def heeds(self) -> bool:
+        """Between `begin` and `end`: whether there is any need to `take`. Not of a crawl that is alone."""
+        ...
+
     def take(self, promises: Sequence[Promise]) -> Sequence[float]:
         """Between `begin` and `end`: take these clocks for a visit. Empty: they are this crawl's. Else nothing was
         taken, and for each promise there is the time when its clock may be due, in unix seconds, of which one at least

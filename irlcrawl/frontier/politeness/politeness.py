@@ -128,7 +128,10 @@ class Politeness:
         """A host that may be visited now; it holds its clocks until `visit_over`. None if there is none. Detours go
         first."""
         with Session(self._machine, self._told) as may_begin:
-            return self._pop() if may_begin else self._soon()
+            if may_begin:
+                return self._pop()
+        self._soon()
+        return None
 
     def _pop(self) -> HostEntry | None:
         if self._detours and (detour := self._pop_detour()) is not None:
@@ -149,7 +152,10 @@ class Politeness:
         """`pop` and `visit_size` until `visits_max` visits have begun, or visits of `urls_max` URLs together, or no
         host may be visited now. urls_of(hosts): how many URLs each has for one visit, at least 1."""
         with Session(self._machine, self._told) as may_begin:
-            return self._pop_many(urls_max, urls_of, visits_max) if may_begin else self._soon() or []
+            if may_begin:
+                return self._pop_many(urls_max, urls_of, visits_max)
+        self._soon()
+        return []
 
     def _pop_many(self, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]], visits_max: int) -> Visits:
         visits: Visits = []
@@ -191,7 +197,10 @@ class Politeness:
         if not self._detours:
             return None
         with Session(self._machine, self._told) as may_begin:
-            return self._pop_detour() if may_begin else self._soon()
+            if may_begin:
+                return self._pop_detour()
+        self._soon()
+        return None
 
     def _pop_detour(self) -> HostEntry | None:
         now = self._time.now()
@@ -210,7 +219,8 @@ class Politeness:
         the host waits again, at its old place."""
         entry.state = HostState.LEASED
         self._leased.add(entry)
-        if self._machine is None or not (dues := self._machine.take(self.promises(entry))):
+        machine = self._machine
+        if machine is None or not machine.heeds or not (dues := machine.take(self.promises(entry))):
             return True
         self._leased.discard(entry)
         entry.state = HostState.IDLE
