@@ -4,7 +4,8 @@ Simulated workers under virtual time: `--places` visits at once, each as long as
 its clocks allow. Prints per shape of web (`--hosts-per-address`, and whether the workers or the clocks are what is
 waited for): `pick_us_mean` and `pick_us_p99` of Politeness.pop, `end_us_mean` of visit_over, `bytes_per_host` of
 everything Politeness holds beside the host entries, `entry_bytes_per_host` of the entries given to it (names, numbers,
-addresses).
+addresses). With `--shared DIRECTORY` each visit takes its clocks from the table that crawls on one machine share
+(politeness.machine_clocks), where no other crawl is.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import random
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
+from irlcrawl.frontier.dispatch.machine_clocks import MachineClocks
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
-from tools.options import whole
+from tools.options import directory, whole
 
 FETCH_S = (0.05, 0.5)
 POLITE_GAP_S, BUSY_GAP_S = 100.0, 1.0
@@ -35,6 +38,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--hosts", type=whole(1), default=100_000)
     parser.add_argument("--places", type=whole(1), default=512, help="visits that workers carry at once")
     parser.add_argument("--visits", type=whole(10), default=200_000, help="visits to time")
+    parser.add_argument("--shared", type=directory, help="share the clocks in this directory, such as /dev/shm")
     parser.add_argument("--json", action="store_true", help="a JSON line per shape")
     options = parser.parse_args(argv)
     for hosts_per_address in (1, 20):
@@ -50,7 +54,7 @@ def measure(options: argparse.Namespace, hosts_per_address: int, gap: float) -> 
     tracemalloc.start()
     entries = make_entries(options.hosts, hosts_per_address)
     entry_bytes = tracemalloc.get_traced_memory()[0]
-    world = Workers(entries, options.places, gap)
+    world = Workers(entries, options.places, gap, options.shared)
     world.run(options.hosts + options.hosts // 4)  # every clock moved once
     world.polite.clocks.delta(world.clock.now())  # as at a commit
     gc.collect()
@@ -93,10 +97,11 @@ def make_entries(hosts: int, hosts_per_address: int) -> list[HostEntry]:
 class Workers:
     """`places` visits at once under a virtual clock; only calls to Politeness are timed, in CPU seconds."""
 
-    def __init__(self, entries: list[HostEntry], places: int, gap: float) -> None:
+    def __init__(self, entries: list[HostEntry], places: int, gap: float, shared: Path | None) -> None:
         self.clock = VirtualClock()
+        machine = MachineClocks(str(shared), self.clock, "bench", 100.0) if shared else None
         params = config.Politeness(gap_host_seconds=gap, gap_host_factor=0.0)
-        self.polite = Politeness(self.clock, params, Clocks(len(entries)))
+        self.polite = Politeness(self.clock, params, Clocks(len(entries)), machine)
         self.polite.activate_many(entries)
         self._places = places
         self._random = random.Random(1)
@@ -127,4 +132,7 @@ class Workers:
                 self.polite.visit_over(entry, ended=self.clock.now(), fetch_s=0.1, again=True)
                 ends_s += time.thread_time() - began
             self.polite.clocks.news(self.clock.now())  # as the frontier does, once per tick
+            began = time.thread_time()
+            self.polite.share()
+            ends_s += time.thread_time() - began
         return picks, ends_s

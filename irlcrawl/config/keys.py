@@ -179,6 +179,11 @@ class Politeness:
     gap_shared_address_seconds: float = key(
         0.02, "Least seconds between the starts of two requests to a shared address.", low=0.001, high=86_400
     )
+    machine_clocks: str = key(
+        "/dev/shm", "Directory of the file (16 MB at most) by which crawls on one machine keep the gaps after each "
+        "other's requests. In a directory where everybody may write, each user's crawls have a file of their own. "
+        "Empty: off.",
+    )  # fmt: skip
     visit_seconds: float = key(
         5.0, "Length of a visit in seconds: it holds as many URLs of its host as fit into this time with their gaps.",
         low=0,

@@ -34,6 +34,7 @@ from irlcrawl.frontier.dispatch.dns import Resolver
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.clocks import Clocks, Kind
+from irlcrawl.frontier.politeness.machine import Machine
 from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.clock_set import set_since
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -51,7 +52,8 @@ _log = logging.getLogger("irlcrawl.frontier")
 class CrawlLoop:
     """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
 
-    def __init__(self, state: CrawlState, config: Config, clock: Clock) -> None:
+    def __init__(self, state: CrawlState, config: Config, clock: Clock, machine: Machine | None = None) -> None:
+        """`machine`: what other crawls on this machine promise; None: none is looked for."""
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
         self.this_run = ThisRun(clock, float(state.counters.get("elapsed_s", 0.0)))
@@ -66,7 +68,7 @@ class CrawlLoop:
         )
         self._leases_path = str(state.job.leases)
         self.dispatcher = Dispatcher(
-            config, clock, Politeness(clock, config.politeness, clocks), Resolver(config.network, clock),
+            config, clock, Politeness(clock, config.politeness, clocks, machine), Resolver(config.network, clock),
             RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), Overrides(config.site),
             self.outage, self._wakeup.set,
         )  # fmt: skip
@@ -166,6 +168,7 @@ class CrawlLoop:
                 self.dispatcher.resolve_ahead()
                 if not self.limits.pressure.slow_down and (not self.outage.paused or self.outage.take_probe()):
                     self._dispatch()
+            self.dispatcher.politeness.share()
             self._ask_for_harvests(now)
             self.fleet.watch(now)
             self.outage.watch(now)

@@ -28,8 +28,10 @@ from irlcrawl.crawl.control_server import serve
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import named_again, write_seeds
 from irlcrawl.crawl.this_run import log_step
+from irlcrawl.frontier.dispatch.machine_clocks import machine_clocks
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.terminal import words
 from irlcrawl.worker.fetch.process import Started, start_worker
 
@@ -104,8 +106,9 @@ class Supervisor:
         text = CONFIG_HEADER + to_toml(self.config)
         state = CrawlState.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
         log_step("state open")
+        machine = machine_clocks(self.config, self.clock, boot_id(state.files))
         try:
-            loop = self.loop = CrawlLoop(state, self.config, self.clock)
+            loop = self.loop = CrawlLoop(state, self.config, self.clock, machine)
             if lacking := loop.limits.disk_space.lacking(starting=True):
                 raise JobFull(f"not begun: {lacking}")
             if not seeds and state.is_new:

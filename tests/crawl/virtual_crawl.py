@@ -31,6 +31,7 @@ from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import named_again, write_seeds
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
+from irlcrawl.frontier.politeness.machine import Machine
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.archive.unit import Exchange, Unit
@@ -164,6 +165,7 @@ class Crawl:
     on_kept: Callable[[Unit], None] = lambda unit: None
     files: Files = field(default_factory=Files)
     archived: set[bytes] = field(default_factory=set)
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(START)
@@ -275,7 +277,7 @@ class Crawl:
 
     async def _crawl(self, state: CrawlState, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None) -> ExitCode:
         try:
-            loop = self.loop = CrawlLoop(state, self.config, self.clock)
+            loop = self.loop = CrawlLoop(state, self.config, self.clock, self.machine)
             loop.dispatcher.resolver = self.names  # type: ignore[assignment]
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
             old = list(state.streams)

@@ -35,6 +35,7 @@ SETTINGS = {
     "politeness.gap_host_seconds": 0,
     "politeness.gap_host_factor": 0,
     "politeness.gap_address_seconds": 0,
+    "politeness.machine_clocks": "",
     "politeness.retry_delay_seconds": 0.1,
     "politeness.retries_max": 3,
     "politeness.rest_seconds": 0.1,

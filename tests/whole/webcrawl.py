@@ -59,6 +59,7 @@ class Crawl:
         settings = {
             "crawl.user_agent": AGENT, "crawl.workers": 2,
             "network.resolvers": f'["{self.resolver}"]', "network.allow": f'["{self.allow}"]',
+            "politeness.machine_clocks": "",  # tests run beside one another
         } | self.settings  # fmt: skip
         words = [sys.executable, "-m", "irlcrawl", "crawl", str(self.job), "--seeds", str(seeds)]
         return words + [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]

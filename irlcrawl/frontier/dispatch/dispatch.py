@@ -28,7 +28,7 @@ from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.frontier.dispatch.visits import Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
-from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
+from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import ReadyHost, ReadyRuns, Run, RunReader, Withdrawal, ready_hosts
@@ -209,6 +209,9 @@ class Dispatcher:
             assert worker is not None  # there was capacity
             self._lease(entry, worker, rows)
             leased += rows
+        for entry, due in self.politeness.put_back():
+            if entry.state == HostState.WAITING and due > self._clock.now() + self._config.politeness.horizon_seconds:
+                self._put_off(cast(Host, entry), due)
         return leased
 
     def _lease(self, host: Host, worker: RemoteWorker, rows: int) -> None:
@@ -274,7 +277,7 @@ class Dispatcher:
         _take_robots(host, message["robots"])
         host.crawl_delay = host.record.crawl_delay
         self.loads.told([host])
-        self.leases.append(self.politeness.promises(host))
+        self.leases.append(self.politeness.promise(host))
         self._learn(host)
 
     def _account(self, worker: RemoteWorker, visit: LeasedVisit, reached: int) -> None:
@@ -407,6 +410,7 @@ class Dispatcher:
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
+        self.politeness.close()
 
 
 def _urls_of(hosts: Sequence[HostEntry]) -> list[int]:

@@ -10,6 +10,7 @@ How the dispatcher uses it:
         send(entry.address, urls=polite.visit_size(entry), gap=polite.gap_for(entry))
     due = polite.visit_over(entry, ended=…, outcome="ok", again=more_urls)  # the worker said that the visit is over
     leases.append(polite.clocks.news(now))            # once per tick: what ended visits taught survives a kill too
+    polite.share()                                    # … and other crawls on this machine hear of it
     if due > now + horizon: polite.deactivate(entry)  # … and into the calendar
     while resolver.room and (entry := polite.unresolved()):                 # names, just ahead of need
         … polite.resolved(entry, address, expires) or polite.deactivate(entry)
@@ -25,17 +26,18 @@ BUbiNG's workbench of hosts inside addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, Clocks, ClockTable, Delay, Flag, Kind, Promise
+from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, GONE, Clocks, ClockTable, Delay, Flag, Kind, Promise
 from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, view
 from irlcrawl.frontier.politeness.gaps import Gaps, Outcome
 from irlcrawl.frontier.politeness.hosts import Detour, Detours, HostEntry, HostState, Unresolved
+from irlcrawl.frontier.politeness.machine import Machine, Session, Told
 from irlcrawl.frontier.politeness.queues import WaitingHosts
 
 __all__ = ["Delay", "Detour", "HostEntry", "HostState", "Outcome", "Politeness"]
@@ -45,12 +47,19 @@ Visits: TypeAlias = list[tuple[HostEntry, int]]
 """Hosts, and how many URLs each is visited for."""
 
 
+MOMENT_S = 0.005
+"""So long other crawls on this machine may be at the clocks that they share."""
+
+
 class Politeness:
     many = 16
     """Fewer hosts than this are dealt with one by one, because numpy costs more for so few."""
 
-    def __init__(self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None) -> None:
-        """ConfigError if a network of politeness.shared_addresses is malformed."""
+    def __init__(
+        self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None, machine: Machine | None = None
+    ) -> None:
+        """ConfigError if a network of politeness.shared_addresses is malformed. `machine`: what other crawls promise;
+        None: nobody is asked."""
         self.clocks = Clocks() if clocks is None else clocks
         self._time = clock
         self._table = self.clocks.table
@@ -60,6 +69,9 @@ class Politeness:
         self._unresolved = Unresolved()
         self._detours = Detours(self._gaps, self._table, self._waiting)
         self._leased: set[HostEntry] = set()
+        self._machine = machine
+        self._put_back: list[tuple[HostEntry, float]] = []
+        self._not_before = 0.0
 
     # ---- in and out
 
@@ -117,17 +129,23 @@ class Politeness:
     def pop(self) -> HostEntry | None:
         """A host that may be visited now; it holds its clocks until `visit_over`. None if there is none. Detours go
         first."""
-        if self._detours and (detour := self.pop_detour()) is not None:
+        with Session(self._machine, self._told) as may_begin:
+            if may_begin:
+                return self._pop()
+        self._soon()
+        return None
+
+    def _pop(self) -> HostEntry | None:
+        if self._detours and (detour := self._pop_detour()) is not None:
             return detour
         now, waiting = self._time.now(), self._waiting
         while (host := waiting.take(now)) != NONE:
             entry = self._entries[host]
             assert entry is not None
-            if waiting.address_clock[host] != NONE:
-                entry.state = HostState.LEASED
-                self._leased.add(entry)
+            if waiting.address_clock[host] == NONE:
+                self._unresolved.add(entry)
+            elif self._lease(entry, now):
                 return entry
-            self._unresolved.add(entry)
         return None
 
     def pop_many(
@@ -135,13 +153,20 @@ class Politeness:
     ) -> Visits:
         """`pop` and `visit_size` until `visits_max` visits have begun, or visits of `urls_max` URLs together, or no
         host may be visited now. urls_of(hosts): how many URLs each has for one visit, at least 1."""
+        with Session(self._machine, self._told) as may_begin:
+            if may_begin:
+                return self._pop_many(urls_max, urls_of, visits_max)
+        self._soon()
+        return []
+
+    def _pop_many(self, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]], visits_max: int) -> Visits:
         visits: Visits = []
         left = urls_max
         while left > 0 and len(visits) < visits_max:
             now = self._time.now()
             due = self._waiting.due_now(now, min(left, visits_max - len(visits)))
             if len(due) < self.many or self._detours or self._waiting.reserves:
-                entry = self.pop()
+                entry = self._pop()
                 if entry is None:
                     break
                 some = [(entry, min(self.visit_size(entry), *urls_of([entry]), left))]
@@ -165,23 +190,60 @@ class Politeness:
         hosts, urls, unresolved = self._waiting.take_many(due, now, urls_max, visit_urls)
         for entry in self._entries_of(unresolved):
             self._unresolved.add(entry)
-        entries = self._entries_of(hosts)
-        for entry in entries:
-            entry.state = HostState.LEASED
-        self._leased.update(entries)
-        return list(zip(entries, urls.tolist(), strict=True))
+        visits = zip(self._entries_of(hosts), urls.tolist(), strict=True)
+        return [(entry, rows) for entry, rows in visits if self._lease(entry, now)]
 
     def pop_detour(self) -> HostEntry | None:
         """A detour of `request_detour` that may begin now; it holds its clocks until `visit_over`. None if there is
         none. Ask for it even if no worker has room for a visit, because a visit that is out waits for it."""
+        if not self._detours:
+            return None
+        with Session(self._machine, self._told) as may_begin:
+            if may_begin:
+                return self._pop_detour()
+        self._soon()
+        return None
+
+    def _pop_detour(self) -> HostEntry | None:
         now = self._time.now()
-        for due, entry in self._detours.dues():
-            if due <= now:
-                entry.state = HostState.LEASED
-                self._leased.add(entry)
-                self._waiting.hold(entry.number, now)
+        for entry in [entry for due, entry in self._detours.dues() if due <= now]:
+            self._waiting.hold(entry.number, now)
+            if self._lease(entry, now):
                 return entry
         return None
+
+    def _soon(self) -> None:
+        """Another crawl is at the clocks that they share: nothing is due for a moment."""
+        self._not_before = self._time.now() + MOMENT_S
+
+    def _lease(self, entry: HostEntry, now: float) -> bool:
+        """The host, which holds its clocks, is leased. False if another crawl on this machine keeps one of them: then
+        the host waits again, at its old place."""
+        entry.state = HostState.LEASED
+        self._leased.add(entry)
+        machine = self._machine
+        if machine is None or not machine.heeds or not (dues := machine.take(self.promises(entry))):
+            return True
+        self._leased.discard(entry)
+        entry.state = HostState.IDLE
+        clocks, table = self._clocks_of(entry), self._table
+        table.release(clocks)
+        for clock, due in zip(clocks, dues, strict=True):
+            table.next[clock] = max(table.next[clock], due)
+        last = table.last_due(clocks)
+        if entry.address_until <= last and entry.detour is None:
+            self._leave_address(entry, now)
+        self._place(entry, now)
+        for clock in clocks:
+            self._waiting.arm(clock, now)
+        self._put_back.append((entry, last))
+        return False
+
+    def put_back(self) -> list[tuple[HostEntry, float]]:
+        """The hosts that other crawls kept from being visited since the last call, and when they are due: deactivate
+        those that are due beyond the horizon."""
+        kept, self._put_back = self._put_back, []
+        return kept
 
     def visit_over(
         self,
@@ -225,6 +287,10 @@ class Politeness:
         self._table.release(clocks)
         if self._gaps.crowded:
             self._gaps.freed(clocks)
+        if self._machine is not None:
+            for clock in clocks:
+                if not self._table.held[clock]:
+                    self._machine.give(self._table.kind[clock], self._table.key[clock], self._table.next[clock], ended)
         due = self._table.last_due(clocks)
         entry.state = HostState.IDLE
         if again and entry.detour is None:
@@ -372,6 +438,24 @@ class Politeness:
         """The clocks a lease of the entry moves, for LeaseLog.append."""
         return self._gaps.promises(self._own_gap(entry), self._clocks_of(entry))
 
+    def promise(self, entry: HostEntry) -> list[Promise]:
+        """As `promises`, of a visit that is out and learnt to keep longer gaps: other crawls hear of them."""
+        promises = self.promises(entry)
+        if self._machine is not None:
+            self._machine.promise(promises)
+        return promises
+
+    def share(self) -> None:
+        """Tell other crawls what ended visits taught, if no visit has begun since; once per tick, as Clocks.news."""
+        if self._machine is not None and self._machine.wants_to_look:
+            with Session(self._machine, self._told):
+                pass
+
+    def close(self) -> None:
+        """The crawl is over: crawls that come hear of its clocks."""
+        if self._machine is not None:
+            self._machine.close(self._told)
+
     # ---- questions about them all
 
     def promises_out(self) -> list[Promise]:
@@ -383,7 +467,8 @@ class Politeness:
         host waits for a clock (but some may be leased, or wait for their address)."""
         due = self._waiting.next_due(self._time.now())
         detours = (due for due, _ in self._detours.dues())
-        return min(detours if due is None else (due, *detours), default=None)
+        first = min(detours if due is None else (due, *detours), default=None)
+        return None if first is None else max(first, self._not_before)
 
     @property
     def leased(self) -> int:
@@ -487,6 +572,17 @@ class Politeness:
             self._table.users[clock] -= 1
             self._waiting.unreserve(entry.number, clock, now)
         self.clocks.let_go(clocks, now)
+
+    def _told(self) -> Iterator[Told]:
+        """The clocks that other crawls have to respect: those of visits that are out, and those that are not due."""
+        table, now = self._table, self._time.now()
+        for promise in self.promises_out():
+            yield Told(promise, table.next[table.find(promise.kind, promise.key)], held=True)
+        if not table.kind:
+            return  # numpy makes no view of nothing
+        waits = (view(table.kind) != GONE) & (view(table.next) > now) & (view(table.held) == 0)
+        for clock in np.flatnonzero(waits).tolist():
+            yield Told(Promise(table.kind[clock], table.key[clock], table.wait[clock]), table.next[clock], held=False)
 
     # ---- entries, numbers, clocks
 

@@ -4,5 +4,6 @@ Modules whose tests stand elsewhere in tests/:
 
 detours.py    frontier/dispatch/test_dispatch.py, worker/fetch/test_service.py
 handover.py   frontier/dispatch/test_dispatch.py
+machine_file.py  frontier/dispatch/test_machine_clocks.py
 visits.py     frontier/dispatch/test_dispatch.py
 """
