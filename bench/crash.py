@@ -56,6 +56,7 @@ DATE_S = 1.5
 SETTINGS: dict[str, object] = {
     "politeness.gap_host_seconds": GAP_S, "politeness.gap_address_seconds": GAP_S, "politeness.gap_host_factor": 0,
     "politeness.shared_address_sites": 0, "politeness.gap_site_hosts": 0,  # a visit holds its address: what is measured
+    "politeness.machine_clocks": "",  # of a crawl that runs beside the benchmark it knows nothing
     "fetch.worker_silent_seconds": 10, "frontier.harvest_seconds": 3, "politeness.visit_seconds": VISIT_S,
 }  # fmt: skip
 KINDS = ("group", "worker", "frontier", "hung")

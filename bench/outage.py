@@ -26,6 +26,7 @@ from tools.options import amount, whole
 
 GAPS: dict[str, object] = {
     "politeness.gap_host_seconds": 0.1, "politeness.gap_host_factor": 0, "politeness.gap_address_seconds": 0.05,
+    "politeness.machine_clocks": "",
 }  # fmt: skip
 BEGIN_S = 8.0
 """The servers stop so long after the crawl was started."""
