@@ -98,6 +98,7 @@ def test_retry_after_is_waited_for(serve: Serve, job: Path) -> None:
 
     web = serve(Busy(2), {"busy.test": "127.62.2.1"})
     settings = {"politeness.gap_host_seconds": 0.1, "politeness.gap_host_factor": 0, "politeness.backoff_seconds": 0.1}
+    settings |= {"politeness.retry_delay_seconds": 0.1, "politeness.rest_seconds": 0.5}
     ended = Crawl(job, web.resolver, [web.url("busy.test")], settings).run()
     assert ended.code == 0, ended.output
     home = [r for r in audit.read(web.log) if r.uri == "/"]

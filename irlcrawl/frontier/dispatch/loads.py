@@ -25,6 +25,8 @@ from irlcrawl.frontier.politeness.politeness import Politeness, Terms
 from irlcrawl.frontier.state.hosts import probed, records_of
 from irlcrawl.frontier.turn.release import HostLoads
 
+PROBE_RESTS = 4.0
+"""First rests for which the URLs of a host wait that is in memory for its probe."""
 EXCHANGE_S = 0.001
 """At least what a request takes: what a host without a gap has no room for need not come back in the next turn."""
 
@@ -220,10 +222,10 @@ def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoa
     room, pace = cap - known.rows, np.maximum(gap, EXCHANGE_S)
     free_at = np.maximum(now, known.due) + pace * cap
     # One URL shows whether a host answers again; then the others may all come, or rest on. One that is in memory
-    # already may take longer (its address is busy, our network is down): they need not be looked at each minute.
+    # already may take longer (its address is busy, our network is down): they need not be looked at so often.
     probed = np.flatnonzero(known.probed)
     room[probed], pace[probed] = known.unknown[probed], 0.0
-    patience = np.where(known.unknown[probed], config.politeness.rest_seconds, horizon)
+    patience = np.where(known.unknown[probed], 1.0, PROBE_RESTS) * config.politeness.rest_seconds
     free_at[probed] = np.maximum(now, known.due[probed]) + patience
     # Those that find no room come back by as many as there is room for, a horizon after the last ones.
     new = np.flatnonzero(known.unknown)

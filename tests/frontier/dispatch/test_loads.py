@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.config.keys import Config
-from irlcrawl.frontier.dispatch.loads import EXCHANGE_S, Loads
+from irlcrawl.frontier.dispatch.loads import EXCHANGE_S, PROBE_RESTS, Loads
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
@@ -45,7 +45,7 @@ def expected(
     together = max(loads.rows(host) if host else 0, int(of_all * share))
     due = max(NOW, polite.due(host)) if host else NOW
     if record.probed:
-        return (0, 0.0, due + limits.horizon_seconds) if host else (1, 0.0, due + limits.rest_seconds)
+        return (0, 0.0, due + PROBE_RESTS * limits.rest_seconds) if host else (1, 0.0, due + limits.rest_seconds)
     return cap - together, max(gap, EXCHANGE_S), due + max(gap, EXCHANGE_S) * cap
 
 
