@@ -45,7 +45,7 @@ def test_retry_where_no_crawl_runs(ended: Crawl, run: Run) -> None:
     assert run("retry", job, "--host", "down.test", "--host", "nowhere.test", "--reason", "protocol") == (
         ExitCode.DONE, f"put back 1 URL: 1 failed (protocol)\ngo on:     irlcrawl resume {job}\n", "",
     )  # fmt: skip
-    assert run("retry", job)[1].startswith("put back 2 URLs: 1 failed (tls), 1 failed (protocol)\n")
+    assert run("retry", job)[1].startswith("put back 2 URLs: 1 failed (protocol), 1 failed (tls)\n")
     assert run("retry", job)[1] == nothing
     for url in FAILED:
         ended.web.page(url)

@@ -74,7 +74,10 @@ def test_what_is_missing_is_told(measured: Any) -> None:
 
 
 def test_what_is_given_up_early_is_told(measured: Any) -> None:
-    told = measured("--calm", "--weather", "refused_share=1", "--weather", "sound_sites=4")
+    told = measured(
+        "--calm", "--weather", "refused_share=1", "--weather", "sound_sites=4", "--set", "politeness.host_dead_hours=0",
+        "--set", "politeness.retries_max=0",
+    )  # fmt: skip
     refused = told["given_up"]["connect"]
     assert refused["urls"] == told["ended"]["failed"]["connect"] > 0
     assert refused["within_a_day"] in (0, refused["urls"]), "they are all asked equally long"

@@ -58,6 +58,7 @@ def test_what_was_put_back_waits_or_is_done_after_a_repair_too(
 ) -> None:
     """One URL was put back and failed again, another waits for its turn when the crawl is killed."""
     crawl = Crawl(tmp_path / "job", failing(Web(star("b.test", 5))), ["http://a.test/", "http://b.test/"], monkeypatch)
+    crawl.config.politeness.host_dead_hours, crawl.config.politeness.retries_max = 0.0, 0
     assert crawl.run() == ExitCode.DONE
     job = save_config(crawl)
     put_back(crawl, Selection(hosts=(b"other.test",)))
