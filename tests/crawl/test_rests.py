@@ -122,10 +122,9 @@ def test_a_name_that_does_not_exist_for_three_hours_loses_nothing(make: Make) ->
 # -- what does not is given up -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pages", [1, 9])
-@pytest.mark.parametrize("answer, outcome, most", [
-    (SILENT, ("failed", "connect"), 14), (Answer(reason=Reason.TLS), ("failed", "tls"), 14),
-    (BROKEN, ("fetched", "http_error"), 9),
+@pytest.mark.parametrize("answer, outcome, most, pages", [
+    (SILENT, ("failed", "connect"), 14, 9), (Answer(reason=Reason.TLS), ("failed", "tls"), 14, 1),
+    (BROKEN, ("fetched", "http_error"), 9, 9),
 ])  # fmt: skip
 def test_a_host_that_is_down_for_good_is_given_up_after_days_and_few_requests(
     make: Make, answer: Answer, outcome: tuple[str, str], most: int, pages: int
