@@ -126,7 +126,7 @@ class Limits:
         0.0, "Stop this many seconds after the crawl was started or resumed (exit code 15). 0: off.", low=0
     )
     wait_hours: float = key(
-        0.25, "Stop (exit code 15) when all URLs that are left rest after failures and for this many hours none was "
+        0.1, "Stop (exit code 15) when all URLs that are left rest after failures and for this many hours none was "
         "fetched, failed or excluded. The same command goes on with them. 0: off, the crawl waits, maybe for days.",
         low=0,
     )  # fmt: skip
