@@ -59,8 +59,13 @@ HAD_GOAL, CAPACITY_GOAL, MEMORY_GOAL = 0.995, 0.95, 1.05
 
 def main(argv: list[str]) -> int:
     options = _options(argv)
-    logging.getLogger("irlcrawl").setLevel(logging.ERROR)
-    return _jobs.run(measure, options, "weather", unreached)
+    log = logging.getLogger("irlcrawl")
+    told = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        return _jobs.run(measure, options, "weather", unreached)
+    finally:
+        log.setLevel(told)
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
