@@ -14,3 +14,8 @@ settings.register_profile("person", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.register_profile("deep", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "person"))
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For `-n auto`: one process more than there are cores, for some tests wait for a real crawl."""
+    return len(os.sched_getaffinity(0)) + 1
