@@ -131,13 +131,11 @@ class Politeness:
         first."""
         with Session(self._machine, self._told) as may_begin:
             if may_begin:
-                return self._pop()
+                return self._pop_detour() or self._pop()
         self._soon()
         return None
 
     def _pop(self) -> HostEntry | None:
-        if self._detours and (detour := self._pop_detour()) is not None:
-            return detour
         now, waiting = self._time.now(), self._waiting
         while (host := waiting.take(now)) != NONE:
             entry = self._entries[host]
@@ -152,7 +150,8 @@ class Politeness:
         self, urls_max: int, urls_of: Callable[[Sequence[HostEntry]], list[int]], visits_max: int = 1 << 30
     ) -> Visits:
         """`pop` and `visit_size` until `visits_max` visits have begun, or visits of `urls_max` URLs together, or no
-        host may be visited now. urls_of(hosts): how many URLs each has for one visit, at least 1."""
+        host may be visited now. No detours: they have no URLs, see `pop_detour`. urls_of(hosts): how many URLs each has
+        for one visit, at least 1."""
         with Session(self._machine, self._told) as may_begin:
             if may_begin:
                 return self._pop_many(urls_max, urls_of, visits_max)
@@ -165,7 +164,7 @@ class Politeness:
         while left > 0 and len(visits) < visits_max:
             now = self._time.now()
             due = self._waiting.due_now(now, min(left, visits_max - len(visits)))
-            if len(due) < self.many or self._detours or self._waiting.reserves:
+            if len(due) < self.many or self._waiting.reserves:
                 entry = self._pop()
                 if entry is None:
                     break

@@ -100,6 +100,17 @@ def test_a_detour_elsewhere_waits_for_its_address_and_goes_before_all_others() -
     assert polite.pop() is not None
 
 
+def test_a_detour_that_is_due_since_the_last_look_is_no_visit() -> None:
+    """It came due, or another crawl let go of the clocks, between pop_detour() and pop_many(): a visit of no URLs."""
+    clock, polite = politeness()
+    parent, target = leased(clock, polite), host("b.test", "192.0.2.2")
+    detour_of(polite, parent, target)
+    waiting = host("h.test", "192.0.2.3")
+    polite.activate(waiting)
+    assert polite.pop_many(10, lambda hosts: [1] * len(hosts)) == [(waiting, 1)]
+    assert polite.pop_detour() is target
+
+
 def test_the_name_of_a_detour_is_asked_for_before_those_of_hosts() -> None:
     clock, polite = politeness()
     parent = leased(clock, polite)
