@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
+from irlcrawl.config import headers
 from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
 from irlcrawl.config.lists import parameter_names
 
@@ -73,6 +74,7 @@ def validate(config: Config) -> None:
             _check_pattern(path, pattern)
     for number, rule in enumerate(config.priority, 1):
         _check_pattern(f"priority {number}.match", rule.match or "")
+    headers.check(config)
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
     try:
@@ -136,6 +138,7 @@ def check_start(config: Config) -> None:
     _check_budgets_of_sites(config)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
+    headers.secrets_of(config.site)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")

@@ -252,6 +252,13 @@ class Fetch:
         60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
         low=1,
     )  # fmt: skip
+    accept_language: str = key(
+        "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
+    )
+    headers: list[str] = key(
+        [], 'Further headers of every request, each as "Name: value"; Accept may be replaced. No Cookie or '
+        "Authorization: see secrets_file of a site. Empty: off.",
+    )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
         False, "Refuse hosts whose certificate does not verify. false: every certificate and old protocols are "
@@ -408,6 +415,15 @@ class Site:
     merge_urls: list[str] | None = key(
         None, "Replaces urls.merge for links that lead to these hosts.", choices=URL_RULES
     )
+    headers: list[str] | None = key(
+        None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
+        "place of those of the same name.",
+    )  # fmt: skip
+    secrets_file: str | None = key(
+        None, "File with headers that only these hosts are sent, one a line: Cookie: NAME=VALUE, Basic-Auth: "
+        "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "
+        'Empty: off, also where a name above has one.',
+    )  # fmt: skip
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
 
 

@@ -16,6 +16,7 @@ from drum import Edits
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.headers import secrets_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import to_dict
@@ -66,6 +67,7 @@ class CrawlLoop:
         self.outage = Outage(
             clock, lambda: self.dispatcher.resolver.alive(), lambda: clocks.table.count(Kind.ADDRESS), self._wakeup.set
         )
+        self._secrets = secrets_of(config.site)
         self._leases_path = str(state.job.leases)
         self.dispatcher = Dispatcher(
             config, clock, Politeness(clock, config.politeness, clocks, machine), Resolver(config.network, clock),
@@ -137,6 +139,7 @@ class CrawlLoop:
         return {
             "t": "hello",
             "config": to_dict(self.config),
+            "secrets": self._secrets,
             "seed": self.state.seed,
             "scope_version": self.fleet.scope_version,
             "scope_entries": self.fleet.scope_entries(),

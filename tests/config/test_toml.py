@@ -41,6 +41,9 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "network.resolvers": st.lists(st.sampled_from(["192.0.2.1", "127.0.0.1:5353", "[::1]:53", "::1"])),
         "scope.include": st.lists(st.sampled_from([r"/a\d{1,3}$", '"x"', "ä"])),
         "scope.exclude": st.lists(st.sampled_from([r"\?", r"[^/]+\.pdf$"])),
+        "fetch.accept_language": st.sampled_from(["", "de, en;q=0.5"]),
+        "fetch.headers": st.sampled_from([[], ["X-A: b"], ["X-A: b", "Accept: */*"]]),
+        "site.headers": st.sampled_from([[], ["X-A: c", "Accept-Language: fr"]]),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }

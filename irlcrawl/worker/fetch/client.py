@@ -16,6 +16,7 @@ from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http
 from irlcrawl.worker.fetch.connection import Connection, End, Permits
 from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.tls import TlsClient
 
 SESSIONS_MAX = 4096
@@ -90,8 +91,7 @@ class Client:
         self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
         self._permits = Permits(http.BODY_LARGE_MAX)
         self._pool = Pool()
-        lines = [f"{name}: {value}\r\n" for name, value in http.fixed_headers(config)]
-        self._fixed = "".join([*lines, "\r\n"]).encode()
+        self._terms = TermsOf(config).general
 
     async def close(self) -> None:
         self._pool.close()
@@ -154,7 +154,9 @@ class Client:
         self, connection: Connection, request: Request, reused: bool, due: float, fetched: Fetched
     ) -> None:
         """Make the exchange and fill in its result."""
-        block = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode() + self._fixed
+        terms = request.terms or self._terms
+        start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode()
+        block = start + terms.sent_block
         try:
             end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due)
         except asyncio.CancelledError:
@@ -170,6 +172,8 @@ class Client:
             return
         fetched.status = reader.status
         fetched.faults = "+".join(reader.faults)
+        if terms.archived is not terms.headers:
+            block = start + terms.archived_block
         fetched.exchange = Exchange(
             url=request.url, ip=request.address, request=block, header=reader.header, body=bytes(reader.body),
             truncated="length" if reader.over else None, start=fetched.started, duration=0.0,

@@ -16,7 +16,6 @@ needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle conn
 from __future__ import annotations
 
 import errno
-import re
 import ssl
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +24,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import PORTS
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.fetch.terms import Terms
 
 BODY_FREE_BYTES = 1 << 20
 BODY_LARGE_MAX = 8
@@ -32,8 +32,6 @@ IDLE_MAX = 256
 IDLE_SECONDS = 15.0
 DETAIL_CHARS_MAX = 200
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
-
-_MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 """What connecting fails with for want of descriptors or memory: that is this machine's, no host is charged with it."""
@@ -48,6 +46,7 @@ class Request:
     target: str  # path and query, as they go on the wire
     address: str  # the only address to connect to
     body_bytes_max: int
+    terms: Terms | None = None  # None: those of no host in particular
 
     @property
     def pool_key(self) -> tuple[str, int, str, str]:
@@ -98,17 +97,6 @@ class Fetcher(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-def fixed_headers(config: Config) -> list[tuple[str, str]]:
-    """What follows Host in every request."""
-    mail = [("From", config.crawl.operator)] if _MAIL.fullmatch(config.crawl.operator) else []
-    return [
-        ("User-Agent", config.crawl.user_agent),
-        *mail,
-        ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
-        ("Accept-Encoding", "gzip, br, zstd"),
-    ]
 
 
 def host_header(request: Request) -> str:

@@ -23,6 +23,7 @@ from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
@@ -35,6 +36,7 @@ class Services(Protocol):
     config: Config
     clock: Clock
     fetcher: Fetcher
+    terms: TermsOf
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
@@ -175,7 +177,7 @@ class Visit:
     async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
         """The only way to a request. None when it is not to be made in this visit."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, self._services.terms.of(host))
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale

@@ -1,0 +1,88 @@
+"""What the configuration says of requests to one host: the headers they carry.
+
+Terms are looked up by the name of the host that is asked, for each request anew. So what a site's section says goes to
+the hosts of that section alone, wherever a redirect leads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from irlcrawl.config.headers import Header, parse
+from irlcrawl.config.keys import Config
+from irlcrawl.config.overrides import Overrides
+
+WITHHELD = "(withheld)"
+"""What the archive has in the place of a secret."""
+HOSTS_CACHED = 4096
+_MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+class Terms(NamedTuple):
+    """Of requests to a host."""
+
+    headers: list[Header]
+    """Behind Host, in order, as they are sent."""
+    archived: list[Header]
+    """The same, as the request record has them: WITHHELD for a secret. The same list where there is none."""
+    sent_block: bytes
+    """`headers` and the blank line, on the wire."""
+    archived_block: bytes
+
+
+class TermsOf:
+    """Terms by host name. `secrets`: the headers of each secrets_file, by its path (config/headers.secrets_of)."""
+
+    def __init__(self, config: Config, secrets: Mapping[str, Sequence[Sequence[str]]] | None = None) -> None:
+        self._fixed = _with(fixed_headers(config), parse(config.fetch.headers, "fetch.headers"))
+        self._overrides = Overrides(config.site)
+        self._secrets = {path: [(name, value) for name, value in found] for path, found in (secrets or {}).items()}
+        self.general = _terms(self._fixed, [])
+        """Of hosts that no section of sites names."""
+        self.of = self._of if config.site else lambda host: self.general
+        self._special = lru_cache(maxsize=HOSTS_CACHED)(self._special_of)
+
+    def _of(self, host: str) -> Terms:
+        return self._special(host)
+
+    def _special_of(self, host: str) -> Terms:
+        site = self._overrides.of(host)
+        secrets = self._secrets[site.secrets_file] if site.secrets_file else []
+        if not (site.headers or secrets):
+            return self.general
+        return _terms(_with(self._fixed, parse(site.headers or [], "headers", site=True)), secrets)
+
+
+def fixed_headers(config: Config) -> list[Header]:
+    """What follows Host in every request, fetch.headers apart."""
+    mail = [("From", config.crawl.operator)] if _MAIL.fullmatch(config.crawl.operator) else []
+    language = [("Accept-Language", config.fetch.accept_language)] if config.fetch.accept_language else []
+    return [
+        ("User-Agent", config.crawl.user_agent),
+        *mail,
+        ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
+        ("Accept-Encoding", "gzip, br, zstd"),
+        *language,
+    ]
+
+
+def _terms(headers: list[Header], secrets: list[Header]) -> Terms:
+    sent = _with(headers, secrets)
+    hidden = {name for name, _ in secrets}
+    archived = [(name, WITHHELD if name in hidden else value) for name, value in sent] if secrets else sent
+    return Terms(sent, archived, _block(sent), _block(archived))
+
+
+def _with(headers: list[Header], more: Iterable[Header]) -> list[Header]:
+    """`headers`, those of `more` in the places of those of the same name, or behind all."""
+    found = {name.lower(): (name, value) for name, value in headers}
+    for name, value in more:
+        found[name.lower()] = (name, value)
+    return list(found.values())
+
+
+def _block(headers: list[Header]) -> bytes:
+    return "".join([*(f"{name}: {value}\r\n" for name, value in headers), "\r\n"]).encode()
