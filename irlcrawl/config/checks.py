@@ -75,6 +75,13 @@ def validate(config: Config) -> None:
     for number, rule in enumerate(config.priority, 1):
         _check_pattern(f"priority {number}.match", rule.match or "")
     headers.check(config)
+    for path, types in (
+        ("fetch.types", config.fetch.types),
+        *((f'site."{name}".types', site.types or []) for name, site in config.site.items()),
+    ):
+        for text in types:
+            if not re.fullmatch(r"!?[\w.+*-]+/[\w.+*-]+", text, re.ASCII):
+                raise ConfigError(f"{path}: {text!r} is no media type, such as text/html, text/* or !video/*")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
     try:

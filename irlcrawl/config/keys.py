@@ -244,6 +244,14 @@ class Fetch:
     body_bytes_max: int = key(
         10 << 20, "Bytes of a body that are kept. A longer body is cut and marked WARC-Truncated.", low=1024
     )
+    types: list[str] = key(
+        [], 'Media types that pages (answers with a 2xx status) may have, such as "text/html" or "text/*"; "!video/*" '
+        "refuses. The first pattern that fits says it; if none fits, a page is kept if all patterns refuse. The body "
+        "of another page is not read. Sitemaps are pages of application/xml or text/xml. Empty: off.",
+    )  # fmt: skip
+    length_max: int = key(
+        0, "The body of a page whose Content-Length is more than this many bytes is not read at all. 0: off.", low=0
+    )
     decoded_bytes_max: int = key(
         32 << 20, "Bytes of a page that are read for links, once it is decompressed.", low=1024
     )
@@ -419,6 +427,8 @@ class Site:
         None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
         "place of those of the same name.",
     )  # fmt: skip
+    types: list[str] | None = key(None, "Replaces fetch.types for these hosts.")
+    length_max: int | None = key(None, "Replaces fetch.length_max for these hosts.", low=0)
     secrets_file: str | None = key(
         None, "File with headers that only these hosts are sent, one a line: Cookie: NAME=VALUE, Basic-Auth: "
         "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "

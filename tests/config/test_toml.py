@@ -44,6 +44,8 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "fetch.accept_language": st.sampled_from(["", "de, en;q=0.5"]),
         "fetch.headers": st.sampled_from([[], ["X-A: b"], ["X-A: b", "Accept: */*"]]),
         "site.headers": st.sampled_from([[], ["X-A: c", "Accept-Language: fr"]]),
+        "fetch.types": st.sampled_from([[], ["text/*", "!video/*"]]),
+        "site.types": st.sampled_from([[], ["application/*+xml"]]),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }

@@ -142,6 +142,10 @@ class AiohttpClient:
                 url=request.url, ip=request.address, header=block, body=b"", truncated=None, start=result.started,
                 request=_request_block(request, _headers(request, terms.archived, keep)), duration=0.0,
             )  # fmt: skip
+            refused = request.wants.refuses(block) if request.wants is not None and result.status < 300 else Reason.OK
+            if refused and not response.content.at_eof():
+                http.leave_out(result, refused)
+                return
             result.exchange.truncated = await self._read_body(response.content, request.body_bytes_max, body)
         finally:
             response.close()  # does nothing when the body was read to its end: the connection is in the pool by then

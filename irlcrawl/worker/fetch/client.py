@@ -158,7 +158,7 @@ class Client:
         start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode()
         block = start + terms.sent_block
         try:
-            end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due)
+            end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due, request.wants)
         except asyncio.CancelledError:
             connection.abort()
             raise
@@ -178,6 +178,8 @@ class Client:
             url=request.url, ip=request.address, request=block, header=reader.header, body=bytes(reader.body),
             truncated="length" if reader.over else None, start=fetched.started, duration=0.0,
         )  # fmt: skip
+        if reader.unwanted:
+            http.leave_out(fetched, reader.unwanted)
         if end is not End.WHOLE:
             http.cut_short(fetched, late=end in (End.QUIET, End.OVERDUE), overdue=end is End.OVERDUE)
 

@@ -25,6 +25,7 @@ from irlcrawl.base.url import PORTS
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch.terms import Terms
+from irlcrawl.worker.fetch.wants import Wants
 
 BODY_FREE_BYTES = 1 << 20
 BODY_LARGE_MAX = 8
@@ -47,6 +48,7 @@ class Request:
     address: str  # the only address to connect to
     body_bytes_max: int
     terms: Terms | None = None  # None: those of no host in particular
+    wants: Wants | None = None  # None: any response is read
 
     @property
     def pool_key(self) -> tuple[str, int, str, str]:
@@ -62,7 +64,8 @@ class Fetched:
     LOST, PROTOCOL. `exchange` is there when a response header came, and partial when reason is TIMEOUT or LOST.
     `started` and `ended` are unix seconds. `stale`: a reused connection broke before any response; such servers close
     idle connections at any moment, so this says nothing about the URL. `faults`: what is wrong with the response though
-    it was taken, words joined by `+` (repair.py; the httptools client alone).
+    it was taken, words joined by `+` (repair.py; the httptools client alone). `unwanted`: why the body was not read,
+    though there is one (Request.wants).
     """
 
     reason: Reason
@@ -73,6 +76,7 @@ class Fetched:
     stale: bool = False
     detail: str = ""
     faults: str = ""
+    unwanted: Reason = Reason.OK
 
     @property
     def answered(self) -> bool:
@@ -119,6 +123,13 @@ def tls_context(config: Config) -> ssl.SSLContext:
         context.options |= _OP_LEGACY_SERVER_CONNECT
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def leave_out(fetched: Fetched, why: Reason) -> None:
+    """Marks a response of which only the header was read."""
+    assert fetched.exchange is not None
+    fetched.unwanted = why
+    fetched.exchange.truncated = "length" if why is Reason.UNWANTED_LENGTH else "unspecified"
 
 
 def cut_short(fetched: Fetched, late: bool, overdue: bool) -> None:

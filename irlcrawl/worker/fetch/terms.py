@@ -1,4 +1,4 @@
-"""What the configuration says of requests to one host: the headers they carry.
+"""What the configuration says of requests to one host: the headers they carry, and which pages are wanted of it.
 
 Terms are looked up by the name of the host that is asked, for each request anew. So what a site's section says goes to
 the hosts of that section alone, wherever a redirect leads.
@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from irlcrawl.config.headers import Header, parse
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Fetch, Site
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.worker.fetch.wants import Wants
 
 WITHHELD = "(withheld)"
 """What the archive has in the place of a secret."""
@@ -31,6 +32,8 @@ class Terms(NamedTuple):
     sent_block: bytes
     """`headers` and the blank line, on the wire."""
     archived_block: bytes
+    wants: Wants | None
+    """None: all pages are wanted."""
 
 
 class TermsOf:
@@ -40,7 +43,8 @@ class TermsOf:
         self._fixed = _with(fixed_headers(config), parse(config.fetch.headers, "fetch.headers"))
         self._overrides = Overrides(config.site)
         self._secrets = {path: [(name, value) for name, value in found] for path, found in (secrets or {}).items()}
-        self.general = _terms(self._fixed, [])
+        self._fetch = config.fetch
+        self.general = _terms(self._fixed, [], _wants(config.fetch, Site()))
         """Of hosts that no section of sites names."""
         self.of = self._of if config.site else lambda host: self.general
         self._special = lru_cache(maxsize=HOSTS_CACHED)(self._special_of)
@@ -51,9 +55,8 @@ class TermsOf:
     def _special_of(self, host: str) -> Terms:
         site = self._overrides.of(host)
         secrets = self._secrets[site.secrets_file] if site.secrets_file else []
-        if not (site.headers or secrets):
-            return self.general
-        return _terms(_with(self._fixed, parse(site.headers or [], "headers", site=True)), secrets)
+        headers = _with(self._fixed, parse(site.headers or [], "headers", site=True))
+        return _terms(headers, secrets, _wants(self._fetch, site))
 
 
 def fixed_headers(config: Config) -> list[Header]:
@@ -69,11 +72,17 @@ def fixed_headers(config: Config) -> list[Header]:
     ]
 
 
-def _terms(headers: list[Header], secrets: list[Header]) -> Terms:
+def _wants(fetch: Fetch, site: Site) -> Wants | None:
+    types = fetch.types if site.types is None else site.types
+    length_max = fetch.length_max if site.length_max is None else site.length_max
+    return Wants(types, length_max) if types or length_max else None
+
+
+def _terms(headers: list[Header], secrets: list[Header], wants: Wants | None) -> Terms:
     sent = _with(headers, secrets)
     hidden = {name for name, _ in secrets}
     archived = [(name, WITHHELD if name in hidden else value) for name, value in sent] if secrets else sent
-    return Terms(sent, archived, _block(sent), _block(archived))
+    return Terms(sent, archived, _block(sent), _block(archived), wants)
 
 
 def _with(headers: list[Header], more: Iterable[Header]) -> list[Header]:

@@ -59,6 +59,8 @@ def _reason(fetched: Fetched) -> Reason:
         return Reason.HTTP_ERROR
     if fetched.status in REDIRECTS:
         return Reason.REDIRECT
+    if fetched.unwanted:
+        return fetched.unwanted
     return Reason.TRUNCATED if fetched.exchange is not None and fetched.exchange.truncated else Reason.OK
 
 

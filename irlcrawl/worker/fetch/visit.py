@@ -150,7 +150,7 @@ class Visit:
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
+        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, page=True)
         if fetched is None:
             return False
         verdict = judge(fetched, carried.attempt, self._config)
@@ -174,10 +174,15 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
-        """The only way to a request. None when it is not to be made in this visit."""
+    async def _ask(
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False
+    ) -> Fetched | None:
+        """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
+        unwanted."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max, self._services.terms.of(host))
+        terms = self._services.terms.of(host)
+        wants = terms.wants if page else None
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale

@@ -37,10 +37,13 @@ COUNTERS = {
     "damaged": Counted(
         "pages in a damaged content coding: links behind the damage were not found", "damaged_pages", "pages damaged"
     ),
+    "unwanted": Counted(
+        "pages of which only the header was read (fetch.types, fetch.length_max)", "unwanted_pages", "pages unwanted"
+    ),
     "retries": Counted("requests put off to be repeated", "retry_count"),
     "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
 
-CUT = ("beyond_max", "unparsed", "partly_read", "damaged")
+CUT = ("beyond_max", "unparsed", "partly_read", "damaged", "unwanted")
 """What was left out of a page: its line in the crawl log has an annotation of this name, with the number."""
