@@ -142,6 +142,8 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "partly_read_pages": (0, 0),
         "damaged_pages": (0, 0),
         "unwanted_pages": (0, 0),
+        "challenge_pages": (0, 0),
+        "parked_pages": (0, 0),
         "returned_urls": (0, 0),
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
