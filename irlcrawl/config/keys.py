@@ -141,6 +141,11 @@ class Limits:
 
 @dataclass
 class Politeness:
+    unit: str = key(
+        "host", "Which names share the gap of a host, with all that lengthens it (gap_host_factor, Crawl-delay, "
+        "back-off, Retry-After): host (each name has its own), site (all hosts of a registrable domain), address (all "
+        "hosts at an address; none but those of shared_addresses overlap then).", choices=("host", "site", "address"),
+    )  # fmt: skip
     gap_host_seconds: float = key(
         1.0, "Least seconds between the end of a request to a host and the start of the next.", low=0, high=86_400
     )
@@ -210,6 +215,10 @@ class Politeness:
     backoff_seconds: float = key(
         5.0, "Least gap in seconds after a 429, a 503 or a failed connection. It doubles with each further failure, up "
         "to rest_max_seconds, and shrinks with each good visit. 0: off.", low=0,
+    )  # fmt: skip
+    cool_down_seconds: float = key(
+        60.0, "Least back-off in seconds after the third 429 or 503 in a row of a host that gives no Retry-After. 0: "
+        "off.", low=0,
     )  # fmt: skip
     retry_after_max_seconds: float = key(
         86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off.", low=0
