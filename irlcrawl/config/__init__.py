@@ -6,6 +6,7 @@ toml.py        reading and writing: defaults, file, options, JOB/irlcrawl.toml, 
 lists.py       files of names that a configuration points to
 headers.py     headers that the operator adds to requests, and files of secrets
 rests.py       how long what failed rests
+hours.py       the hours of the day in which hosts may be asked
 overrides.py   `[site."NAME"]`: the value of a key for a host
 __main__.py    `python -m irlcrawl.config` prints the reference
 """

@@ -75,6 +75,7 @@ def validate(config: Config) -> None:
     for number, rule in enumerate(config.priority, 1):
         _check_pattern(f"priority {number}.match", rule.match or "")
     headers.check(config)
+    _check_hours(config)
     for path, types in (
         ("fetch.types", config.fetch.types),
         *((f'site."{name}".types', site.types or []) for name, site in config.site.items()),
@@ -92,6 +93,14 @@ def validate(config: Config) -> None:
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
         )
+
+
+def _check_hours(config: Config) -> None:
+    sites = [site for site in config.site.values() if site.hours is not None or site.time_zone is not None]
+    if config.politeness.hours or config.politeness.time_zone != "UTC" or sites:
+        from irlcrawl.config.hours import Hours  # time zones are read only if some are named
+
+        Hours(config)
 
 
 def _check_resolver(text: str) -> None:

@@ -189,6 +189,11 @@ class Politeness:
         "other's requests. In a directory where everybody may write, each user's crawls have a file of their own. "
         "Empty: off.",
     )  # fmt: skip
+    hours: str = key(
+        "", 'Hours of the day in which hosts may be asked, such as "22:00-06:00" or "12:00-13:00, 18:30-24:00". At '
+        "other times their URLs wait in calendar files, and the crawl for its hours. Empty: at any time.",
+    )  # fmt: skip
+    time_zone: str = key("UTC", "Time zone of hours, such as Europe/Berlin.")
     visit_seconds: float = key(
         5.0, "Length of a visit in seconds: it holds as many URLs of its host as fit into this time with their gaps.",
         low=0,
@@ -421,6 +426,8 @@ class Site:
     `[site."example.com"]`."""
 
     gap_host_seconds: float | None = key(None, "Replaces politeness.gap_host_seconds for these hosts.", low=0)
+    hours: str | None = key(None, "Replaces politeness.hours for these hosts. Empty: at any time.")
+    time_zone: str | None = key(None, "Replaces politeness.time_zone for these hosts.")
     pages_max: int | None = key(
         None, "Replaces limits.pages_per_site for this registrable domain.", low=0, high=PAGES_MAX
     )

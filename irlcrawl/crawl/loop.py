@@ -162,7 +162,7 @@ class CrawlLoop:
             now = self.clock.now()
             self._bring_more()
             held = self.outage.paused or self._coming is not None
-            self.limits.patience.look(now, len(self.dispatcher.hosts), held)
+            self.limits.patience.look(now, len(self.dispatcher.hosts), held or self.schedule.closed)
             if self.ending is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
             if news := self.dispatcher.politeness.clocks.news(now):

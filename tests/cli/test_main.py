@@ -115,6 +115,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull,
+            "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "fetch.headers": ["X-A: b"], "fetch.types": ["text/html"],
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:

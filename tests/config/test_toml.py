@@ -46,6 +46,8 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "site.headers": st.sampled_from([[], ["X-A: c", "Accept-Language: fr"]]),
         "fetch.types": st.sampled_from([[], ["text/*", "!video/*"]]),
         "site.types": st.sampled_from([[], ["application/*+xml"]]),
+        **{f"{section}.hours": st.sampled_from(["", "22:00-06:00"]) for section in ("politeness", "site")},
+        **{f"{section}.time_zone": st.sampled_from(["UTC", "Asia/Tokyo"]) for section in ("politeness", "site")},
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }

@@ -18,6 +18,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rests import failures_till_given_up, rests_of_hosts
@@ -26,7 +27,7 @@ from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.dispatch.visits import Ending, Host, LeasedVisit, visit_message
+from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
@@ -69,6 +70,8 @@ class Dispatcher:
         self._overrides = overrides
         self._outage = outage
         self._wake = wake
+        hours = Hours(config)
+        self._hours = hours if hours.any else None
         self.hosts: dict[int, Host] = {}
         self.loads = Loads(config, politeness)
         self.handover = Handover()
@@ -109,6 +112,8 @@ class Dispatcher:
             due = max(due, host.record.rests_until)  # learnt while the turn ran, or before a kill
             if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
                 self._retire(host, Reason.BLOCKED)
+            elif (opens := self._closed_until(host)) > due:
+                self._put_off(host, opens, rests=False)
             elif due > horizon or host.record.rests_until > self._clock.now():
                 self._put_off(host, due)
 
@@ -205,6 +210,10 @@ class Dispatcher:
         leased = 0
         for entry, rows in self.politeness.pop_many(allowance, _urls_of, self.fleet.capacity):
             assert isinstance(entry, Host)
+            if opens := self._closed_until(entry):
+                self.politeness.visit_over(entry, ended=None, requests=0, outcome="unreached", again=False)
+                self._put_off(entry, opens, rests=False)
+                continue
             worker = self.fleet.choose(entry.worker)
             assert worker is not None  # there was capacity
             self._lease(entry, worker, rows)
@@ -230,7 +239,18 @@ class Dispatcher:
         host.worker = worker.stream
         gap, patience = self.politeness.gap_in_visit(host), self.politeness.patience(host)
         paces = self.politeness.paces(host)
-        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version))
+        latest = now + LATEST_START_S
+        if self._hours is not None:
+            latest = min(latest, self._hours.closes(host.name, now))
+        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version, latest))
+
+    def _closed_until(self, host: Host) -> float:
+        """When the hours of a host begin, if it may not be asked now; else 0."""
+        if self._hours is None:
+            return 0.0
+        now = self._clock.now()
+        opens = self._hours.opens(host.name, now)
+        return opens if opens > now else 0.0
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -343,9 +363,9 @@ class Dispatcher:
         record.dead, record.dead_until = died, now + self._config.politeness.host_dead_hours * 3600
         return died
 
-    def _put_off(self, host: Host, due: float) -> None:
+    def _put_off(self, host: Host, due: float, rests: bool | None = None) -> None:
         """Its URLs wait on the disk: all until the host is probed, else one after the other."""
-        rests = host.record.probed
+        rests = host.record.probed if rests is None else rests
         # A back-off is over by then, or soon after.
         gap = 0.0 if rests else float(self.politeness.own_gap_many([host])[0])
         self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, gap, rests))
