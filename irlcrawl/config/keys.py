@@ -296,6 +296,10 @@ class Network:
     resolvers: list[str] = key(
         [], "DNS servers, each as address, address:port or [address]:port. Empty: those of the system, and /etc/hosts."
     )
+    prefer: str = key(
+        "ipv4", "Of a host with addresses of both kinds: which go first. The others are used when those do not answer; "
+        "ipv4 does not ask for them where there is an IPv4 address.", choices=("ipv4", "ipv6"),
+    )  # fmt: skip
     dns_seconds: float = key(5.0, "Deadline in seconds for the address of a name.", low=0.1, high=3600)
     dns_in_flight_max: int = key(64, "Most names that are looked up at once.", low=1, high=4096)
     dns_ttl_min_seconds: float = key(

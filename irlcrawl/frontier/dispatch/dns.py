@@ -232,11 +232,12 @@ class Resolver:
 
     def _judge(self, name: str, addresses: Iterable[str], expires: float) -> _Known:
         """Those that may be contacted, in an order that is the same each time: a name keeps its address, and names that
-        share many addresses spread over them."""
+        share many addresses spread over them. Those of the family that network.prefer names go first."""
+        six = self._params.prefer == "ipv6"
         parsed = {_plain(ip_address(address)) for address in addresses}
         admitted = sorted(
             (str(address) for address in parsed if self._reach.admits(address)),
-            key=lambda address: name_key(f"{name} {address}".encode()),
+            key=lambda address: ((":" in address) != six, name_key(f"{name} {address}".encode())),
         )
         if admitted:
             return _Known(tuple(admitted), None, expires)
@@ -269,6 +270,9 @@ class Resolver:
                 addresses, ttl = await self._records(host, "A")
                 if not addresses:
                     addresses, ttl = await self._records(host, "AAAA")
+                elif self._params.prefer == "ipv6":
+                    more, ttl_of_more = await self._records(host, "AAAA")
+                    addresses, ttl = addresses + more, min(ttl, ttl_of_more) if more else ttl
         except TimeoutError:
             return self._failed(name, f"no answer within {self._params.dns_seconds:g} s", permanent=False)
         except aiodns.error.DNSError as error:
