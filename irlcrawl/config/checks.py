@@ -170,7 +170,7 @@ def check_start(config: Config) -> None:
 def _check_budgets_of_sites(config: Config) -> None:
     """Keys about budgets hold for sites: for a host that is no site they would have no effect, so they are refused."""
     told = [
-        (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min")
+        (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min", "bytes_per_second")
         if getattr(site, key) is not None
     ]  # fmt: skip
     if not told:

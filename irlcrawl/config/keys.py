@@ -122,6 +122,10 @@ class Limits:
         0, "Stop after this many URLs have been fetched, error responses included (exit code 14). 0: off.", low=0
     )
     bytes: int = key(0, "Stop after this many bytes have been received (exit code 14). 0: off.", low=0)
+    bytes_per_second: int = key(
+        0, "Most bytes of headers and bodies that come in each second, on average over a minute; bodies under way are "
+        "not cut for it. 0: off.", low=0,
+    )  # fmt: skip
     seconds: float = key(
         0.0, "Stop this many seconds after the crawl was started or resumed (exit code 15). 0: off.", low=0
     )
@@ -430,6 +434,10 @@ class Site:
     `[site."example.com"]`."""
 
     gap_host_seconds: float | None = key(None, "Replaces politeness.gap_host_seconds for these hosts.", low=0)
+    bytes_per_second: int | None = key(
+        None, "Most bytes of headers and bodies that this registrable domain sends each second, on average: after an "
+        "answer it is left alone for as long as that would have taken at this rate. 0: off.", low=0,
+    )  # fmt: skip
     hours: str | None = key(None, "Replaces politeness.hours for these hosts. Empty: at any time.")
     time_zone: str | None = key(None, "Replaces politeness.time_zone for these hosts.")
     pages_max: int | None = key(

@@ -69,9 +69,11 @@ class CrawlLoop:
         )
         self._secrets = secrets_of(config.site)
         self._leases_path = str(state.job.leases)
+        overrides = Overrides(config.site)
+        politeness = Politeness(clock, config.politeness, clocks, machine, overrides.bytes_per_second_by_site())
         self.dispatcher = Dispatcher(
-            config, clock, Politeness(clock, config.politeness, clocks, machine), Resolver(config.network, clock),
-            RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), Overrides(config.site),
+            config, clock, politeness, Resolver(config.network, clock),
+            RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), overrides,
             self.outage, self._wakeup.set,
         )  # fmt: skip
         self.dispatcher.runs.committed(state.runs.segments())
@@ -206,7 +208,7 @@ class CrawlLoop:
             due = self.dispatcher.politeness.next_due()
             held = self.outage.paused or self.limits.pressure.slow_down
             if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
-                dues.append(due)
+                dues.append(max(due, self.dispatcher.bandwidth.due))
             put_off = None if self.turns.running else self.schedule.next_due()
             if put_off is not None:
                 dues.append(max(put_off, self.schedule.turn_at))

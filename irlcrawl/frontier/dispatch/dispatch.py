@@ -22,6 +22,7 @@ from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rests import failures_till_given_up, rests_of_hosts
+from irlcrawl.frontier.dispatch.bandwidth import Bandwidth
 from irlcrawl.frontier.dispatch.detours import DetourRequests
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
@@ -70,6 +71,8 @@ class Dispatcher:
         self._overrides = overrides
         self._outage = outage
         self._wake = wake
+        self.bandwidth = Bandwidth(config.limits.bytes_per_second, config.fetch.body_bytes_max)
+        self._rates = overrides.bytes_per_second_by_site()
         hours = Hours(config)
         self._hours = hours if hours.any else None
         self.hosts: dict[int, Host] = {}
@@ -207,7 +210,7 @@ class Dispatcher:
         while detour := self.politeness.pop_detour():  # also when the workers are full: their visits wait for it
             assert isinstance(detour, Host)
             self.detours.grant(detour)
-        leased = 0
+        leased, allowance = 0, self.bandwidth.urls(self._clock.now(), allowance)
         for entry, rows in self.politeness.pop_many(allowance, _urls_of, self.fleet.capacity):
             assert isinstance(entry, Host)
             if opens := self._closed_until(entry):
@@ -228,7 +231,7 @@ class Dispatcher:
         run = host.runs[0]
         batch = self.runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
-        visit = LeasedVisit(self._visit, host, run, rows, now)
+        visit = LeasedVisit(self._visit, host, run, rows, now, self.bandwidth.leased(rows))
         self.leases.append(self.politeness.promises(host))
         run.priority = int(batch["priority"][-1])  # the best come first
         worker.visits[visit.number] = visit
@@ -261,6 +264,7 @@ class Dispatcher:
         host, run = visit.host, visit.run
         self._account(worker, visit, reached)
         self.fleet.worked(worker, message["requests"], message["bytes"])
+        self.bandwidth.ended(visit.charged, message["bytes"], message["requests"])
         worker.unharvested += message["requests"] + reached
         run.at += reached
         if run.at >= run.end:
@@ -280,6 +284,7 @@ class Dispatcher:
             retry_after=message["retry_after"],
             crawl_delay=crawl_delay,
             again=bool(host.runs),
+            paid=self._paid(host, message),
         )
         if crawl_delay is not None:
             self.loads.told([host])
@@ -289,6 +294,13 @@ class Dispatcher:
             self._outage.responded(host.address, host.site, message["ended"])
         backs_off = message["outcome"] in ("throttled", "failed")
         self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off)
+
+    def _paid(self, host: Host, message: Message) -> float:
+        """Seconds from the end of a visit until its bytes would have come at the rate of its site."""
+        rate = self._rates.get(host.site)
+        if not rate or message["ended"] is None:
+            return 0.0
+        return float(message["bytes"] / rate - (message["ended"] - message["started"]))
 
     def learnt_robots(self, worker: RemoteWorker, message: Message) -> None:
         """A visit that goes on read robots.txt. A kill from now on finds it in a commit or in the archive, and its

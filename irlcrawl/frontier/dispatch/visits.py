@@ -43,6 +43,7 @@ class LeasedVisit:
     run: Run
     rows: int
     leased: float
+    charged: float = 0.0  # bytes it is expected to bring (bandwidth.py)
 
 
 class Ending(NamedTuple):

@@ -17,11 +17,12 @@ gap*: its floor or its Crawl-delay, whichever is longer. Gaps are seconds, times
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
@@ -45,9 +46,10 @@ _UNITS = {"host": Kind.HOST, "site": Kind.SITE, "address": Kind.ADDRESS}
 
 
 class Gaps:
-    """ConfigError if a network of politeness.shared_addresses is malformed."""
+    """ConfigError if a network of politeness.shared_addresses is malformed. `own_clocks`: sites that have a clock,
+    which is not paced, whatever the gap of sites."""
 
-    def __init__(self, params: config.Politeness, clocks: Clocks) -> None:
+    def __init__(self, params: config.Politeness, clocks: Clocks, own_clocks: Iterable[int] = ()) -> None:
         self._params, self._clocks, self._table = params, clocks, clocks.table
         try:
             self._shared = [ip_network(network) for network in params.shared_addresses]
@@ -62,6 +64,8 @@ class Gaps:
         self._sites_min = params.shared_address_sites if shares else 0
         self._crowded: dict[int, str] = {}  # clocks of addresses that are to be paced once no visit holds them
         self._site_hosts = 0 if self._gap_site > 0 else params.gap_site_hosts
+        self._own = frozenset(own_clocks)
+        self._own_keys = np.array(sorted(self._own), np.uint64)
         self._hosts_of = Counts(clocks.idle_max if self._site_hosts else 1)  # hosts in memory, by site
         self.crowded = False  # there are addresses that `freed` must hear of
 
@@ -80,12 +84,13 @@ class Gaps:
     def use_site(self, site: int) -> int:
         """The clock of the site of a host, which uses it from now on; NONE if the site is 0, or sites have no gap."""
         gap = self._gap_site
-        return self._clocks.use(Kind.SITE, site, gap) if gap > 0 and site else NONE
+        return self._clocks.use(Kind.SITE, site, gap) if site and (gap > 0 or site in self._own) else NONE
 
     def use_site_many(self, sites: U8s) -> I8s:
         """As `use_site`, for many hosts: i8[hosts]."""
-        clocks, some = np.full(len(sites), NONE), np.flatnonzero(sites)
-        if self._gap_site > 0 and len(some):
+        clocks = np.full(len(sites), NONE)
+        some = np.flatnonzero(sites) if self._gap_site > 0 else np.flatnonzero(self._have_own(sites))
+        if len(some):
             gaps = np.full(len(some), self._gap_site)
             clocks[some] = self._clocks.use_many(Kind.SITE, sites[some], gaps)
         return clocks
@@ -96,13 +101,17 @@ class Gaps:
         if not self._site_hosts:
             return self.use_site_many(sites)
         self._hosts_of.add(sites)
-        clocks = np.full(len(sites), NONE)
-        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._site_hosts) & (sites > 0) & (floors > 0))
+        clocks, own = self.use_site_many(sites), self._have_own(sites)
+        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._site_hosts) & (sites > 0) & (floors > 0) & ~own)
         if len(crowded):
             gaps = floors[crowded] / self._site_hosts
             clocks[crowded] = at = self._clocks.use_many(Kind.SITE, sites[crowded], gaps)
             view(self._table.flags)[at] |= Flag.PACED
         return clocks
+
+    def _have_own(self, sites: U8s) -> NDArray[np.bool_]:
+        """Which of these sites are of `own_clocks`: bool[sites]."""
+        return np.isin(sites, self._own_keys) if self._own else np.zeros(len(sites), np.bool_)
 
     def leave_site(self, site: int) -> None:
         """A host of the site is active no more."""
@@ -111,6 +120,8 @@ class Gaps:
 
     def site_has_many(self, site: int) -> bool:
         """Whether the hosts of the site are to use its clock because many of them are active."""
+        if site in self._own:
+            return False
         return self._site_hosts > 0 and site > 0 and self._hosts_of.above(site, self._site_hosts)
 
     def use_crowded_site(self, site: int, floor: float) -> int:
@@ -262,12 +273,12 @@ class Gaps:
 
     def move(
         self, clocks: Sequence[int], floor: float, crawl_delay: float, ended: float, fetch_s: float, outcome: Outcome,
-        retry_after: float | None, asked_of: int = 0,
+        retry_after: float | None, asked_of: int = 0, paid: float = 0.0,
     ) -> None:  # fmt: skip
         """An exchange of `fetch_s` seconds with a host of such a floor and Crawl-delay ended: sets the gap, back-off
         and next time of its clocks (never earlier than before), and why. Only the clocks of a host and of the unit that
         politeness.unit names know Crawl-delay and Retry-After. `asked_of`: the site that was asked, 0: nothing is to be
-        learnt of the address."""
+        learnt of the address. `paid`: seconds for which the site's clock runs at least."""
         table, flags, paced = self._table, self._table.flags, Flag.PACED
         for clock in clocks:
             if flags[clock] & paced:
@@ -288,6 +299,8 @@ class Gaps:
                     wait, why = crawl_delay, Delay.CRAWL_DELAY
                 if retry_after is not None and min(retry_after, self._params.retry_after_max_seconds) > wait:
                     wait, why = min(retry_after, self._params.retry_after_max_seconds), Delay.RETRY_AFTER
+            if kind == Kind.SITE and paid > wait:
+                wait = paid
             if ended + wait > table.next[clock]:
                 table.next[clock], table.wait[clock] = ended + wait, wait
                 table.why[clock] = why

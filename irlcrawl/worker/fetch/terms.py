@@ -34,6 +34,8 @@ class Terms(NamedTuple):
     archived_block: bytes
     wants: Wants | None
     """None: all pages are wanted."""
+    bytes_per_second: int = 0
+    """Most bytes that the host's site sends, on average. 0: off."""
 
 
 class TermsOf:
@@ -56,7 +58,8 @@ class TermsOf:
         site = self._overrides.of(host)
         secrets = self._secrets[site.secrets_file] if site.secrets_file else []
         headers = _with(self._fixed, parse(site.headers or [], "headers", site=True))
-        return _terms(headers, secrets, _wants(self._fetch, site))
+        terms = _terms(headers, secrets, _wants(self._fetch, site))
+        return terms._replace(bytes_per_second=site.bytes_per_second or 0)
 
 
 def fixed_headers(config: Config) -> list[Header]:

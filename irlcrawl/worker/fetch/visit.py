@@ -101,6 +101,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
         self._outcome = "ok"
@@ -202,7 +203,10 @@ class Visit:
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
-        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
+        size = 0 if fetched.exchange is None else received(fetched.exchange)
+        self._bytes += size
+        if request.terms is not None and (rate := request.terms.bytes_per_second):
+            self._unpaid_s = size / rate - self._fetch_s
         return fetched
 
     def _is_spent(self) -> bool:
@@ -220,7 +224,7 @@ class Visit:
         due = now
         if self._ended is not None:
             grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
-            due = self._ended + max(self._gap, grown)
+            due = self._ended + max(self._gap, grown, self._unpaid_s)
         if due > self.lease.not_after or due - now > self._patience:
             return False
         while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
