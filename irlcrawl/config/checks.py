@@ -11,7 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
-from irlcrawl.config import headers
+from irlcrawl.config import headers, proxies
 from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
 from irlcrawl.config.lists import parameter_names
 
@@ -75,6 +75,7 @@ def validate(config: Config) -> None:
     for number, rule in enumerate(config.priority, 1):
         _check_pattern(f"priority {number}.match", rule.match or "")
     headers.check(config)
+    proxies.check(config)
     _check_hours(config)
     for path, types in (
         ("fetch.types", config.fetch.types),
@@ -155,6 +156,8 @@ def check_start(config: Config) -> None:
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
     headers.secrets_of(config.site)
+    if config.network.proxy_logins_file:
+        proxies.read_logins(config.network.proxy_logins_file)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")

@@ -300,6 +300,15 @@ class Network:
     resolvers: list[str] = key(
         [], "DNS servers, each as address, address:port or [address]:port. Empty: those of the system, and /etc/hosts."
     )
+    proxy: str = key(
+        "", "Proxy for all requests: http://HOST:PORT, socks5://HOST:PORT (names are resolved here), or "
+        "socks5h://HOST:PORT. With http and socks5h the proxy resolves names, so irlcrawl cannot refuse names that "
+        "lead to private networks. Empty: off.",
+    )  # fmt: skip
+    proxy_logins_file: str = key(
+        "", "File with logins of proxies, one a line: HOST:PORT NAME:PASSWORD. It is read at each start; its values "
+        "are in no file of JOB. Empty: off.",
+    )  # fmt: skip
     prefer: str = key(
         "ipv4", "Of a host with addresses of both kinds: which go first. The others are used when those do not answer; "
         "ipv4 does not ask for them where there is an IPv4 address.", choices=("ipv4", "ipv6"),
@@ -457,6 +466,7 @@ class Site:
     )  # fmt: skip
     types: list[str] | None = key(None, "Replaces fetch.types for these hosts.")
     length_max: int | None = key(None, "Replaces fetch.length_max for these hosts.", low=0)
+    proxy: str | None = key(None, "Replaces network.proxy for these hosts. Empty: no proxy.")
     secrets_file: str | None = key(
         None, "File with headers that only these hosts are sent, one a line: Cookie: NAME=VALUE, Basic-Auth: "
         "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "

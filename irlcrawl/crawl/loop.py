@@ -19,6 +19,7 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.headers import secrets_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.proxies import Proxies, read_logins
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
@@ -68,11 +69,12 @@ class CrawlLoop:
             clock, lambda: self.dispatcher.resolver.alive(), lambda: clocks.table.count(Kind.ADDRESS), self._wakeup.set
         )
         self._secrets = secrets_of(config.site)
+        self._logins = read_logins(file) if (file := config.network.proxy_logins_file) else {}
         self._leases_path = str(state.job.leases)
         overrides = Overrides(config.site)
         politeness = Politeness(clock, config.politeness, clocks, machine, overrides.bytes_per_second_by_site())
         self.dispatcher = Dispatcher(
-            config, clock, politeness, Resolver(config.network, clock),
+            config, clock, politeness, Resolver(config.network, clock, proxied=Proxies(config).resolves),
             RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), overrides,
             self.outage, self._wakeup.set,
         )  # fmt: skip
@@ -142,6 +144,7 @@ class CrawlLoop:
             "t": "hello",
             "config": to_dict(self.config),
             "secrets": self._secrets,
+            "logins": self._logins,
             "seed": self.state.seed,
             "scope_version": self.fleet.scope_version,
             "scope_entries": self.fleet.scope_entries(),

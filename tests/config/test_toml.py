@@ -48,6 +48,8 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "site.types": st.sampled_from([[], ["application/*+xml"]]),
         **{f"{section}.hours": st.sampled_from(["", "22:00-06:00"]) for section in ("politeness", "site")},
         **{f"{section}.time_zone": st.sampled_from(["UTC", "Asia/Tokyo"]) for section in ("politeness", "site")},
+        "network.proxy": st.sampled_from(["", "http://proxy.test:3128", "socks5h://[::1]:1080"]),
+        "site.proxy": st.sampled_from(["", "socks5://127.0.0.1:9"]),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }
@@ -68,6 +70,7 @@ def configs(draw: st.DrawFn) -> c.Config:
     for key in keys():
         if key.single and draw(st.booleans()):
             setattr(getattr(config, key.section), key.name, draw(values(key)))
+    config.fetch.client = "httptools"  # the other one knows no proxies
     rules = st.builds(c.Priority, match=st.sampled_from([r"/a\d$", '"x"', "ä"]), weight=st.integers(-10, 10))
     config.priority = draw(st.lists(rules, max_size=3))
     for name in draw(st.lists(st.sampled_from(["a.example", "example.com", "192.0.2.7"]), unique=True)):

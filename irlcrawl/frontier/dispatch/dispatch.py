@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
+from irlcrawl.base.keys import is_stand_in
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.proxies import Proxies
 from irlcrawl.config.rests import failures_till_given_up, rests_of_hosts
 from irlcrawl.frontier.dispatch.bandwidth import Bandwidth
 from irlcrawl.frontier.dispatch.detours import DetourRequests
@@ -72,6 +74,7 @@ class Dispatcher:
         self._outage = outage
         self._wake = wake
         self.bandwidth = Bandwidth(config.limits.bytes_per_second, config.fetch.body_bytes_max)
+        self._proxies = Proxies(config)
         self._rates = overrides.bytes_per_second_by_site()
         hours = Hours(config)
         self._hours = hours if hours.any else None
@@ -135,7 +138,9 @@ class Dispatcher:
 
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")
-        now = self._clock.now()
+        address = record.address_at(self._clock.now())
+        if address is not None and is_stand_in(address) != self._proxies.resolves(name):
+            address = None  # found by a run with other proxies
         return Host(
             record=record,
             key=key,
@@ -143,7 +148,7 @@ class Dispatcher:
             scheme=scheme,
             port=port,
             site=site,
-            address=record.address_at(now),
+            address=address,
             address_until=record.address_until,
             crawl_delay=record.crawl_delay,
             gap_floor=self._overrides.gap_host(name),

@@ -104,8 +104,12 @@ class Fetcher(Protocol):
 
 
 def host_header(request: Request) -> str:
+    return authority(request)
+
+
+def authority(request: Request, always_port: bool = False) -> str:
     host = f"[{request.host}]" if ":" in request.host else request.host
-    return host if request.port == PORTS[request.scheme] else f"{host}:{request.port}"
+    return host if request.port == PORTS[request.scheme] and not always_port else f"{host}:{request.port}"
 
 
 def tls_context(config: Config) -> ssl.SSLContext:

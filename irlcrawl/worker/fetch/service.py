@@ -59,7 +59,7 @@ class Worker:
         self.config: Config = from_dict(hello["config"])
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
         self.fetcher = open_fetcher(self.config, self.clock)
-        self.terms = TermsOf(self.config, hello.get("secrets"))
+        self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from irlcrawl.config.headers import Header, parse
 from irlcrawl.config.keys import Config, Fetch, Site
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.proxies import Proxies, Proxy
 from irlcrawl.worker.fetch.wants import Wants
 
 WITHHELD = "(withheld)"
@@ -34,19 +35,28 @@ class Terms(NamedTuple):
     archived_block: bytes
     wants: Wants | None
     """None: all pages are wanted."""
+    proxy: Proxy | None = None
+    login: str = ""
+    """NAME:PASSWORD for the proxy; empty: it wants none."""
     bytes_per_second: int = 0
     """Most bytes that the host's site sends, on average. 0: off."""
 
 
 class TermsOf:
-    """Terms by host name. `secrets`: the headers of each secrets_file, by its path (config/headers.secrets_of)."""
+    """Terms by host name. `secrets`: the headers of each secrets_file, by its path (config/headers.secrets_of).
+    `logins`: those of proxies (config/proxies.read_logins)."""
 
-    def __init__(self, config: Config, secrets: Mapping[str, Sequence[Sequence[str]]] | None = None) -> None:
+    def __init__(
+        self, config: Config, secrets: Mapping[str, Sequence[Sequence[str]]] | None = None,
+        logins: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self._fixed = _with(fixed_headers(config), parse(config.fetch.headers, "fetch.headers"))
         self._overrides = Overrides(config.site)
         self._secrets = {path: [(name, value) for name, value in found] for path, found in (secrets or {}).items()}
         self._fetch = config.fetch
-        self.general = _terms(self._fixed, [], _wants(config.fetch, Site()))
+        self._proxies, self._logins = Proxies(config), logins or {}
+        general = _terms(self._fixed, [], _wants(config.fetch, Site()))
+        self.general = self._through(general, self._proxies.of(""))
         """Of hosts that no section of sites names."""
         self.of = self._of if config.site else lambda host: self.general
         self._special = lru_cache(maxsize=HOSTS_CACHED)(self._special_of)
@@ -59,7 +69,14 @@ class TermsOf:
         secrets = self._secrets[site.secrets_file] if site.secrets_file else []
         headers = _with(self._fixed, parse(site.headers or [], "headers", site=True))
         terms = _terms(headers, secrets, _wants(self._fetch, site))
-        return terms._replace(bytes_per_second=site.bytes_per_second or 0)
+        terms = terms._replace(bytes_per_second=site.bytes_per_second or 0)
+        return self._through(terms, self._proxies.of(host))
+
+    def _through(self, terms: Terms, proxy: Proxy | None) -> Terms:
+        if proxy is None:
+            return terms
+        host = f"[{proxy.host}]" if ":" in proxy.host else proxy.host
+        return terms._replace(proxy=proxy, login=self._logins.get(f"{host}:{proxy.port}", ""))
 
 
 def fixed_headers(config: Config) -> list[Header]:
