@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._sim.polite import PoliteColumns
@@ -89,19 +89,8 @@ class InColumns:
         return waiting.waiting, delays, waiting.next_due(now), clocks_of(self.polite.clocks, now)
 
 
-NOTHING_ASKED = (None, 0.0, 0, "ok", None, False)
-CAME_DUE_UNNOTICED = [
-    ([(2, 2, 0, None)], (1, 99), [(None, 0.0, 0, "failed", None, False)], 0, 0.0),
-    ([(2, 2, 0, None)], (1, 99), [NOTHING_ASKED], 0, 7.0),
-    ([(0, 3, 0, None), (1, 4, 0, None), (3, 5, 0, None), (2, 6, 0, None)], (1, 99), [NOTHING_ASKED], 0, 0.0),
-]
-"""The second host waits and leaves. When the last one comes, the clock of its name, for which no host waits, has come
-due."""
-
-
 @settings(max_examples=120, deadline=None)
 @given(steps, st.sampled_from([0.0, 0.5]), st.integers(0, 3), st.sampled_from([0, 2, 3]))
-@example(CAME_DUE_UNNOTICED, 0.0, 1, 0)
 def test_hosts_without_objects_are_visited_as_those_with(
     steps: Any, gap_address: float, leaving: int, sites_min: int
 ) -> None:
