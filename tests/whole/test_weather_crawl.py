@@ -32,7 +32,8 @@ WEATHER = WeatherParams(
 SPEED = 5000.0
 IMPATIENT = NO_GAPS | {
     "scope.kind": "any", "network.allow": '["127.52.0.0/16"]', "frontier.harvest_seconds": 0.3,
-    "fetch.connect_seconds": 0.5, "fetch.read_seconds": 0.5, "network.dns_ttl_min_seconds": 1, "limits.wait_hours": 0.02,
+    "fetch.connect_seconds": 0.5, "fetch.read_seconds": 0.5, "network.dns_ttl_min_seconds": 1,
+    "limits.wait_hours": 0.02,
     "politeness.rest_seconds": 0.2, "politeness.rest_max_seconds": 2, "politeness.host_dead_hours": 0.004,
     "politeness.retry_delay_seconds": 0.2, "politeness.retry_after_max_seconds": 2, "politeness.backoff_seconds": 0.1,
     "politeness.crawl_delay_max_seconds": 0.2,
