@@ -23,6 +23,7 @@ from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
@@ -35,6 +36,7 @@ class Services(Protocol):
     config: Config
     clock: Clock
     fetcher: Fetcher
+    terms: TermsOf
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
@@ -99,6 +101,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
         self._outcome = "ok"
@@ -148,7 +151,7 @@ class Visit:
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
+        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, page=True)
         if fetched is None:
             return False
         verdict = judge(fetched, carried.attempt, self._config)
@@ -172,10 +175,15 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
-        """The only way to a request. None when it is not to be made in this visit."""
+    async def _ask(
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False
+    ) -> Fetched | None:
+        """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
+        unwanted."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        terms = self._services.terms.of(host)
+        wants = terms.wants if page else None
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
@@ -195,7 +203,10 @@ class Visit:
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
-        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
+        size = 0 if fetched.exchange is None else received(fetched.exchange)
+        self._bytes += size
+        if request.terms is not None and (rate := request.terms.bytes_per_second):
+            self._unpaid_s = size / rate - self._fetch_s
         return fetched
 
     def _is_spent(self) -> bool:
@@ -213,7 +224,7 @@ class Visit:
         due = now
         if self._ended is not None:
             grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
-            due = self._ended + max(self._gap, grown)
+            due = self._ended + max(self._gap, grown, self._unpaid_s)
         if due > self.lease.not_after or due - now > self._patience:
             return False
         while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
