@@ -237,7 +237,8 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
-        "name, and its value: truncated, beyond_max (links over page.links_max), partly_read, damaged, faults, ...",
+        "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
+        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai",
     )  # fmt: skip
 
 

@@ -278,6 +278,13 @@ class Network:
     dns_cache_names: int = key(20_000, "Names whose address is kept in memory, about 300 bytes each.", low=1)
 
 
+WISHES = (
+    "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "noai", "noimageai", "unavailable_after",
+    "train-ai", "ai-train", "ai-input", "search", "tdm-reservation",
+)  # fmt: skip
+"""What page.wishes_obeyed takes: the names of wishes (web/wishes.py)."""
+
+
 @dataclass
 class Page:
     scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
@@ -288,6 +295,13 @@ class Page:
     sitemaps: bool = key(
         True, "Ask for the sitemaps that robots.txt files name, and follow what sitemaps and feeds (RSS, Atom) list: "
         "at most 50,000 links of each.",
+    )  # fmt: skip
+    wishes_obeyed: list[str] = key(
+        [], "Wishes of owners for which the body of a page is not stored (reason withheld); its links are followed "
+        "unless nofollow forbids it. All wishes are recorded, whatever is obeyed: noindex, noarchive, nocache, "
+        "nosnippet, noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta robots; those with "
+        "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
+        "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(

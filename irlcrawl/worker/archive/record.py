@@ -80,6 +80,7 @@ def metadata(unit: Unit, warcinfo_id: str) -> bytes:
         "reason": Reason(unit.reason).name.lower(),
         "status": str(unit.status),
         "detail": unit.detail,
+        "wishes": unit.wishes,
         "fetchTimeMs": str(unit.duration_ms),
     }
     head = [f"WARC-Warcinfo-ID: {warcinfo_id}", f"WARC-Target-URI: {uri(unit.url)}", f"WARC-Date: {date(unit.start)}"]

@@ -23,16 +23,20 @@ import irlcrawl
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
+from irlcrawl.web.wishes import joined
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
+from irlcrawl.worker.fetch.wishes import Wishes
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
@@ -84,6 +88,7 @@ class Worker:
         self._room = asyncio.Event()
         self._room.set()
         self._token = product_token(self.config.crawl.user_agent)
+        self._wishes = Wishes(self.config)
         self._rules = KnownRules(files, self._state_dir, self._token, RULES_CACHE_BYTES)
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self._visits: dict[asyncio.Task[None], Visit] = {}
@@ -95,9 +100,15 @@ class Worker:
 
     # What visits use
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Archive, process, harvest: one unit, in one piece, so that harvest and archive agree on the order."""
-        location = self._warc.append(unit, exchange)
+        stored = exchange
+        if exchange is not None and unit.segment != NO_SEGMENT:
+            said = self._wishes.of(exchange, rules)
+            unit.wishes = joined(said)
+            if unit.cls == Class.FETCHED and self._wishes.withhold(said, exchange, unit.start):
+                unit.reason, stored = Reason.WITHHELD, None
+        location = self._warc.append(unit, stored)
         pointer = self._harvest.add(process(unit, exchange, location, self._context))
         held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
         if held >= bound and not self._full:

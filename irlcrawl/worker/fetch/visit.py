@@ -39,8 +39,9 @@ class Services(Protocol):
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
-        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
+        its host: what they say about its use is noted."""
         ...
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
@@ -156,7 +157,7 @@ class Visit:
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
         self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
-        self._services.keep(unit, fetched.exchange if verdict.keep else None)
+        self._services.keep(unit, fetched.exchange if verdict.keep else None, self._rules)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
