@@ -79,6 +79,11 @@ class Scope:
     exclude: list[str] = key(
         [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
     )
+    opt_out_file: str = key(
+        "", "File with hosts, sites, URLs and patterns whose owners want to be left alone: a line of kind, name, date "
+        "and reason each (README, Owners' wishes). Nothing of them is requested, what waits of them is "
+        "excluded (opted_out). It is read again when it changes. Empty: off.",
+    )  # fmt: skip
     depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
     hops_max: int = key(5, "Longest chain of redirects that is followed.", low=0, high=50)
     url_bytes_max: int = key(2048, "URLs longer than this many bytes are out of scope.", low=64, high=65_535)

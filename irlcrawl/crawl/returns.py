@@ -37,7 +37,7 @@ from irlcrawl.worker.harvest.sections import write_sections
 CHUNK_ROWS = 16_384
 TAKEN, STALE, BUSY = "taken", "stale", "busy"
 """What a running crawl answers: the harvest is its own now; another one came before; it is starting or ending."""
-FETCHED_WELL = (Reason.OK, Reason.REDIRECT)
+FETCHED_WELL = (Reason.OK, Reason.REDIRECT, Reason.TAKEN_DOWN)
 """Nothing is to be asked again for these."""
 LESS_THAN_ALL = ("truncated", "withheld")
 """Reasons for which less was kept of a page than there was."""

@@ -48,6 +48,7 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.release import Policy
 from irlcrawl.frontier.turn.rules import RulesOfHosts
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import product_token
 
 TELL_SECONDS = 1.0
@@ -72,6 +73,7 @@ class Turns:
         self._run, self._dispatcher, self._schedule, self._limits = run, dispatcher, schedule, limits
         self._gauges = gauges
         self._overrides = Overrides(state.config.site)
+        self._opt_outs = OptOutFile(state.config.scope.opt_out_file)
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
         self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
@@ -252,6 +254,7 @@ class Turns:
             quota_host=config.limits.pages_per_host,
             denials_max=failures_till_given_up(config.politeness),
             level_s=config.frontier.level_hours * 3600,
+            opt_outs=self._opt_outs.latest(),
         )
         return Task(
             now=now,

@@ -27,6 +27,7 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.web.wishes import joined
@@ -89,6 +90,8 @@ class Worker:
         self._room.set()
         self._token = product_token(self.config.crawl.user_agent)
         self._wishes = Wishes(self.config)
+        self._opt_out_file = OptOutFile(self.config.scope.opt_out_file)
+        self._opt_outs = self._opt_out_file.latest()
         self._rules = KnownRules(files, self._state_dir, self._token, RULES_CACHE_BYTES)
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self._visits: dict[asyncio.Task[None], Visit] = {}
@@ -117,6 +120,9 @@ class Worker:
         if held >= HELD_FACTOR * bound:
             self._room.clear()
         return pointer
+
+    def opted_out(self, url: bytes) -> bool:
+        return self._opt_outs is not None and self._opt_outs.of(url) is not None
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
         self._wire.send({"t": "robots", "visit": visit, "robots": robots})
@@ -191,6 +197,7 @@ class Worker:
     def _start(self, visit: Visit) -> None:
         if len(self.redirected) > REDIRECTED_MAX:
             self.redirected.clear()
+        self._opt_outs = self._opt_out_file.latest()
         task = asyncio.get_running_loop().create_task(self._run(visit))
         self._visits[task] = visit
         task.add_done_callback(self._visit_done)

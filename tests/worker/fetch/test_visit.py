@@ -56,6 +56,7 @@ class Web:
         self.detours: list[tuple[str, int]] = []
         self.delay = 0.0
         self.told: list[float] = []  # Crawl-delays of the rules it was told of
+        self.left_alone: set[bytes] = set()  # URLs on the opt-out list
 
     async def fetch(self, request: Request) -> Fetched:
         started = self.clock.now()
@@ -80,6 +81,9 @@ class Web:
     def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         self.units.append(unit)
         return (1, 0, 9) if unit.robots and unit.robots.get("robots") == Robots.RULES else None
+
+    def opted_out(self, url: bytes) -> bool:
+        return url in self.left_alone
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
         self.told.append(robots["crawl_delay"])
