@@ -85,6 +85,8 @@ class Selection:
                     yield entry
 
     def _takes(self, entry: LogEntry) -> bool:
+        if entry.reason == "taken_down":
+            return False
         if entry.outcome == "fetched" and entry.status < 400 and entry.reason not in LESS_THAN_ALL:
             return False
         named = entry.outcome in self.statuses or self._status.fullmatch(b"%d" % entry.status)

@@ -376,6 +376,7 @@ def test_the_readmes_commands_are_commands(
     monkeypatch.chdir(tmp_path)
     Path("crawl.toml").write_text("[limits]\npages = 5\n")
     Path("seeds.txt.gz").write_bytes(gzip.compress(b"a.example\n"))
+    Path("opt-out.txt").write_text("host b.example 2026-11-02 asked by mail\n")
     commands = readme_commands()
     assert {command[1] for command in commands} == set(main.VERBS)
     for command in commands:

@@ -205,15 +205,15 @@ def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None) 
         for number in [*(number for number in parts if number < last), last]:
             if number in parts:
                 part = _open_part(files, parts[number], part_name(path, number, True))
-                yield from _pieces_of(part, number, bounds.get(number))
+                yield from pieces_of(part, number, bounds.get(number))
             elif live is not None:
-                yield from _pieces_of(live, number, bounds.get(number))
+                yield from pieces_of(live, number, bounds.get(number))
     finally:
         if live is not None:
             live.close()
 
 
-def _pieces_of(part: Part, number: int, until: int | None) -> Iterator[Piece]:
+def pieces_of(part: Part, number: int, until: int | None = None) -> Iterator[Piece]:
     """A file of a log, as far as `until` (None: its end), in pieces of whole lines."""
     at = 0
     for chunk in chunks(part):
