@@ -73,7 +73,7 @@ class Rules:
         self._wildcards.sort(key=lambda rule: -rule[0])
         self._usages = [(*_parts(path), words) for path, words in _longest_first(group.usages)]
         self._usage_bytes = sum(map(len, group.usages))
-        self._signals = wishes.combined(group.signals)
+        self._signals = frozenset(sorted(wishes.combined(group.signals))[: wishes.WISHES_MAX])
         self._lengths = sorted({len(prefix) for prefix in self._prefixes})
         self._wildcard_bytes = sum(len(part) for _, parts, _ in self._wildcards for part in parts)
         rules = len(self._prefixes) + len(self._wholes) + len(self._wildcards)

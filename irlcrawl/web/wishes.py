@@ -21,7 +21,9 @@ from email.utils import parsedate_to_datetime
 
 SEPARATOR = "+"
 WISHES_MAX = 32
-"""Wishes of one page that are recorded."""
+"""Wishes of one page that are recorded, and preferences that one line or header may have."""
+LABEL_CHARS = 64
+"""A preference with a longer label is none."""
 POLICY_CHARS = 300
 """Characters of a tdm-policy that are recorded."""
 
@@ -82,7 +84,7 @@ def _date(text: str) -> str:
         for read in (datetime.fromisoformat, parsedate_to_datetime):
             try:
                 at = read(part)
-            except (ValueError, OverflowError):
+            except (ValueError, TypeError, IndexError, OverflowError):  # the second one raises what it meets
                 continue
             at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
             try:
@@ -123,7 +125,10 @@ def of_usage(value: str) -> set[str]:
             if comma is None or comma.end() == len(value):
                 return set()
             at = comma.end()
-    return {f"{key}={preference}" for key, preference in members.items() if preference in _PREFERENCES}
+    if len(members) > WISHES_MAX:
+        return set()
+    known = ((key, value) for key, value in members.items() if value in _PREFERENCES and len(key) <= LABEL_CHARS)
+    return {f"{key}={preference}" for key, preference in known}
 
 
 # -- Content-Signal ---------------------------------------------------------------------------------------------------

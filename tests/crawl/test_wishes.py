@@ -15,6 +15,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.unit import Unit
+from irlcrawl.worker.fetch import wishes
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 
 SITE = "http://a.test"
@@ -76,6 +77,19 @@ def test_wishes_are_recorded_in_log_and_archive_and_no_page_is_withheld(
     chosen = [one.url.decode() for one in log_parts.read(Files(), log, note="wishes=noai")]
     assert sorted(chosen) == [f"{SITE}/header", f"{SITE}/meta"]
     assert not list(log_parts.read(Files(), log, note="wishes=no"))
+
+
+def test_a_page_whose_wishes_cannot_be_read_is_archived_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker would have died with it, and each one after that."""
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(wishes, "named", fail)
+    crawl = crawled(tmp_path / "job", site(), monkeypatch)
+    assert crawl.run() == ExitCode.DONE and crawl.outcomes()[f"{SITE}/behind"] == ("fetched", "ok")
 
 
 def test_a_wish_that_is_obeyed_keeps_the_body_out_of_the_archive_but_not_its_links(

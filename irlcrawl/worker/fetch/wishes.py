@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from irlcrawl.config.keys import Config
 from irlcrawl.web import wishes
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.page.links import HTML_TYPES, is_html
 from irlcrawl.worker.page.metas import named
+
+_log = logging.getLogger(__name__)
 
 
 class Wishes:
@@ -22,6 +26,13 @@ class Wishes:
 
     def of(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
         """The wishes in the header, in the head of a page that was found (2xx), and in the robots.txt of its host."""
+        try:
+            return self._read(exchange, rules)
+        except Exception:  # a page that breaks a reader is archived all the same, and so is one that takes all memory
+            _log.exception("no wishes were read of %s", exchange.url.decode("ascii"))
+            return wishes.NONE
+
+    def _read(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
         found = wishes.of_header(exchange.fields, self._agents)
         mime = exchange.mime
         if exchange.body and (not mime or mime in HTML_TYPES) and 200 <= exchange.status < 300:

@@ -13,13 +13,13 @@ import re2
 
 from irlcrawl.worker.page import scan
 
-HEAD_BYTES_MAX = 64 << 10
-"""Bytes looked at of a page in which no `</head` ends the head."""
+HEAD_BYTES_MAX = 128 << 10
+"""Bytes looked at of a page whose head is longer, or ends by no `</head`."""
 
 
 def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """(name in lower case, content) of each in `body` (content-decoded HTML), in order. names: in lower case."""
-    end = body.find(b"</head")
+    end = body.find(b"</head", 0, HEAD_BYTES_MAX)
     if end < 0:
         end = min(len(body), HEAD_BYTES_MAX)
     if _with_one_of(names).search(body, 0, end) is None:
