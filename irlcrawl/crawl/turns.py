@@ -254,7 +254,7 @@ class Turns:
             quota_host=config.limits.pages_per_host,
             denials_max=failures_till_given_up(config.politeness),
             level_s=config.frontier.level_hours * 3600,
-            opt_outs=self._opt_outs.latest(),
+            opt_outs=self._opt_outs.latest,
         )
         return Task(
             now=now,

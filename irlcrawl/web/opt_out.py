@@ -61,7 +61,8 @@ def _compiled(lines: list[OptOut]) -> re2._Regexp[bytes]:
 
 
 class OptOutFile:
-    """The list in a file (scope.opt_out_file; empty: none). For one thread; what `latest` gives is for all."""
+    """The list in a file (scope.opt_out_file; empty: none). One thread at a time may ask for the latest, which is then
+    for all threads."""
 
     def __init__(self, path: str) -> None:
         """ConfigError for a file that is no opt-out list: a start refuses it."""
@@ -69,10 +70,15 @@ class OptOutFile:
         self._sign = self._signature() if path else None
         self._current = OptOuts(opt_outs(path)) if path else None
 
+    @property
+    def changed(self) -> bool:
+        """Whether `latest` has a file to read: for 100,000 lines that takes most of a second."""
+        return bool(self._path) and self._signature() != self._sign
+
     def latest(self) -> OptOuts | None:
         """The list as the file has it now, or last had it; None without a file."""
-        if self._path and (sign := self._signature()) != self._sign:
-            self._sign = sign
+        if self.changed:
+            self._sign = self._signature()
             try:
                 self._current = OptOuts(opt_outs(self._path))
             except ConfigError as error:

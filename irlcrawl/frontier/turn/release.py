@@ -69,7 +69,7 @@ class Policy:
     quota_host: int  # 0: none
     denials_max: int  # with so many in a row a robots.txt is given up
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
-    opt_outs: OptOuts | None = None  # what owners want left alone
+    opt_outs: Callable[[], OptOuts | None] = lambda: None  # what owners want left alone, as the list is now
 
 
 def release(rows: Batch, policy: Policy) -> Verdicts:
@@ -133,14 +133,15 @@ def _judge(
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
     if policy.blocked is not None:
         whole[[policy.blocked(origin) for origin in origins.tolist()]] = Reason.BLOCKED
-    if policy.opt_outs is not None:
-        whole[[policy.opt_outs.of_host(origin + b"/") is not None for origin in origins.tolist()]] = Reason.OPTED_OUT
+    opt_outs = policy.opt_outs()
+    if opt_outs is not None:
+        whole[[opt_outs.of_host(origin + b"/") is not None for origin in origins.tolist()]] = Reason.OPTED_OUT
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
-    if policy.opt_outs is not None and policy.opt_outs.of_urls:
+    if opt_outs is not None and opt_outs.of_urls:
         left = np.flatnonzero(fate == 0)  # a Python loop per URL: only URLs say whether a pattern is in them
         urls = links["url"].take(left).tolist()
-        fate[left[[policy.opt_outs.of(url) is not None for url in urls]]] = Reason.OPTED_OUT
+        fate[left[[opt_outs.of(url) is not None for url in urls]]] = Reason.OPTED_OUT
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
         fate[(fate == 0) & (ordinal >= policy.quota_host)] = Reason.QUOTA_HOST
     denied = robots == Robots.DENY

@@ -197,7 +197,6 @@ class Worker:
     def _start(self, visit: Visit) -> None:
         if len(self.redirected) > REDIRECTED_MAX:
             self.redirected.clear()
-        self._opt_outs = self._opt_out_file.latest()
         task = asyncio.get_running_loop().create_task(self._run(visit))
         self._visits[task] = visit
         task.add_done_callback(self._visit_done)
@@ -272,11 +271,13 @@ class Worker:
         self._wire.close()
 
     async def run(self) -> None:
-        """Syncs the archive and hands over what is old, until something fails."""
+        """Syncs the archive, hands over what is old and reads lists again that changed, until something fails."""
         sync_seconds, harvest_seconds = self.config.archive.archive_sync_seconds, self.config.frontier.harvest_seconds
         trim = Trim(self.clock)
         while not self._failed.done():
             await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
+            if self._opt_out_file.changed:
+                self._opt_outs = await asyncio.get_running_loop().run_in_executor(None, self._opt_out_file.latest)
             if self.clock.now() - self._synced_at >= sync_seconds:
                 await self._sync_archive()
             if self._harvest.age >= harvest_seconds and not self._full:
