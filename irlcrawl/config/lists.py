@@ -12,24 +12,21 @@ line that is a comment:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
 from typing import NamedTuple
 
-from irlcrawl.base.url import SeedError, named_host, seed_url
-from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.keys import Config, ConfigError
 
 PARAMETERS_MAX = 100_000
+LINE_BYTES_MAX = 1000
 _PARAMETER = re.compile(r"[^\s&=?#*]+\*?")
 
 
 def parameter_names(path: str) -> list[str]:
     """The names in a file of query parameters (urls.parameters_file): one a line, `#` begins a comment. ConfigError."""
     where = f"urls.parameters_file = {path}"
-    try:
-        with open(path, encoding="utf-8") as stream:
-            lines = [line.partition("#")[0].strip() for line in stream]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: cannot be read: {error}") from error
+    lines = [line.partition("#")[0].strip() for line in _lines(path, where)]
     for number, line in enumerate(lines, 1):
         if line and not _PARAMETER.fullmatch(line):
             raise ConfigError(f"{where}, line {number}: {line!r} is no name of a parameter, such as ref or utm_*")
@@ -40,6 +37,7 @@ def parameter_names(path: str) -> list[str]:
 
 
 OPT_OUTS_MAX = 200_000
+OPT_OUT_BYTES_MAX = 8_000
 OPT_OUT_KINDS = ("host", "site", "url", "match")
 _OPT_OUT = re.compile(r"(\S+)[ \t]+(\S+)[ \t]+(\S+)(?:[ \t]+(.*))?")
 
@@ -58,6 +56,8 @@ class OptOut(NamedTuple):
 
 def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
     """One of them, as a person writes it. ConfigError, whose message says what is wrong."""
+    from irlcrawl.base.url import SeedError, named_host, seed_url  # slow to load, and few have a list
+
     if kind not in OPT_OUT_KINDS:
         raise ConfigError(f"{kind!r}: a line begins with one of {', '.join(OPT_OUT_KINDS)}")
     try:
@@ -89,23 +89,62 @@ def opt_outs(path: str, where: str = "scope.opt_out_file") -> list[OptOut]:
     """The lines of an opt-out list. ConfigError, which names the line."""
     where = f"{where} = {path}"
     found = []
+    for number, line in enumerate(_lines(path, where, OPT_OUT_BYTES_MAX), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        match = _OPT_OUT.fullmatch(text)
+        if match is None:
+            raise ConfigError(
+                f"{where}, line {number}: {text[:200]!r} is not `host|site|url|match NAME YYYY-MM-DD reason`"
+            )
+        try:
+            found.append(opt_out(match[1], match[2], match[3], match[4] or ""))
+        except ConfigError as error:
+            raise ConfigError(f"{where}, line {number}: {error}") from error
+        if len(found) > OPT_OUTS_MAX:
+            raise ConfigError(f"{where}: has more than {OPT_OUTS_MAX} lines")
+    return found
+
+
+def ranked_floors(config: Config) -> dict[str, int]:
+    """Site -> the least budget that its rank in a list gives it (budgets.ranks_file; empty without one): that of the
+    curve `rank`, top_budget / rank, where it is more than `base`. Lines are `rank,domain`, by rank; those behind the
+    last that counts are not read, and of a site that stands there twice the better rank counts. ConfigError."""
+    path, budgets = config.budgets.ranks_file, config.budgets
+    if not path:
+        return {}
+    from irlcrawl.base.url import SeedError, SiteOf, named_host  # slow to load, and few have a list
+
+    where = f"budgets.ranks_file = {path}"
+    site_of = SiteOf(config.scope.private_suffixes)
+    floors: dict[str, int] = {}
+    last = 0
+    for number, line in enumerate(_lines(path, where), 1):
+        rank, _, domain = line.strip().partition(",")
+        try:
+            host = named_host(domain)[0]
+        except SeedError:
+            host = ""
+        if not host or not rank.isascii() or not rank.isdecimal() or int(rank) <= last:
+            raise ConfigError(
+                f"{where}, line {number}: {line.strip()[:100]!r} is not rank,domain with a rank above {last}; a list "
+                "such as Tranco's is sorted by rank"
+            )
+        last = int(rank)
+        if budgets.top_budget // last <= budgets.base:
+            break
+        floors.setdefault(site_of(host), budgets.top_budget // last)
+    if not last:
+        raise ConfigError(f"{where}: has no line rank,domain")
+    return floors
+
+
+def _lines(path: str, where: str, bytes_max: int = LINE_BYTES_MAX) -> Iterator[str]:
+    """ConfigError."""
     try:
         with open(path, encoding="utf-8") as stream:
-            for number, line in enumerate(stream, 1):
-                text = line.strip()
-                if not text or text.startswith("#"):
-                    continue
-                match = _OPT_OUT.fullmatch(text)
-                if match is None:
-                    raise ConfigError(
-                        f"{where}, line {number}: {text[:200]!r} is not `host|site|url|match NAME YYYY-MM-DD reason`"
-                    )
-                try:
-                    found.append(opt_out(match[1], match[2], match[3], match[4] or ""))
-                except ConfigError as error:
-                    raise ConfigError(f"{where}, line {number}: {error}") from error
-                if len(found) > OPT_OUTS_MAX:
-                    raise ConfigError(f"{where}: has more than {OPT_OUTS_MAX} lines")
+            while line := stream.readline(bytes_max):
+                yield line
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: cannot be read: {error}") from error
-    return found
