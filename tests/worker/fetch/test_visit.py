@@ -58,6 +58,7 @@ class Web:
         self.detours: list[tuple[str, int]] = []
         self.delay = 0.0
         self.told: list[float] = []  # Crawl-delays of the rules it was told of
+        self.left_alone: set[bytes] = set()  # URLs on the opt-out list
 
     async def fetch(self, request: Request) -> Fetched:
         started = self.clock.now()
@@ -79,9 +80,12 @@ class Web:
         exchange = Exchange(request.url, request.address, b"", header, b"")
         return Fetched(Reason.OK, exchange, int(what), started, ended)
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         self.units.append(unit)
         return (1, 0, 9) if unit.robots and unit.robots.get("robots") == Robots.RULES else None
+
+    def opted_out(self, url: bytes) -> bool:
+        return url in self.left_alone
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
         self.told.append(robots["crawl_delay"])
