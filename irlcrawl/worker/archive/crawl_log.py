@@ -13,7 +13,8 @@ overlap, and what is due changes); `crawl_delay` (seconds) of a robots.txt, as i
 asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults` are
 those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py), `wishes` those of the
 page's owner about its use, joined alike (web/wishes.py). What was left out of a page is told with its number:
-`truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
+`truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a proxy resolves names,
+`address` is 100::…, one for each name.
 
 A failure that passes has the outcome `retry`, and in `due` the time before which the URL is not asked again. With
 `fetched`, `failed` or `excluded` a URL is done: that is its last word, unless a later line has the outcome `returned`,

@@ -127,7 +127,7 @@ def visit(
     loop.time = clock.now  # type: ignore[method-assign]
     config = Config()
     config.politeness.gap_host_factor = factor
-    config.site["a.test"] = Site(secrets_file="file")
+    config.site["a.test"] = Site(secrets_file="file", types=["text/html"])
 
     async def body() -> tuple[Web, Message]:
         web = Web(config, clock, answers)
@@ -247,3 +247,8 @@ def test_secrets_of_a_host_are_not_sent_where_its_robots_txt_redirects_to() -> N
     web, _ = visit([(0.0, "302"), (0.0, "200"), (0.0, "200")], ["/"], 0.0, Robots.UNKNOWN, 0.0, 0.0)
     sent = {asked.host: b"Cookie: id=1" in asked.terms.sent_block for _, _, asked, _ in web.log if asked.terms}
     assert sent == {"a.test": True, "other.test": False}
+
+
+def test_pages_may_be_unwanted_and_robots_txt_never() -> None:
+    web, _ = visit([(0.0, "200"), (0.0, "200")], ["/"], 0.0, Robots.UNKNOWN, 0.0, 0.0)
+    assert [(asked.target, asked.wants is None) for _, _, asked, _ in web.log] == [("/robots.txt", True), ("/", False)]
