@@ -1,7 +1,8 @@
 """The command line: which verbs and options there are, and which exit code an error becomes.
 
-What each verb does is in verbs_crawl.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module only where a
-verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE` for each key.
+What each verb does is in verbs_crawl.py, verbs_steer.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module
+only where a verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE`
+for each key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_steer, verbs_upkeep
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -155,20 +156,8 @@ def versions() -> str:
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it does not exist, else resumed")
-    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="a seed; a bare host means http://host/")
-    parser.add_argument(
-        "--seeds",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="file with one seed a line (plain, gzip or zstd); -: standard input",
-    )
-    parser.add_argument(
-        "--ranks", metavar="FILE",
-        help="list of sites, lines `rank,domain` such as Tranco's (plain, gzip or zstd): the home pages of the first "
-        "--top N of them are seeds, too",
-    )  # fmt: skip
-    parser.add_argument("--top", metavar="N", type=int, help="how many domains of --ranks are seeds")
+    _seeds_arguments(parser)
+    parser.set_defaults(going_on=False)
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     parser.add_argument(
         "-s",
@@ -214,6 +203,23 @@ def apply_options(config: Config, args: argparse.Namespace) -> None:
             apply(config, {key.section: {key.name: typed}})
 
 
+def _seeds_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="a seed; a bare host means http://host/")
+    parser.add_argument(
+        "--seeds",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="file with one seed a line (plain, gzip or zstd); -: standard input",
+    )
+    parser.add_argument(
+        "--ranks", metavar="FILE",
+        help="list of sites, lines `rank,domain` such as Tranco's (plain, gzip or zstd): the home pages of the first "
+        "--top N of them are seeds, too",
+    )  # fmt: skip
+    parser.add_argument("--top", metavar="N", type=int, help="how many domains of --ranks are seeds")
+
+
 def _job_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl")
 
@@ -252,6 +258,52 @@ def _retry_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the URLs, and put none back")
 
 
+def _set_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "changes", metavar="SECTION.KEY=VALUE", nargs="*", default=[],
+        help="value of one configuration key; none: take JOB/irlcrawl.toml over as it was edited",
+    )  # fmt: skip
+
+
+def _block_arguments(verb: str) -> Callable[[argparse.ArgumentParser], None]:
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        _job_argument(parser)
+        parser.add_argument(
+            "names", metavar="HOST|SITE", nargs="*", default=[], help="this host and all hosts below it"
+        )
+        parser.add_argument(
+            "--pattern", metavar="RE2", action="append", default=[], help="URLs in which it is found; may be repeated"
+        )
+        parser.set_defaults(verb=verb)
+
+    return arguments
+
+
+def _pause_arguments(verb: str) -> Callable[[argparse.ArgumentParser], None]:
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        _job_argument(parser)
+        parser.add_argument("names", metavar="HOST|SITE", nargs="*", default=[], help="none: the whole crawl")
+        parser.set_defaults(verb=verb)
+
+    return arguments
+
+
+def _prefer_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("what", metavar="HOST|URL", help="a URL has a path or a scheme; else it is a name")
+    parser.add_argument(
+        "--weight", metavar="N", type=int,
+        help="its URLs go before others of their site as if they were so many links nearer to a seed; below 0: behind",
+    )  # fmt: skip
+    parser.add_argument("--off", action="store_true", help="take the rule away again")
+
+
+def _hand_in_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    _seeds_arguments(parser)
+
+
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("url", metavar="URL", help="a URL the crawl fetched")
@@ -265,6 +317,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--politeness", action="store_true", help="every gap against its rule; exit code 1 if one is too short"
     )
+    parser.add_argument("--steering", action="store_true", help="who changed how the crawl goes on, when, and how")
     parser.add_argument(
         "--top", metavar="N", type=int,
         help="how many sites to show (20); with --politeness, how many hosts, addresses and sites, the closest to "
@@ -319,6 +372,15 @@ def _crawl(args: argparse.Namespace) -> int:
     return verbs_crawl.crawl(args, apply_options)
 
 
+def _resume(args: argparse.Namespace) -> int:
+    args.going_on = True
+    return verbs_crawl.crawl(args, apply_options)
+
+
+def _seeds(args: argparse.Namespace) -> int:
+    return verbs_steer.seeds(args, verbs_crawl.read_seeds)
+
+
 VERBS = {
     "crawl": Verb(
         "%(prog)s JOB [URL ...] [--seeds FILE|-] [--config FILE] [-s SECTION.KEY=VALUE] [options]",
@@ -326,7 +388,10 @@ VERBS = {
         _crawl_arguments,
         _crawl,
     ),
-    "resume": Verb("%(prog)s JOB [the same arguments as crawl]", "the same as crawl", _crawl_arguments, _crawl),
+    "resume": Verb(
+        "%(prog)s JOB [the same arguments as crawl]", "the same as crawl, and the end of a pause", _crawl_arguments,
+        _resume,
+    ),
     "status": Verb(
         "%(prog)s JOB [--watch] [--json]",
         "what the crawl is doing, or how it ended",
@@ -339,7 +404,33 @@ VERBS = {
     "retry": Verb(
         "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
         "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
-        _retry_arguments, verbs_crawl.retry,
+        _retry_arguments, verbs_steer.retry,
+    ),
+    "seeds": Verb(
+        "%(prog)s JOB [URL ...] [--seeds FILE|-] [--ranks FILE --top N]",
+        "hand more seeds in; also while the crawl runs", _hand_in_arguments, _seeds,
+    ),
+    "set": Verb(
+        "%(prog)s JOB [SECTION.KEY=VALUE ...]", "change the configuration; also while the crawl runs", _set_arguments,
+        verbs_steer.set_keys,
+    ),
+    "block": Verb(
+        "%(prog)s JOB [HOST|SITE ...] [--pattern RE2 ...]",
+        "request nothing more of hosts or URLs, and exclude those that wait; also while the crawl runs",
+        _block_arguments("block"), verbs_steer.block,
+    ),
+    "unblock": Verb(
+        "%(prog)s JOB [HOST|SITE ...] [--pattern RE2 ...]", "lift such a block", _block_arguments("unblock"),
+        verbs_steer.block,
+    ),
+    "pause": Verb(
+        "%(prog)s JOB [HOST|SITE ...]", "request nothing for now, of all or of some hosts; also while the crawl runs",
+        _pause_arguments("pause"), verbs_steer.pause,
+    ),
+    "unpause": Verb("%(prog)s JOB [HOST|SITE ...]", "end such a pause", _pause_arguments("unpause"), verbs_steer.pause),
+    "prefer": Verb(
+        "%(prog)s JOB HOST|URL --weight N | --off", "let URLs go before or behind others of their site",
+        _prefer_arguments, verbs_steer.prefer,
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
@@ -347,7 +438,7 @@ VERBS = {
         _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(
-        "%(prog)s JOB [--by ORDER] [--top N] [--politeness] [--json]",
+        "%(prog)s JOB [--by ORDER] [--top N] [--politeness | --steering] [--json]",
         "sites by reputation, budget, cost and yield; or every gap of the crawl against its rule",
         _report_arguments, verbs_ask.report,
     ),

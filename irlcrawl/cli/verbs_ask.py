@@ -134,6 +134,8 @@ def report(args: argparse.Namespace) -> int:
     top = SHOWN if args.top is None else args.top
     if top < 0:
         raise ConfigError(f"--top {top}: takes how many to show")
+    if args.steering:
+        return _steering(job, args)
     if args.politeness:
         from irlcrawl.ask import politeness_audit
 
@@ -145,6 +147,18 @@ def report(args: argparse.Namespace) -> int:
     from irlcrawl.ask import report as sites
 
     _tell(sites.report(job, top, args.by or "reputation"), sites.lines, args.json)
+    return ExitCode.DONE
+
+
+def _steering(job: JobDir, args: argparse.Namespace) -> int:
+    from irlcrawl.crawl import journal
+
+    if args.politeness or args.by is not None:
+        raise ConfigError("--steering goes with --top and --json alone")
+    steered = journal.read(job)
+    with reader_may_leave():
+        for one in steered if args.top is None else steered[len(steered) - min(args.top, len(steered)) :]:
+            print(json.dumps(one._asdict()) if args.json else "  ".join(one))
     return ExitCode.DONE
 
 

@@ -64,6 +64,7 @@ class Crawl:
         256 << 20, "Memory in bytes for rows that wait for a merge and for the merges themselves. Hosts in memory and "
         "workers come on top.", low=32 << 20,
     )  # fmt: skip
+    pause: bool = key(False, "true: nothing is requested; everything waits. `irlcrawl pause` and `unpause` set it.")
 
 
 @dataclass
@@ -79,6 +80,14 @@ class Scope:
     exclude: list[str] = key(
         [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
     )
+    block: list[str] = key(
+        [], "Patterns (RE2 syntax) searched for anywhere in a URL. Nothing is requested of a URL that matches one of "
+        "them; it is excluded (blocked), also where it waits. `irlcrawl block --pattern` adds to it. Empty: off.",
+    )  # fmt: skip
+    block_file: str = key(
+        "", "File of host names, one a line; # begins a comment. Nothing is requested of these hosts and those under "
+        "them; their URLs are excluded (blocked). It is read at each start, and again when it changes. Empty: off.",
+    )  # fmt: skip
     depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
     hops_max: int = key(5, "Longest chain of redirects that is followed.", low=0, high=50)
     url_bytes_max: int = key(2048, "URLs longer than this many bytes are out of scope.", low=64, high=65_535)
@@ -112,7 +121,7 @@ class Urls:
     )  # fmt: skip
     parameters_file: str = key(
         "", "File with more names of query parameters that tracking leaves out, one a line; * at the end stands for "
-        "any rest. It is read at each start. Empty: off.",
+        "any rest. It is read at each start, and again when it changes. Empty: off.",
     )  # fmt: skip
 
 
@@ -409,6 +418,7 @@ class Site:
         None, "Replaces urls.merge for links that lead to these hosts.", choices=URL_RULES
     )
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
+    pause: bool | None = key(None, "true: nothing is requested from these hosts for now; their URLs wait.")
 
 
 @dataclass

@@ -43,6 +43,7 @@ from irlcrawl.config.keys import (
 )
 
 LISTED_MAX = 5
+CONFIG_HEADER = "# The configuration this crawl last ran with; a resumed one starts from it.\n\n"
 _END = re.compile(r"^# The end: (\d+) keys", re.MULTILINE)
 
 __all__ = [
@@ -251,14 +252,16 @@ def to_toml(config: Config) -> str:
     for section in SECTIONS:
         if section not in REPEATED:
             lines += [f"[{section}]"]
-            lines += [f"{key.name} = {_toml(value_of(config, key))}" for key in section_keys(section).values()] + [""]
+            lines += [f"{key.name} = {toml_value(value_of(config, key))}" for key in section_keys(section).values()] + [
+                ""
+            ]
             count += len(section_keys(section))
     for rule in config.priority:
-        lines += ["[[priority]]", f"match = {_toml(rule.match)}", f"weight = {_toml(rule.weight)}", ""]
+        lines += ["[[priority]]", f"match = {toml_value(rule.match)}", f"weight = {toml_value(rule.weight)}", ""]
     for name, site in config.site.items():
-        lines += [f"[site.{_toml(name)}]"]
+        lines += [f"[site.{toml_value(name)}]"]
         values = ((key, getattr(site, key)) for key in section_keys("site"))
-        lines += [f"{key} = {_toml(value)}" for key, value in values if value is not None] + [""]
+        lines += [f"{key} = {toml_value(value)}" for key, value in values if value is not None] + [""]
     return "\n".join([*lines, _end_line(count), ""])
 
 
@@ -266,7 +269,7 @@ def _end_line(count: int) -> str:
     return f"# The end: {count} keys, those of [[priority]] and [site] not counted."
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A TOML value. JSON's strings, numbers, booleans and arrays are TOML's too, DEL apart, which no key takes."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -284,6 +287,6 @@ def reference() -> str:
             lines += [f"# {' '.join((REPEATED[section].__doc__ or '').split(':')[0].split())}."]
         for key in section_keys(section).values():
             lines += [f"# {key.doc} Takes {key.allows()}.{' (fixed)' if key.fixed else ''}"]
-            lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {_toml(key.default)}"]
+            lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {toml_value(key.default)}"]
         lines += [""]
     return "\n".join(lines)

@@ -16,6 +16,8 @@ deaths.py            workers that die, and their replacement
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest
 returns.py           URLs that are put back: choosing them, and writing them as a harvest
+steering.py          verbs that change how a crawl goes on
+journal.py           who steered it, and when
 closed_archives.py   telling the operator's command of closed archives
 status.py            the status record: its fields, and reading it
 gauges.py            counting it

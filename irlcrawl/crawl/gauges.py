@@ -12,6 +12,7 @@ from collections import deque
 from typing import Any
 
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
+from irlcrawl.config.keys import Config
 from irlcrawl.crawl.limits import Limits
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
@@ -38,6 +39,7 @@ class Gauges:
         self._clock, self._files, self._job = state.clock, state.files, state.job
         self._run, self._dispatcher, self._schedule = run, dispatcher, schedule
         self._limits, self._outage = limits, outage
+        self._paused_all, self._pauses = state.config.crawl.pause, pauses_of(state.config, state.catalog.get("pauses"))
         self.merges: deque[Merges] = deque(maxlen=1)
         """Where a turn puts how far it is: a new dict each time, which nobody changes."""
         self._costly: dict[str, Any] = {}
@@ -51,7 +53,8 @@ class Gauges:
             began = time.perf_counter()
             self._costly = self._count()
             self._costly_due = now + COSTLY_REST * (time.perf_counter() - began)
-        record = {"state": self._run.state(self._outage.paused), "pid": os.getpid(), "updated": now}
+        state = self._run.state(self._outage.paused or self._paused_all)
+        record = {"state": state, "paused": self._pauses, "pid": os.getpid(), "updated": now}
         return {**record, **self._of_state, **self._totals(), **self._costly}
 
     def count_state(self, state: CrawlState, rules_bytes: int) -> None:
@@ -132,6 +135,12 @@ def merges(state: CrawlState) -> Merges:
         if drum.merging or (waiting and 0 < done < buckets):
             found[drum.name] = {"buckets_done": done, "buckets": buckets, "rows_waiting": waiting}
     return found
+
+
+def pauses_of(config: Config, known: dict[str, Any] | None) -> dict[str, Any]:
+    """What is paused: `*` (all) or the name of a [site] section -> by whom and since when, if that is `known`."""
+    names = ["*"] * config.crawl.pause + [name for name, site in config.site.items() if site.pause]
+    return {name: (known or {}).get(name, {"by": None, "since": None}) for name in names}
 
 
 def _held(state: CrawlState, rules_bytes: int) -> dict[str, int]:

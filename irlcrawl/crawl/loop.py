@@ -52,11 +52,15 @@ _log = logging.getLogger("irlcrawl.frontier")
 class CrawlLoop:
     """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
 
-    def __init__(self, state: CrawlState, config: Config, clock: Clock, machine: Machine | None = None) -> None:
-        """`machine`: what other crawls on this machine promise; None: none is looked for."""
+    def __init__(
+        self, state: CrawlState, config: Config, clock: Clock, machine: Machine | None = None,
+        began: float | None = None,
+    ) -> None:  # fmt: skip
+        """`machine`: what other crawls on this machine promise; None: none is looked for. `began`: since when limits of
+        time count, unix seconds; None: from now on."""
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
-        self.this_run = ThisRun(clock, float(state.counters.get("elapsed_s", 0.0)))
+        self.this_run = ThisRun(clock, float(state.counters.get("elapsed_s", 0.0)), began)
         self.fleet = Fleet(
             config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message,
             lambda worker: self.deaths.lost(worker),
@@ -129,6 +133,11 @@ class CrawlLoop:
             self._coming = None
 
     @property
+    def paused(self) -> bool:
+        """Whether the operator keeps the crawl, or some host that has URLs at hand, from being asked."""
+        return self.config.crawl.pause or self.dispatcher.paused_hosts > 0
+
+    @property
     def ending(self) -> ExitCode | None:
         """The code the crawl is stopping with."""
         return self.this_run.code
@@ -158,7 +167,7 @@ class CrawlLoop:
         while True:
             now = self.clock.now()
             self._bring_more()
-            held = self.outage.paused or self._coming is not None
+            held = self.outage.paused or self._coming is not None or self.paused
             self.limits.patience.look(now, len(self.dispatcher.hosts), held)
             if self.ending is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
@@ -319,11 +328,11 @@ class CrawlLoop:
         self.limits.disk_space.drop_ballast()
         return code
 
-    def put_back(self, file: str) -> str:
-        """Take over URLs to be asked again (Turns.put_back); BUSY while the crawl starts or ends."""
+    def hand_in(self, file: str) -> str:
+        """Take over seeds, or URLs to be asked again (Turns.hand_in); BUSY while the crawl starts or ends."""
         if not self._opened or self.ending is not None:
             return BUSY
-        taken = self.turns.put_back(file)
+        taken = self.turns.hand_in(file)
         self.schedule.moved = True
         self._wakeup.set()
         return taken

@@ -6,6 +6,7 @@ entry `status`). `FIELDS` is the whole shape; a field without a value is null, n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,10 @@ from irlcrawl.terminal.progress import View
 from irlcrawl.worker.harvest.counters import COUNTERS
 
 FIELDS: dict[str, str] = {
-    "state": "running, paused (no network), stopping, busy (no answer), killed, snapshot, or how the last run ended",
+    "state": "running, paused (no network, or by the operator), renewing (takes over another configuration), stopping, "
+    "busy (no answer), killed, snapshot, or how the last run ended",
+    "paused": "what the operator paused: `*` (all) or a host or site -> by whom, and since when (unix seconds); null "
+    "where irlcrawl.toml was edited by hand",
     "source": "live (asked) or committed (the last commit of a crawl that does not run)",
     "pid": "process of the running crawl",
     "started": "unix seconds: this or the last run",
@@ -76,7 +80,9 @@ ENDED = {
 }
 """`state` of a crawl that ended with this code."""
 
-ALIVE = ("running", "paused", "stopping", "busy")
+PAUSES_SHOWN = 5
+
+ALIVE = ("running", "paused", "renewing", "stopping", "busy")
 
 
 def complete(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +123,7 @@ def _committed(job: JobDir) -> dict[str, Any]:
 
         check_state_there(job, Files())
         return {}  # started, but killed before its first commit
-    return dict(catalog.get("status") or {})
+    return {**(catalog.get("status") or {}), "paused": catalog.get("pauses") or {}}
 
 
 def lines(values: Mapping[str, Any]) -> list[str]:
@@ -125,6 +131,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
     number = {name: value or 0 for name, value in values.items() if value is None or isinstance(value, int | float)}
     told = [
         ("state", _state(values)),
+        ("paused", _paused(values)),
         ("fetched", f"{words.plural(number['fetched'], 'URL')}, {words.size(number['bytes'])}{_rate(values)}"),
         ("", words.parts(values["fetched_by_reason"])),
         ("failed", _total(values, "failed")),
@@ -175,6 +182,16 @@ def _state(values: Mapping[str, Any]) -> str:
     if text == "killed":
         text = "killed; the same command goes on"
     return text + (f", after {words.duration(values['elapsed_s'])}" if values["elapsed_s"] is not None else "")
+
+
+def _paused(values: Mapping[str, Any]) -> str:
+    """What the operator paused."""
+    told = []
+    for name, pause in (values["paused"] or {}).items():
+        since = time.strftime(" since %Y-%m-%d %H:%M:%S", time.localtime(pause["since"])) if pause["since"] else ""
+        told.append(f"{'the whole crawl' if name == '*' else name}{since}{' by ' + pause['by'] if pause['by'] else ''}")
+    more = f" and {len(told) - PAUSES_SHOWN} more" if len(told) > PAUSES_SHOWN else ""
+    return "; ".join(told[:PAUSES_SHOWN]) + more
 
 
 def _rate(values: Mapping[str, Any]) -> str:

@@ -12,9 +12,9 @@ Two threads, and no lock between them: each thing has one owner, and what the ot
     a turn, while  CrawlState: drums, budgets, queues, calendar,   when it is done: its Result, and the state itself;
     it runs; else  Runs, ledger, counters, streams, Scope, crawl   status and limits keep copies of what they need of
     the loop       log; RulesOfHosts                               it (`_commit`); while it runs: Gauges.merges
-    nobody: they   Config, Overrides, Clock, Files, SegmentPool,
-    never change,  what the catalogue noted at the start (by how
-    or have locks  much the system's clock was set)
+    nobody: they   Config, Overrides, Block, Clock, Files,
+    never change,  SegmentPool, what the catalogue noted at the
+    or have locks  start (by how much the system's clock was set)
 
 tests/crawl/test_owners.py fails when either touches what is the other's.
 """
@@ -33,7 +33,6 @@ from drum import Batch, Edits
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, is_returns, parse_harvest
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
-from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rests import failures_till_given_up
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.closed_archives import ClosedWarcs
@@ -71,7 +70,6 @@ class Turns:
         self._state, self._config, self._clock, self._wake = state, state.config, state.clock, wake
         self._run, self._dispatcher, self._schedule, self._limits = run, dispatcher, schedule, limits
         self._gauges = gauges
-        self._overrides = Overrides(state.config.site)
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
         self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
@@ -92,9 +90,10 @@ class Turns:
         self._inbox.append(harvest)
         self._limits.pressure.arrived(harvest)
 
-    def put_back(self, file: str) -> str:
-        """Take over the harvest of URLs to be asked again that lies as `file` beside the state: durable under its own
-        name on return. STALE if it was drawn before the crawl took another of its stream. OSError, Damaged."""
+    def hand_in(self, file: str) -> str:
+        """Take over the harvest of seeds, or of URLs to be asked again, that lies as `file` beside the state: durable
+        under its own name on return. STALE if it was drawn before the crawl took another of its stream. OSError,
+        Damaged."""
         state = self._state
         assert is_returns(file), file
         path = os.path.join(state.dir, file)
@@ -247,7 +246,8 @@ class Turns:
         policy = Policy(
             now=now,
             load=dispatcher.loads.at_hand(now).loads,
-            blocked=self._blocked() if self._overrides.block_any else None,
+            blocked=self._blocked() if self._dispatcher.block.any_host else None,
+            blocked_url=self._dispatcher.block.url if self._dispatcher.block.any_url else None,
             allowed=self._rules.allowed,
             quota_host=config.limits.pages_per_host,
             denials_max=failures_till_given_up(config.politeness),
@@ -267,8 +267,8 @@ class Turns:
         )
 
     def _blocked(self) -> Callable[[bytes], bool]:
-        overrides = self._overrides
-        return lambda origin: overrides.blocked(host_of(origin + b"/"))
+        block = self._dispatcher.block
+        return lambda origin: block.host(host_of(origin + b"/"))
 
     def _proceed(self) -> Callable[[], bool]:
         """What a turn asks between the buckets of its merges; it tells how far they are."""

@@ -43,6 +43,7 @@ from irlcrawl.base.job_files import (
     REPAIR_COMPLETE,
     SEEDS_STREAM,
     STATE,
+    STEERING_LOG,
     damaged_name,
     parse_rules_log,
     rules_log_name,
@@ -152,7 +153,7 @@ class _Repair:
                 yield from self._lost()
         finally:
             state.close()
-        for path in sorted(self.job.logs.glob(f"{OWN_LOG}*")):
+        for path in [*sorted(self.job.logs.glob(f"{OWN_LOG}*")), *self.job.logs.glob(STEERING_LOG)]:
             shutil.copy2(path, self.new_job.logs / path.name)
         (self.new_job.state / REPAIR_COMPLETE).touch()
         self.files.fsync_dir(self.new_job.state)

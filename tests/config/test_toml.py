@@ -41,6 +41,7 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "network.resolvers": st.lists(st.sampled_from(["192.0.2.1", "127.0.0.1:5353", "[::1]:53", "::1"])),
         "scope.include": st.lists(st.sampled_from([r"/a\d{1,3}$", '"x"', "ä"])),
         "scope.exclude": st.lists(st.sampled_from([r"\?", r"[^/]+\.pdf$"])),
+        "scope.block": st.lists(st.sampled_from([r"/a\d{1,3}$", "ä"])),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }

@@ -112,6 +112,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     expected = {
         # when /1 is asked for, while a visit to b.test is out; at the end
         "state": ("running", "done"),
+        "paused": ({}, {}),
         "source": (None, "committed"),
         "pid": (os.getpid(), None),
         "started": (START, START),

@@ -67,6 +67,7 @@ class Policy:
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int  # with so many in a row a robots.txt is given up
+    blocked_url: Callable[[bytes], bool] | None = None  # None: none is
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
 
 
@@ -133,6 +134,10 @@ def _judge(
         whole[[policy.blocked(origin) for origin in origins.tolist()]] = Reason.BLOCKED
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
+    if policy.blocked_url is not None:  # a Python loop per URL, where the operator has patterns for it
+        asked = np.flatnonzero(fate == 0)
+        matched = [policy.blocked_url(url) for url in links["url"].take(asked).tolist()]
+        fate[asked[np.array(matched, np.bool_)]] = Reason.BLOCKED
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
         fate[(fate == 0) & (ordinal >= policy.quota_host)] = Reason.QUOTA_HOST
     denied = robots == Robots.DENY

@@ -25,6 +25,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
+from irlcrawl.web.block import blocked_urls
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
@@ -63,6 +64,7 @@ class Worker:
         self._files = files
         self._state_dir = str(JobDir(job).state)
         self._scope = Scope(self.config.scope, self.config.site, _entries(hello.get("scope_entries", [])))
+        self.blocked = blocked_urls(self.config)
         self._context = Context(self.config, hello["seed"], self._scope)
         stream = hello["stream"]
         archive = self.config.archive

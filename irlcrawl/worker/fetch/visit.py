@@ -8,7 +8,7 @@ URLs it did not reach simply have no unit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +38,8 @@ class Services(Protocol):
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
+    blocked: Callable[[bytes], bool] | None
+    """Whether the operator lets nothing be asked of a URL; None: none is blocked."""
 
     def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
         """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
@@ -108,12 +110,15 @@ class Visit:
 
     async def run(self) -> Message:
         try:
-            if await self._know_rules():
+            urls = list(self.lease.rows())
+            while urls and self._blocked(*urls[0]):  # so that not even robots.txt is asked for
+                del urls[0]
+            if urls and await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
-                for row in self.lease.rows():
-                    if not await self._url(*row):
+                for row in urls:
+                    if not self._blocked(*row) and not await self._url(*row):
                         break
         except asyncio.CancelledError:
             self._ended = self._clock.now() if self._requests else None
@@ -138,12 +143,23 @@ class Visit:
             "robots": self._robots,
         }
 
-    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
-        """One URL of the lease. Returns whether the visit goes on."""
-        unit = Unit(
+    def _unit(self, row: int, url_key: int, url: str, carried: Carried) -> Unit:
+        return Unit(
             url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
+
+    def _blocked(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+        """Whether a URL of the lease was not to be asked, and is done."""
+        if self._services.blocked is None or not self._services.blocked(url.encode("ascii")):
+            return False
+        self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, Reason.BLOCKED)
+        self._reached += 1
+        return True
+
+    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+        """One URL of the lease. Returns whether the visit goes on."""
+        unit = self._unit(row, url_key, url, carried)
         if self._rules is not None and not self._rules.allowed(unit.url):
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
