@@ -8,6 +8,7 @@ for each key.
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import os
 import signal
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         return _guarded(_show, overview()) or (ExitCode.DONE if words else ExitCode.CONFIG)
     if words[0] not in VERBS:
-        return _fail(f"no verb {words[0]!r}\n\n{overview()}", ExitCode.CONFIG)
+        return _fail(_no_verb(words[0]), ExitCode.CONFIG)
     verb = VERBS[words[0]]
     parser = _Parser(f"irlcrawl {words[0]}", usage=verb.usage, description=verb.help, allow_abbrev=False)
     verb.arguments(parser)
@@ -130,11 +131,17 @@ def _fail(what: object, code: ExitCode) -> ExitCode:
     return code
 
 
+def _no_verb(name: str) -> str:
+    near = difflib.get_close_matches(name, list(VERBS), n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"no verb {name!r}{meant} Verbs: {', '.join(VERBS)}; `irlcrawl help` explains them"
+
+
 def overview() -> str:
     lines = ["usage: irlcrawl VERB JOB ...", "", "JOB is the directory of a crawl. Verbs (each has --help):", ""]
     lines += [f"  {name:<10}{verb.help}" for name, verb in VERBS.items()]
     lines += ["", "  --version  this program's version and those of what it is built on", ""]
-    lines += ["Every configuration key, explained: python -m irlcrawl.config"]
+    lines += ["Every configuration key, explained: irlcrawl config"]
     return "\n".join(lines)
 
 
@@ -170,8 +177,8 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
     )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    group = parser.add_argument_group("configuration keys (all: python -m irlcrawl.config)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress; the summary at the end is shown")
+    group = parser.add_argument_group("configuration keys (all: irlcrawl config)")
     for key in keys():
         if key.single:
             _key_option(group, key)
@@ -228,6 +235,13 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--watch", action="store_true", help="print again every second until the crawl ends")
+
+
+def _config_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", nargs="?", help="directory of a crawl; none: the reference of all keys")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
+    parser.add_argument("-s", dest="set", metavar="SECTION.KEY=VALUE", action="append", default=[], help="one value")
+    parser.add_argument("--all", action="store_true", help="also the keys that have their default")
 
 
 def _urls_arguments(parser: argparse.ArgumentParser) -> None:
@@ -431,6 +445,11 @@ VERBS = {
     "prefer": Verb(
         "%(prog)s JOB HOST|URL --weight N | --off", "let URLs go before or behind others of their site",
         _prefer_arguments, verbs_steer.prefer,
+    ),
+    "config": Verb(
+        "%(prog)s [JOB] [--config FILE] [-s SECTION.KEY=VALUE ...]",
+        "every key of the configuration explained; of a crawl, what it goes by and where each value comes from",
+        _config_arguments, verbs_ask.config,
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(

@@ -51,6 +51,19 @@ def _print_status(job: JobDir, as_json: bool) -> str:
     return str(record["state"])
 
 
+def config(args: argparse.Namespace) -> int:
+    """The reference of all keys; or the values that a crawl in JOB would go by, each with where it comes from."""
+    from irlcrawl.config.toml import effective, reference
+
+    with reader_may_leave():
+        if args.job is None and args.config is None and not args.set:
+            print(reference(), end="")
+            return ExitCode.DONE
+        job = None if args.job is None else JobDir(args.job).require()
+        print("\n".join(effective(None if job is None else job.config_file, args.config, args.set, args.all)))
+    return ExitCode.DONE
+
+
 def inspect(args: argparse.Namespace) -> int:
     from irlcrawl.ask.inspect import describe
 

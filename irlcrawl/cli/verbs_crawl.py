@@ -64,9 +64,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
         finally:
             progress.close()
-    if not args.quiet:
-        with unheard(sys.stdout):
-            _tell_end(job, code, args.job, config)
+    with unheard(sys.stdout):
+        _tell_end(job, code, args.job, load_stored(job.config_file))
     return code
 
 
@@ -194,6 +193,8 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
         print(f"go on:     {command('resume', name)}")
     elif code == ExitCode.SIZE_LIMIT:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
+    elif code == ExitCode.NOTHING_HAD:
+        print(f"go on:     {command('retry', name)}; {command('resume', name)}")
     print(f"archives:  {job.warcs}")
     commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")

@@ -21,6 +21,7 @@ journal.py           who steered it, and when
 closed_archives.py   telling the operator's command of closed archives
 status.py            the status record: its fields, and reading it
 gauges.py            counting it
+recent.py            of it, what happened of late
 control.py           control.sock: the side that asks
 control_server.py    control.sock: the crawl's side
 """

@@ -240,6 +240,9 @@ class CrawlLoop:
                 self.limits.unfolded += message["reached"]
                 self.limits.received += message["bytes"]
                 self.schedule.moved = True
+                visit = worker.visits[message["visit"]]
+                if message["answered"]:
+                    self.gauges.recent.answered(self.clock.now(), visit.host.name, message["fetch_s"])
                 self.dispatcher.ended(worker, message)
             case "robots":
                 self.dispatcher.learnt_robots(worker, message)

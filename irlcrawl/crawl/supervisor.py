@@ -99,6 +99,10 @@ def _end(started: Sequence[Started], over: bool) -> None:
             process.wait()
 
 
+def _are(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
 class Supervisor:
     """A crawl in this process; `run` is called once."""
 
@@ -175,6 +179,7 @@ class Supervisor:
             state.close()
 
     async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[bytes]) -> ExitCode:
+        given = {name: state.counters.get(name, 0) for name in ("seeds", "new_seeds")} if seeds else {}
         old = list(state.streams)
         streams = loop.turns.begin_streams(self.config.crawl.workers or os.cpu_count() or 1)
         await loop.open(self._seed(state, seeds), old)
@@ -187,7 +192,10 @@ class Supervisor:
         try:
             code = await loop.run()
             self._over = True
-            return code
+            if given:
+                more, new = (state.counters.get(name, 0) - before for name, before in given.items())
+                self.progress.note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {_are(more)} new")
+            return ExitCode.NOTHING_HAD if code is ExitCode.DONE and status.no_page_had(loop.status()) else code
         finally:
             others.cancel()
 

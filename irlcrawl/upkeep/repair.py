@@ -103,7 +103,7 @@ def config_of_last_run(job: JobDir) -> str:
         pass
     raise JobDamaged(
         f"{job.config_file}: damaged or missing, and the catalogue does not tell what was in it: write it by hand "
-        "(python -m irlcrawl.config prints every key)"
+        "(irlcrawl config prints every key)"
     )
 
 

@@ -316,13 +316,15 @@ def test_help_version_and_mistakes(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0 and all(f"\n  {verb} " in out for verb in main.VERBS)
     code, _, err = run("creep", "job")
-    assert code == ExitCode.CONFIG and "no verb 'creep'" in err
+    assert code == ExitCode.CONFIG and err.startswith("irlcrawl: no verb 'creep'") and err.count("\n") == 1
+    assert "did you mean status?" in run("statsu", "job")[2]
     assert run()[0] == ExitCode.CONFIG
     code, _, err = run("crawl")
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        assert code == 0 and out.startswith(f"usage: irlcrawl {verb} JOB")
+        job = "[JOB]" if verb == "config" else "JOB"
+        assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out
 
@@ -358,6 +360,32 @@ def test_a_crawl_that_may_open_too_few_files_says_so_before_it_begins(tmp_path: 
     assert (
         done.stderr == "irlcrawl: `ulimit -Hn` lets a process open 16 files, and a crawl needs 512: raise that limit\n"
     )
+
+
+def test_every_wrong_key_is_told_at_once(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[limits]\npages = "x"\nsecond = 1\n[scoop]\na = 1\n[site."a.test"]\nblok = true\n')
+    code, _, err = run("crawl", tmp_path / "job", "a.test", "--config", file)
+    lines = [line.removeprefix("irlcrawl: ").removeprefix(f"{file}: ") for line in err.splitlines()]
+    assert code == ExitCode.CONFIG and lines == [
+        'limits.pages = "x": takes a whole number, at least 0',
+        "limits.second: no such key; did you mean limits.seconds?",
+        "scoop: no such section; did you mean scope?",
+        'site."a.test".blok: no such key; did you mean site."a.test".block?',
+    ]
+    told = run("config", "-s", "politeness.gap_host=3", "-s", "limits.pages=x")[2]
+    assert "gap_host_seconds or politeness.gap_host_factor" in told and 'limits.pages = "x": takes' in told
+
+
+def test_config_says_where_each_value_comes_from(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[limits]\npages = 5\n")
+    code, out, _ = run("config", "--config", file, "-s", 'site."a.test".block=true', "-s", "scope.depth_max=3")
+    assert code == 0 and out.splitlines() == [
+        "scope.depth_max = 3  # -s", f"limits.pages = 5  # {file}", 'site."a.test".block = true  # -s',
+    ]  # fmt: skip
+    assert "limits.seconds = 0.0  # default" in run("config", "--config", file, "--all")[1]
+    assert run("config")[1].startswith("# irlcrawl configuration: every key with its default")
 
 
 # -- the documents ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ old_rules.py        frontier/turn/test_rules.py
 seeding.py          crawl/test_recovery.py, crawl/test_returns.py, frontier/turn/test_turn.py
 start.py            cli/test_main.py, base/test_memory.py
 supervisor.py       whole/test_killed_crawl.py, whole/test_small_sites.py, whole/test_steering.py
+recent.py           crawl/test_gauges.py, crawl/test_status.py
 this_run.py         crawl/test_gauges.py
 turns.py            crawl/test_owners.py, crawl/test_long_merge.py
 """

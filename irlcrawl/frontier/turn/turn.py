@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgets.sites import Proceed, always
+from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
-from irlcrawl.base.rows import LINK, NO_SEGMENT
+from irlcrawl.base.rows import LINK, NO_SEGMENT, Source
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
@@ -151,6 +152,8 @@ class Turn:
             self._put_back(batch, task)
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
+        if outcomes.meta["stream"] == SEEDS_STREAM:
+            state.count("seeds", state.pool.section(file, "links").rows)
         state.take_note(edits, outcomes.meta)
         self.result.harvests.append(file)
         self.result.moved = True
@@ -284,6 +287,7 @@ class Turn:
             nonlocal carried
             carried += batch.nbytes
             state.ledger.discovered += batch.rows
+            state.count("new_seeds", int(((batch["source"] == Source.SEED) & (batch["hop"] == 0)).sum()))
             state.latency.found(batch["key"], task.now)
             state.sites.pend_urls(batch.select(LINK))
 
