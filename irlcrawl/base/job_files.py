@@ -15,6 +15,7 @@
     JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
                         steering.log                                who steered the crawl, and how
+                        hooks.undelivered                           events of which nobody could be told
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
@@ -48,6 +49,7 @@ SEGMENT = ".seg"
 CRAWL_LOG = "crawl.log"
 OWN_LOG = "irlcrawl.log"
 STEERING_LOG = "steering.log"
+UNDELIVERED = "hooks.undelivered"
 COMPRESSED = ".gz"
 WARC = ".warc.gz"
 OPEN = ".open"

@@ -75,10 +75,17 @@ def validate(config: Config) -> None:
         _check_pattern(f"priority {number}.match", rule.match or "")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
-    try:
-        shlex.split(config.archive.on_warc_closed)
-    except ValueError as error:
-        raise ConfigError(f"archive.on_warc_closed = {config.archive.on_warc_closed!r}: no command: {error}") from error
+    for path, command in (
+        ("archive.on_warc_closed", config.archive.on_warc_closed), ("hooks.command", config.hooks.command),
+    ):  # fmt: skip
+        try:
+            shlex.split(command)
+        except ValueError as error:
+            raise ConfigError(f"{path} = {command!r}: no command: {error}") from error
+    if config.hooks.webhook and not re.match(r"https?://[^/\s]+", config.hooks.webhook):
+        raise ConfigError(
+            f"hooks.webhook = {config.hooks.webhook!r}: takes an address such as https://example.org/hook"
+        )
     if not is_prefix(config.archive.prefix):
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"

@@ -400,6 +400,35 @@ class Frontier:
     )  # fmt: skip
 
 
+EVENTS = ("warc_closed", "done", "stopped", "outage", "outage_over", "disk_low", "error_rate", "trap")
+
+
+@dataclass
+class Hooks:
+    command: str = key(
+        "", "Command that is run for each event, with the event's name as its last argument and the event as a JSON "
+        "object on its standard input. Empty: off.",
+    )  # fmt: skip
+    webhook: str = key("", "Web address to which each event is sent as a JSON object (POST). Empty: off.")
+    events: list[str] = key(
+        list(EVENTS), "Which events are told. stopped: it ended before all was decided; outage: this machine's network "
+        "seems to be down; disk_low: twice the room at which the crawl stops is left; trap: a site of which one page "
+        "in twenty has new content.", choices=EVENTS,
+    )  # fmt: skip
+    error_rate: float = key(
+        0.5, "error_rate is told of a site when this share of its visits ends without an answer, or with 429 or 503. "
+        "0: off.", low=0, high=1,
+    )  # fmt: skip
+    seconds: float = key(30.0, "Deadline in seconds for a command or a web address that is told.", low=0.1, high=600)
+    retries: int = key(
+        5, "How often an event is told again that could not be told; then it goes to logs/hooks.undelivered. 0: off.",
+        low=0, high=100,
+    )  # fmt: skip
+    retry_seconds: float = key(
+        10.0, "Seconds before an event is told again, twice as long for each further time.", low=0, high=3600
+    )
+
+
 @dataclass
 class Site:
     """Overrides for a host or a registrable domain and for every host under it, where no nearer name sets the key:
@@ -447,6 +476,7 @@ class Config:
     budgets: Budgets = field(default_factory=Budgets)
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
+    hooks: Hooks = field(default_factory=Hooks)
     priority: list[Priority] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 

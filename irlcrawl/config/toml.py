@@ -29,6 +29,7 @@ from irlcrawl.config.keys import (
     Crawl,
     Fetch,
     Frontier,
+    Hooks,
     Key,
     Limits,
     Network,
@@ -50,8 +51,8 @@ _END = re.compile(r"^# The end: (\d+) keys", re.MULTILINE)
 
 __all__ = [
     "ROBOTS_FRESH_S_MAX", "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier",
-    "Key", "Limits", "Network", "Page", "Politeness", "Priority", "Robots", "Scope", "Site", "apply", "changes",
-    "check_resume", "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored",
+    "Hooks", "Key", "Limits", "Network", "Page", "Politeness", "Priority", "Robots", "Scope", "Site", "apply",
+    "changes", "check_resume", "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored",
     "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate", "value_of",
 ]  # fmt: skip
 

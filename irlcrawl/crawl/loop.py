@@ -91,6 +91,8 @@ class CrawlLoop:
         self._leased = False
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
         self._failure: BaseException | None = None  # of a callback, for `run` to raise
+        self.on_visit: Callable[[str, str], None] = lambda host, outcome: None
+        """Told of each visit that ends."""
         self.on_tick: Callable[[], None] = lambda: None
 
     # -- open ------------------------------------------------------------------------------------------------------
@@ -243,6 +245,7 @@ class CrawlLoop:
                 visit = worker.visits[message["visit"]]
                 if message["answered"]:
                     self.gauges.recent.answered(self.clock.now(), visit.host.name, message["fetch_s"])
+                self.on_visit(visit.host.name, message["outcome"])
                 self.dispatcher.ended(worker, message)
             case "robots":
                 self.dispatcher.learnt_robots(worker, message)

@@ -31,8 +31,11 @@ from irlcrawl.config.lists import Marks, marks
 from irlcrawl.config.rewrite import rewritten
 from irlcrawl.config.toml import CONFIG_HEADER
 from irlcrawl.crawl import status
+from irlcrawl.crawl.alarms import Alarms
 from irlcrawl.crawl.control import Handler
 from irlcrawl.crawl.control_server import ControlServer, serve
+from irlcrawl.crawl.heartbeat import Heartbeat
+from irlcrawl.crawl.hooks import Hooks
 from irlcrawl.crawl.journal import note
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.returns import TAKEN
@@ -60,6 +63,9 @@ nobody presses Ctrl-C that fast."""
 
 LISTS_SECONDS = 2.0
 """So often files that the configuration points to are looked at."""
+
+HOOKS_SECONDS = 5.0
+"""So long a crawl that is over waits for those who are to be told of it."""
 
 REAP_SECONDS = 5.0
 """A worker whose pipe is closed needs a moment to end."""
@@ -117,6 +123,9 @@ class Supervisor:
         self._control: ControlServer | None = None
         self._told_to_stop = False
         self._next: Config | None = None  # to be taken over by the next run
+        self._hooks = Hooks(job, config.hooks, self.clock)
+        self._alarms: Alarms | None = None
+        self._heartbeat = Heartbeat(self.clock)
         self._lists: Marks = {}
         self._lists_due = 0.0
 
@@ -144,6 +153,8 @@ class Supervisor:
             while True:
                 code, began = await self._one_run(seeds, began)
                 if self._next is None:
+                    if self._alarms is not None:
+                        self._alarms.ended(code, self._status())
                     return code
                 self._leave_workers()
                 self.config, self._next, self._over = self._next, None, False
@@ -151,6 +162,7 @@ class Supervisor:
             if self._control is not None:
                 await self._control.close()
             self._stop_listening()
+            await asyncio.to_thread(self._hooks.finish, HOOKS_SECONDS)
 
     async def _one_run(self, seeds: list[bytes], began: float | None) -> tuple[ExitCode, float]:
         """Until the crawl is over or to be renewed; its code, and when the first run of this process began (`began`;
@@ -167,6 +179,9 @@ class Supervisor:
                 raise JobFull(f"not begun: {lacking}")
             if not seeds and state.is_new:
                 raise ConfigError(f"{self.job.path}: its crawl ended before it took any seeds; give them again")
+            self._hooks.keys = self.config.hooks
+            if self._hooks.wants("warc_closed"):
+                loop.turns.closed.tell(lambda path: self._hooks.emit("warc_closed", path=path))
             if self._control is None:
                 self._control = await serve(self.job.socket, self._answers())
             try:
@@ -187,6 +202,8 @@ class Supervisor:
         others = asyncio.create_task(self._add_others(loop, streams[1:]))
         loop.deaths.replace = self._replace
         loop.on_tick = self._tick
+        self._alarms = Alarms(loop, self.config, self._hooks)
+        self._heartbeat.say("READY=1")
         if self._told_to_stop:
             loop.stop(ExitCode.INTERRUPTED)
         try:
@@ -202,6 +219,9 @@ class Supervisor:
     def _tick(self) -> None:
         assert self.loop is not None
         self.progress.tick(self._status)
+        self._heartbeat.beat()
+        if self._alarms is not None:
+            self._alarms.tick(self.clock.now())
         if (now := self.clock.now()) >= self._lists_due and self.loop.ending is None:
             self._lists_due = now + LISTS_SECONDS
             if changed := [key for key, mark in marks(self.config).items() if mark != self._lists.get(key)]:
@@ -297,6 +317,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         assert self.loop is not None
+        self._heartbeat.say("STOPPING=1")
         self._next, self._told_to_stop = None, True
         self.loop.stop(ExitCode.INTERRUPTED)
         asyncio.get_running_loop().call_later(STOP_SECONDS, self.loop.abort, None)

@@ -72,8 +72,10 @@ class Turns:
         self._gauges = gauges
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
-        self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
+        self.closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
         self._rules = RulesOfHosts(state, product_token(state.config.crawl.user_agent))
+        self.on_suspects: Callable[[list[tuple[int, int, int]]], None] = lambda suspects: None
+        """Told of sites that may be traps: key, URLs tried, pages of new content."""
         self._inbox: list[str] = []  # harvests no turn has taken
         self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
         self._begun: list[int] = []  # streams that were begun while a turn ran
@@ -202,6 +204,8 @@ class Turns:
         for hosts in result.forgiven:
             dispatcher.forgive(hosts)
         dispatcher.bring_all(result.ready)
+        if result.suspects:
+            self.on_suspects(result.suspects)
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
         runs = sum(part.index.rows for part in result.ready)
@@ -226,13 +230,13 @@ class Turns:
         result = await self.on_thread(Turn(self._state).run, task)
         self._close_streams(result, list(self._state.streams))
         self._commit(result)
-        all_told = await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
+        all_told = await asyncio.get_running_loop().run_in_executor(None, self.closed.finish, seconds)
         self._thread.shutdown()
         return all_told
 
     def leave(self) -> None:
         """Who is told of closed archives is not waited for any longer."""
-        self._closed.leave()
+        self.closed.leave()
 
     async def on_thread(self, work: Callable[..., R], *args: Any) -> R:
         """What turns must not be beside: `work(*args)` on their thread."""
@@ -300,9 +304,9 @@ class Turns:
         self._gauges.count_state(state, self._rules.nbytes)
         result.edits.set("counters", state.counters)
         result.edits.set("status", self._gauges.record())
-        self._closed.before(result.edits)
+        self.closed.before(result.edits)
         state.catalog.commit(result.edits)
-        self._closed.after()
+        self.closed.after()
         politeness = dispatcher.politeness
         dispatcher.leases.roll([*politeness.clocks.unsaved(now), *politeness.promises_out()])
         state.delete_unnamed([*result.harvests, *result.written])

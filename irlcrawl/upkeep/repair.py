@@ -44,6 +44,7 @@ from irlcrawl.base.job_files import (
     SEEDS_STREAM,
     STATE,
     STEERING_LOG,
+    UNDELIVERED,
     damaged_name,
     parse_rules_log,
     rules_log_name,
@@ -153,8 +154,9 @@ class _Repair:
                 yield from self._lost()
         finally:
             state.close()
-        for path in [*sorted(self.job.logs.glob(f"{OWN_LOG}*")), *self.job.logs.glob(STEERING_LOG)]:
-            shutil.copy2(path, self.new_job.logs / path.name)
+        for pattern in (f"{OWN_LOG}*", STEERING_LOG, UNDELIVERED):
+            for path in sorted(self.job.logs.glob(pattern)):
+                shutil.copy2(path, self.new_job.logs / path.name)
         (self.new_job.state / REPAIR_COMPLETE).touch()
         self.files.fsync_dir(self.new_job.state)
         for name in (LOGS, STATE):

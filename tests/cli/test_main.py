@@ -115,6 +115,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull, "scope.block_file": os.devnull,
+            "hooks.webhook": "https://example.org/hook",
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
             value = [key.choices[-1]] if key.type == "list" else key.choices[-1]

@@ -42,6 +42,8 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "scope.include": st.lists(st.sampled_from([r"/a\d{1,3}$", '"x"', "ä"])),
         "scope.exclude": st.lists(st.sampled_from([r"\?", r"[^/]+\.pdf$"])),
         "scope.block": st.lists(st.sampled_from([r"/a\d{1,3}$", "ä"])),
+        "hooks.command": st.lists(text, max_size=3).map(shlex.join),
+        "hooks.webhook": st.sampled_from(["", "https://example.org/hook"]),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }

@@ -3,6 +3,8 @@
 Modules whose tests stand elsewhere in tests/:
 
 control_server.py   crawl/test_control.py
+alarms.py           crawl/test_hooks.py
+heartbeat.py        crawl/test_hooks.py, whole/test_steering.py
 journal.py          crawl/test_steering.py, cli/test_verbs_steer.py
 loop.py             crawl/test_ends.py, crawl/test_deaths.py
 patience.py         crawl/test_rests.py

@@ -4,7 +4,9 @@ on, and in the next run, too."""
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -158,3 +160,25 @@ def test_an_edited_file_is_taken_over_by_a_signal_and_a_wrong_one_is_not(serve: 
     web.over = True
     assert running.wait().code == 0
     assert "gap_host_seconds = 0.04  # slower" in file.read_text()
+
+
+def test_a_real_crawl_tells_of_its_end_and_systemd_of_its_life(
+    serve: Serve, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = Endless()
+    web.over = True
+    served = serve(web, HOSTS)
+    told, hook = job.with_suffix(".told"), job.with_suffix(".sh")
+    hook.write_text(f'#!/bin/sh\n{{ printf "%s " "$1"; cat; }} >> {told}\n')
+    hook.chmod(0o755)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(job.with_suffix(".s")))
+        systemd.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(job.with_suffix(".s")))
+        ended = Crawl(job, served.resolver, [served.url("a.test")], SETTINGS | {"hooks.command": str(hook)}).run()
+        assert ended.code == 0, ended.output
+        assert systemd.recv(100) == b"READY=1"
+    events = [line.split(" ", 1) for line in told.read_text().splitlines()]
+    assert sorted(name for name, _ in events) == ["done", "warc_closed"]
+    by_name = {name: json.loads(event) for name, event in events}
+    assert by_name["done"]["fetched"] == 1 and by_name["warc_closed"]["path"].endswith(".warc.gz")

@@ -83,6 +83,7 @@ class Result:
     harvests: list[str] = field(default_factory=list)  # files that were ingested
     written: list[str] = field(default_factory=list)  # the turn's own file
     forgiven: list[NDArray[np.uint64]] = field(default_factory=list)  # keys of hosts of which URLs were put back
+    suspects: list[tuple[int, int, int]] = field(default_factory=list)  # sites: key, URLs tried, pages of new content
     folded: int = 0  # outcomes of leased URLs
     dropped: int = 0  # URLs given up because the frontier was full
     moved: bool = False  # anything happened that a further turn could build on
@@ -144,6 +145,8 @@ class Turn:
         state.seen.pend(edits, number, file, "links")
         state.sites.pend_pairs(edits, number, file, "pairs")
         state.sites.pend_yields(edits, number, file, "yields")
+        for batch in state.pool.section(file, "yields").scan():
+            self.result.suspects += state.novelty.count(batch["key"], batch["novel"])
         repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))
