@@ -12,7 +12,7 @@ from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config.keys import Config, ConfigError, Key, Site, keys, section_keys, value_of
-from irlcrawl.config.lists import host_names, parameter_names
+from irlcrawl.config.lists import host_names, parameter_names, ranked_floors
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
@@ -145,6 +145,7 @@ def check_start(config: Config) -> None:
         parameter_names(config.urls.parameters_file)
     if config.scope.block_file:
         host_names(config.scope.block_file)
+    ranked_floors(config)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
@@ -159,7 +160,10 @@ def check_start(config: Config) -> None:
 
 def absolute(config: Config) -> None:
     """Paths that must lead to the same files wherever a crawl is started or resumed."""
-    for section, key in ((config.fetch, "tls_ca_file"), (config.urls, "parameters_file"), (config.scope, "block_file")):
+    for section, key in (
+        (config.fetch, "tls_ca_file"), (config.urls, "parameters_file"), (config.scope, "block_file"),
+        (config.budgets, "ranks_file"),
+    ):  # fmt: skip
         if path := getattr(section, key):
             setattr(section, key, os.path.abspath(path))
 

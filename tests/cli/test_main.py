@@ -107,6 +107,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
     options = []
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
+    (tmp_path / "ranks.csv").write_text("1,example.com\n")
     for key in keys():
         if not key.single or key.path == "crawl.user_agent":
             continue
@@ -116,6 +117,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull, "scope.block_file": os.devnull,
             "hooks.webhook": "https://example.org/hook",
+            "budgets.ranks_file": f"{tmp_path}/ranks.csv",
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
             value = [key.choices[-1]] if key.type == "list" else key.choices[-1]
