@@ -362,6 +362,12 @@ def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
     _check_arguments(parser)
 
 
+def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(dependencies=DEPENDENCIES)
+    parser.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where crawls are to lie (here)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
+
+
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or single archives"
@@ -480,6 +486,10 @@ VERBS = {
     "fsck": Verb(
         "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that they belong together",
         _fsck_arguments, verbs_upkeep.fsck,
+    ),
+    "doctor": Verb(
+        "%(prog)s [DIR] [--config FILE]", "whether this machine is fit for a crawl, and what to do if it is not",
+        _doctor_arguments, verbs_upkeep.doctor,
     ),
     "verify": Verb(
         "%(prog)s JOB|FILE ... [--json] [--quiet]", "check archives alone: records, digests, units",

@@ -28,6 +28,8 @@ from irlcrawl.config.keys import Hooks as Keys
 QUEUED_MAX = 1000
 """More events than this at once are not told, but written down."""
 SAID_BYTES = 300
+LAST_SECONDS = 5.0
+"""So long a crawl that ends waits for the answer to an event that is being told."""
 
 _log = logging.getLogger("irlcrawl.hooks")
 
@@ -40,6 +42,7 @@ class Hooks:
         self.keys = keys
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(QUEUED_MAX)
         self._thread: threading.Thread | None = None
+        self._telling: dict[str, Any] | None = None
         self._leaving = threading.Event()
         self._writing = threading.Lock()
 
@@ -68,7 +71,9 @@ class Hooks:
             self._queue.put(None, timeout=seconds)
         self._thread.join(seconds)
         self._leaving.set()
-        self._thread.join(self.keys.seconds)
+        self._thread.join(min(self.keys.seconds, LAST_SECONDS))
+        if self._thread.is_alive() and (telling := self._telling) is not None:
+            self._give_up(telling, "no answer before the crawl ended")
         with suppress(queue.Empty):
             while True:
                 if (told := self._queue.get_nowait()) is not None:
@@ -79,7 +84,9 @@ class Hooks:
 
     def _run(self) -> None:
         while (told := self._queue.get()) is not None:
+            self._telling = told
             self._deliver(told)
+            self._telling = None
 
     def _deliver(self, told: dict[str, Any]) -> None:
         keys = self.keys

@@ -189,6 +189,8 @@ class Supervisor:
             except OSError as error:
                 if is_disk_full(error):
                     loop.say_full()
+                    if self._alarms is not None:
+                        self._alarms.ended(ExitCode.DISK_FULL, loop.status())
                 raise
         finally:
             state.close()

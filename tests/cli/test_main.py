@@ -326,7 +326,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        job = "[JOB]" if verb == "config" else "JOB"
+        job = {"config": "[JOB]", "doctor": "[DIR]"}.get(verb, "JOB")
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out
@@ -410,6 +410,9 @@ def test_the_readmes_commands_are_commands(
     assert {command[1] for command in commands} == set(main.VERBS)
     for command in commands:
         code, _, err = run(*command[1:])
+        if command[1] == "doctor":  # what it says is about this machine
+            assert code in (ExitCode.DONE, ExitCode.FAILED) and "ok   clock" in run(*command[1:])[1]
+            continue
         lacking = command[1] in ("get", "seeds")  # no page was fetched, and no state was begun
         assert code == (ExitCode.FAILED if lacking else ExitCode.DONE), (command, err)
     assert crawl.calls[-1][0].scope.exclude == ["\\?", "\\.pdf$"]

@@ -113,7 +113,7 @@ class Visit:
             urls = list(self.lease.rows())
             while urls and self._blocked(*urls[0]):  # so that not even robots.txt is asked for
                 del urls[0]
-            if urls and await self._know_rules():
+            if (urls or not len(self.lease)) and await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
