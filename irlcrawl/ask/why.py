@@ -34,6 +34,7 @@ from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
 from irlcrawl.web.block import Block
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
 from irlcrawl.worker.archive import crawl_log, log_parts
@@ -150,6 +151,7 @@ class _Question:
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
         found |= self._kept_back(self._url)
+        found |= self._opt_out()
         if last is not None and last.outcome in DONE_NAMES:
             if last.reason == Reason.ADDRESS.name.lower():
                 found["private"] = PRIVATE
@@ -177,6 +179,15 @@ class _Question:
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
         return found
+
+    def _opt_out(self) -> Answer:
+        """The line of the opt-out list that names the URL."""
+        try:
+            opt_outs = OptOutFile(self._reading.config.scope.opt_out_file).latest()
+        except ConfigError as error:
+            return {"opt_out": f"unknown: {error}"}
+        line = opt_outs.of(self._url) if opt_outs is not None else None
+        return {"opt_out": str(line)} if line is not None else {}
 
     def _place(self, key: int) -> Answer | None:
         reading = self._reading
@@ -350,7 +361,7 @@ def lines(answer: Answer) -> Iterator[str]:
     if history:
         yield "history"
         for told in history:
-            notes = ("attempt", "due", "was", "address", "detail", "warc")
+            notes = ("attempt", "due", "was", "address", "wishes", "taken_down", "detail", "warc")
             more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
             yield words.printable(f"{text}  {more}" if more else text)

@@ -23,6 +23,7 @@ from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
@@ -35,14 +36,20 @@ class Services(Protocol):
     config: Config
     clock: Clock
     fetcher: Fetcher
+    terms: TermsOf
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
     blocked: Callable[[bytes], bool] | None
     """Whether the operator lets nothing be asked of a URL; None: none is blocked."""
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
-        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
+        its host: what they say about its use is noted."""
+        ...
+
+    def opted_out(self, url: bytes) -> bool:
+        """Whether its owner wants it left alone."""
         ...
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
@@ -101,6 +108,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
         self._outcome = "ok"
@@ -151,9 +159,14 @@ class Visit:
 
     def _blocked(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
         """Whether a URL of the lease was not to be asked, and is done."""
-        if self._services.blocked is None or not self._services.blocked(url.encode("ascii")):
+        services, stored = self._services, url.encode("ascii")
+        if services.opted_out(stored):
+            reason = Reason.OPTED_OUT
+        elif services.blocked is not None and services.blocked(stored):
+            reason = Reason.BLOCKED
+        else:
             return False
-        self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, Reason.BLOCKED)
+        self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, reason)
         self._reached += 1
         return True
 
@@ -164,7 +177,7 @@ class Visit:
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
+        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, page=True)
         if fetched is None:
             return False
         verdict = judge(fetched, carried.attempt, self._config)
@@ -172,7 +185,7 @@ class Visit:
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
         self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
-        self._services.keep(unit, fetched.exchange if verdict.keep else None)
+        self._services.keep(unit, fetched.exchange if verdict.keep else None, self._rules)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
@@ -188,10 +201,15 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
-        """The only way to a request. None when it is not to be made in this visit."""
+    async def _ask(
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False
+    ) -> Fetched | None:
+        """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
+        unwanted."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        terms = self._services.terms.of(host)
+        wants = terms.wants if page else None
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
@@ -211,7 +229,10 @@ class Visit:
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
-        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
+        size = 0 if fetched.exchange is None else received(fetched.exchange)
+        self._bytes += size
+        if request.terms is not None and (rate := request.terms.bytes_per_second):
+            self._unpaid_s = size / rate - self._fetch_s
         return fetched
 
     def _is_spent(self) -> bool:
@@ -229,7 +250,7 @@ class Visit:
         due = now
         if self._ended is not None:
             grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
-            due = self._ended + max(self._gap, grown)
+            due = self._ended + max(self._gap, grown, self._unpaid_s)
         if due > self.lease.not_after or due - now > self._patience:
             return False
         while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
@@ -305,6 +326,8 @@ class Visit:
         """Asks at the lease's address when it is the same host name, else where a detour may go; also there when this
         visit has had its request. The reason is there when nothing was asked and nothing will be."""
         bound, here = self._config.robots.bytes_max, split(url)[1] == self.lease.host
+        if not here and self._services.opted_out(url):
+            return None, Reason.OPTED_OUT
         if here and not self._is_spent():
             return await self._ask(url, self.lease.address, bound), None
         if not here:
