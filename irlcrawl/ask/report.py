@@ -30,6 +30,8 @@ WASTE_SHARE = 0.02
 WAITING_SHARE = 0.10
 """A site also eats the crawl if its URLs are this share of all waiting URLs (and three times the mean share), although
 fewer sites link to it than to the median site asked."""
+TRAP_YIELD = 0.1
+"""A site that brings less new content than this share of its requests eats the crawl, also where all others do."""
 REQUESTS_LEAST = 20
 """A crawl with fewer requests than this gets no verdict."""
 
@@ -37,7 +39,8 @@ REQUESTS_LEAST = 20
 @dataclass(slots=True)
 class Site:
     """The figures of a site. spent: requests made (repeats included, robots.txt not); gained: requests that brought a
-    page of its own (a 2xx whose body no page of this site had just before); waiting: URLs anywhere but in QF."""
+    page of its own (a 2xx whose body no page of this site had just before), at most what budgets count as new content;
+    waiting: URLs anywhere but in QF."""
 
     name: str
     spent: int = 0
@@ -107,6 +110,9 @@ def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]
         for key, record in reading.sites.records(keys).items() if len(keys) else ():
             site = sites.by_site_key[key]
             site.in_degree, site.budget, site.placed = record.in_degree, record.budget, record.placed
+            # A page in which only digits differ from others brings nothing new, by what budgets go by. They know of the
+            # pages as of the last merge; of the rest the log knows.
+            site.gained = min(site.gained, record.novel + max(site.spent - record.asked, 0))
     everything = list(sites.by_site_key.values())
     ranked = sorted(everything, key=lambda site: (_rank(site, by), site.spent, site.name), reverse=True)
     totals = {
@@ -184,6 +190,11 @@ def _eaters(sites: list[Site], totals: dict[str, int]) -> Iterator[tuple[Site, s
         why = []
         if waste >= WASTE_SHARE and site.worth is not None and site.worth <= mean / 2 and wasted:
             why.append(f"{waste:.0%} of all requests went to it and brought nothing new (yield {site.worth:.2f})")
+        if not why and site.spent >= REQUESTS_LEAST and site.worth is not None and site.worth < TRAP_YIELD:
+            why.append(
+                f"of {words.count(site.spent)} requests {words.count(site.gained)} brought new content: a trap? "
+                "page.near_duplicates_max = 10 ends most of them, `irlcrawl block` ends any"
+            )
         if waits >= max(WAITING_SHARE, 3 / len(sites)) and site.in_degree < max(median, 1):
             why.append(f"{waits:.0%} of what waits is its, with an in-degree of {site.in_degree}")
         if why:

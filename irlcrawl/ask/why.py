@@ -27,11 +27,13 @@ from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
+from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
@@ -60,6 +62,9 @@ def why(job: JobDir, asked: str, now: float) -> Answer:
     if question.name == question.site:
         return {"asked": asked, "site": question.site, **question.all_of_site()}
     return {"asked": asked, "host": question.name, **question.all_of_host()}
+
+
+PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
 
 
 class _Question:
@@ -145,8 +150,11 @@ class _Question:
         key = url_key(self._url, reading.seed)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
+        found |= self._kept_back(self._url)
         found |= self._opt_out()
         if last is not None and last.outcome in DONE_NAMES:
+            if last.reason == Reason.ADDRESS.name.lower():
+                found["private"] = PRIVATE
             return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
         place = self._place(key)
         if place is not None:
@@ -159,6 +167,18 @@ class _Question:
             )  # fmt: skip
             return {**found, "place": "harvested" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
+
+    def _kept_back(self, url: bytes | None = None) -> Answer:
+        """Which keys of the configuration keep the host (or the URL) from being asked."""
+        config, name = self._reading.config, self._host_name
+        found: Answer = {}
+        if (key := Block(config).key_of(name, url)) is not None:
+            found["blocked"] = key
+        if config.crawl.pause:
+            found["paused"] = "crawl.pause = true"
+        elif (section := Overrides(config.site)).paused(name):
+            found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
+        return found
 
     def _opt_out(self) -> Answer:
         """The line of the opt-out list that names the URL."""
@@ -207,7 +227,7 @@ class _Question:
             return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
         if place == "calendar":
             due = float(row["due"][0])
-            return {"stands": f"put off until its host may take it; due {_date(due)}", "due": due}
+            return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
         if place == "rests":
             due = float(row["due"][0])
             why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
@@ -223,7 +243,7 @@ class _Question:
             end = reading.sites.cycle_end(self._site_key)
             text = f"over its site's budget: in QF until queue {end} is drained ({reading.sites.current} is)"
             return {"stands": text, "cycle_end": end, "current": reading.sites.current}
-        return {"stands": "between two passes: the next turn takes it on"}
+        return {"stands": "between two places: it is taken on within seconds"}
 
     def _site(self) -> Answer:
         """The site's budget with its inputs."""
@@ -263,7 +283,7 @@ class _Question:
         """The host's failures, address and clocks: when it may be asked next."""
         address = None if record is None else record.address_at(self._now)
         table = self._reading.clocks(self._now).table
-        told: Answer = {"address": address, "clocks": {}}
+        told: Answer = {**self._kept_back(), "address": address, "clocks": {}}
         keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
         due = self._now
         for kind, text in keys:
@@ -278,6 +298,8 @@ class _Question:
             told["failures"] = record.failures
             if record.dead and record.dead_until > self._now:
                 told["dead"], told["dead_until"] = Reason(record.dead).name.lower(), record.dead_until
+                if record.dead == Reason.ADDRESS:
+                    told["private"] = PRIVATE
                 due = max(due, record.dead_until)
             if record.rests_until > self._now:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)

@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     FORCED = 13  # by a second signal: what was in flight is dropped
     SIZE_LIMIT = 14  # limits.pages, limits.bytes or frontier.bytes_max
     TIME_LIMIT = 15  # limits.seconds or limits.wait_hours
+    NOTHING_HAD = 16  # all is decided, and of no URL a page was had
 
 
 def is_disk_full(error: BaseException) -> bool:

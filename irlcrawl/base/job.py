@@ -78,6 +78,8 @@ class JobDir:
         self.logs = self.path / job_files.LOGS
         self.crawl_log = self.logs / job_files.CRAWL_LOG
         self.own_log = self.logs / job_files.OWN_LOG
+        self.steering_log = self.logs / job_files.STEERING_LOG
+        self.undelivered = self.logs / job_files.UNDELIVERED
         self.config_file = self.path / job_files.CONFIG
         self.lock_file = self.path / job_files.LOCK
         self.socket = self.path / job_files.SOCKET

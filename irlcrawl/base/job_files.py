@@ -9,11 +9,13 @@
     JOB/state/          catalog-NNNNNN.log          the log of commits (drum/names.py has its name)
                         turn-NNNNNNNNN.seg          what a turn wrote, by the commit it was written for
                         harvest-SSSS-NNNNNN.seg     what a worker handed over, by stream and number
-                        returns-PID.seg             what `retry` is about to hand over to a running crawl
+                        returns-PID.seg             what `retry` or `seeds` is about to hand over to a running crawl
                         leases.log                  the clocks of every lease since the last commit
                         robots-SSSS.log             texts of robots.txt, by stream and part
     JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
+                        steering.log                                who steered the crawl, and how
+                        hooks.undelivered                           events of which nobody could be told
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
@@ -46,6 +48,8 @@ SEGMENT = ".seg"
 
 CRAWL_LOG = "crawl.log"
 OWN_LOG = "irlcrawl.log"
+STEERING_LOG = "steering.log"
+UNDELIVERED = "hooks.undelivered"
 COMPRESSED = ".gz"
 WARC = ".warc.gz"
 OPEN = ".open"

@@ -1,9 +1,12 @@
 """The command line. Modules that take long to load are imported inside the verbs that need them.
 
 main.py           verbs, options, and the exit code of each error
-verbs_crawl.py    crawl, resume, stop, retry
-verbs_ask.py      status, inspect, urls, get, report, why
-verbs_upkeep.py   fsck, verify, snapshot, snapshots
+verbs_crawl.py    crawl, resume, stop
+verbs_steer.py    seeds, retry, set, block, unblock, pause, unpause, prefer
+steer.py          asking for a change of the configuration
+hand_in.py        handing URLs to a crawl, whether it runs or not
+verbs_ask.py      status, config, inspect, urls, get, report, why
+verbs_upkeep.py   fsck, doctor, verify, snapshot, snapshots
 filters.py        what --host takes
 alone.py          whether this process has JOB to itself
 open_files.py     how many files a process may open

@@ -1,12 +1,14 @@
 """The command line: which verbs and options there are, and which exit code an error becomes.
 
-What each verb does is in verbs_crawl.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module only where a
-verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE` for each key.
+What each verb does is in verbs_crawl.py, verbs_steer.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module
+only where a verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE`
+for each key.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import os
 import signal
@@ -18,7 +20,7 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_steer, verbs_upkeep
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         return _guarded(_show, overview()) or (ExitCode.DONE if words else ExitCode.CONFIG)
     if words[0] not in VERBS:
-        return _fail(f"no verb {words[0]!r}\n\n{overview()}", ExitCode.CONFIG)
+        return _fail(_no_verb(words[0]), ExitCode.CONFIG)
     verb = VERBS[words[0]]
     parser = _Parser(f"irlcrawl {words[0]}", usage=verb.usage, description=verb.help, allow_abbrev=False)
     verb.arguments(parser)
@@ -129,11 +131,17 @@ def _fail(what: object, code: ExitCode) -> ExitCode:
     return code
 
 
+def _no_verb(name: str) -> str:
+    near = difflib.get_close_matches(name, list(VERBS), n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"no verb {name!r}{meant} Verbs: {', '.join(VERBS)}; `irlcrawl help` explains them"
+
+
 def overview() -> str:
     lines = ["usage: irlcrawl VERB JOB ...", "", "JOB is the directory of a crawl. Verbs (each has --help):", ""]
     lines += [f"  {name:<10}{verb.help}" for name, verb in VERBS.items()]
     lines += ["", "  --version  this program's version and those of what it is built on", ""]
-    lines += ["Every configuration key, explained: python -m irlcrawl.config"]
+    lines += ["Every configuration key, explained: irlcrawl config"]
     return "\n".join(lines)
 
 
@@ -155,20 +163,8 @@ def versions() -> str:
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it does not exist, else resumed")
-    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="a seed; a bare host means http://host/")
-    parser.add_argument(
-        "--seeds",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="file with one seed a line (plain, gzip or zstd); -: standard input",
-    )
-    parser.add_argument(
-        "--ranks", metavar="FILE",
-        help="list of sites, lines `rank,domain` such as Tranco's (plain, gzip or zstd): the home pages of the first "
-        "--top N of them are seeds, too",
-    )  # fmt: skip
-    parser.add_argument("--top", metavar="N", type=int, help="how many domains of --ranks are seeds")
+    _seeds_arguments(parser)
+    parser.set_defaults(going_on=False)
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     parser.add_argument(
         "-s",
@@ -181,8 +177,8 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
     )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    group = parser.add_argument_group("configuration keys (all: python -m irlcrawl.config)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress; the summary at the end is shown")
+    group = parser.add_argument_group("configuration keys (all: irlcrawl config)")
     for key in keys():
         if key.single:
             _key_option(group, key)
@@ -214,6 +210,23 @@ def apply_options(config: Config, args: argparse.Namespace) -> None:
             apply(config, {key.section: {key.name: typed}})
 
 
+def _seeds_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="a seed; a bare host means http://host/")
+    parser.add_argument(
+        "--seeds",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="file with one seed a line (plain, gzip or zstd); -: standard input",
+    )
+    parser.add_argument(
+        "--ranks", metavar="FILE",
+        help="list of sites, lines `rank,domain` such as Tranco's (plain, gzip or zstd): the home pages of the first "
+        "--top N of them are seeds, too",
+    )  # fmt: skip
+    parser.add_argument("--top", metavar="N", type=int, help="how many domains of --ranks are seeds")
+
+
 def _job_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl")
 
@@ -222,6 +235,13 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--watch", action="store_true", help="print again every second until the crawl ends")
+
+
+def _config_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", nargs="?", help="directory of a crawl; none: the reference of all keys")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
+    parser.add_argument("-s", dest="set", metavar="SECTION.KEY=VALUE", action="append", default=[], help="one value")
+    parser.add_argument("--all", action="store_true", help="also the keys that have their default")
 
 
 def _urls_arguments(parser: argparse.ArgumentParser) -> None:
@@ -253,6 +273,52 @@ def _retry_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the URLs, and put none back")
 
 
+def _set_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "changes", metavar="SECTION.KEY=VALUE", nargs="*", default=[],
+        help="value of one configuration key; none: take JOB/irlcrawl.toml over as it was edited",
+    )  # fmt: skip
+
+
+def _block_arguments(verb: str) -> Callable[[argparse.ArgumentParser], None]:
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        _job_argument(parser)
+        parser.add_argument(
+            "names", metavar="HOST|SITE", nargs="*", default=[], help="this host and all hosts below it"
+        )
+        parser.add_argument(
+            "--pattern", metavar="RE2", action="append", default=[], help="URLs in which it is found; may be repeated"
+        )
+        parser.set_defaults(verb=verb)
+
+    return arguments
+
+
+def _pause_arguments(verb: str) -> Callable[[argparse.ArgumentParser], None]:
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        _job_argument(parser)
+        parser.add_argument("names", metavar="HOST|SITE", nargs="*", default=[], help="none: the whole crawl")
+        parser.set_defaults(verb=verb)
+
+    return arguments
+
+
+def _prefer_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("what", metavar="HOST|URL", help="a URL has a path or a scheme; else it is a name")
+    parser.add_argument(
+        "--weight", metavar="N", type=int,
+        help="its URLs go before others of their site as if they were so many links nearer to a seed; below 0: behind",
+    )  # fmt: skip
+    parser.add_argument("--off", action="store_true", help="take the rule away again")
+
+
+def _hand_in_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    _seeds_arguments(parser)
+
+
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("url", metavar="URL", help="a URL the crawl fetched")
@@ -266,6 +332,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--politeness", action="store_true", help="every gap against its rule; exit code 1 if one is too short"
     )
+    parser.add_argument("--steering", action="store_true", help="who changed how the crawl goes on, when, and how")
     parser.add_argument(
         "--top", metavar="N", type=int,
         help="how many sites to show (20); with --politeness, how many hosts, addresses and sites, the closest to "
@@ -294,6 +361,12 @@ def _fsck_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("--repair", action="store_true", help="make a whole crawl of what can still be read")
     _check_arguments(parser)
+
+
+def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(dependencies=DEPENDENCIES)
+    parser.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where crawls are to lie (here)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
 
 
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
@@ -339,6 +412,15 @@ def _crawl(args: argparse.Namespace) -> int:
     return verbs_crawl.crawl(args, apply_options)
 
 
+def _resume(args: argparse.Namespace) -> int:
+    args.going_on = True
+    return verbs_crawl.crawl(args, apply_options)
+
+
+def _seeds(args: argparse.Namespace) -> int:
+    return verbs_steer.seeds(args, verbs_crawl.read_seeds)
+
+
 VERBS = {
     "crawl": Verb(
         "%(prog)s JOB [URL ...] [--seeds FILE|-] [--config FILE] [-s SECTION.KEY=VALUE] [options]",
@@ -346,7 +428,10 @@ VERBS = {
         _crawl_arguments,
         _crawl,
     ),
-    "resume": Verb("%(prog)s JOB [the same arguments as crawl]", "the same as crawl", _crawl_arguments, _crawl),
+    "resume": Verb(
+        "%(prog)s JOB [the same arguments as crawl]", "the same as crawl, and the end of a pause", _crawl_arguments,
+        _resume,
+    ),
     "status": Verb(
         "%(prog)s JOB [--watch] [--json]",
         "what the crawl is doing, or how it ended",
@@ -359,7 +444,38 @@ VERBS = {
     "retry": Verb(
         "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
         "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
-        _retry_arguments, verbs_crawl.retry,
+        _retry_arguments, verbs_steer.retry,
+    ),
+    "seeds": Verb(
+        "%(prog)s JOB [URL ...] [--seeds FILE|-] [--ranks FILE --top N]",
+        "hand more seeds in; also while the crawl runs", _hand_in_arguments, _seeds,
+    ),
+    "set": Verb(
+        "%(prog)s JOB [SECTION.KEY=VALUE ...]", "change the configuration; also while the crawl runs", _set_arguments,
+        verbs_steer.set_keys,
+    ),
+    "block": Verb(
+        "%(prog)s JOB [HOST|SITE ...] [--pattern RE2 ...]",
+        "request nothing more of hosts or URLs, and exclude those that wait; also while the crawl runs",
+        _block_arguments("block"), verbs_steer.block,
+    ),
+    "unblock": Verb(
+        "%(prog)s JOB [HOST|SITE ...] [--pattern RE2 ...]", "lift such a block", _block_arguments("unblock"),
+        verbs_steer.block,
+    ),
+    "pause": Verb(
+        "%(prog)s JOB [HOST|SITE ...]", "request nothing for now, of all or of some hosts; also while the crawl runs",
+        _pause_arguments("pause"), verbs_steer.pause,
+    ),
+    "unpause": Verb("%(prog)s JOB [HOST|SITE ...]", "end such a pause", _pause_arguments("unpause"), verbs_steer.pause),
+    "prefer": Verb(
+        "%(prog)s JOB HOST|URL --weight N | --off", "let URLs go before or behind others of their site",
+        _prefer_arguments, verbs_steer.prefer,
+    ),
+    "config": Verb(
+        "%(prog)s [JOB] [--config FILE] [-s SECTION.KEY=VALUE ...]",
+        "every key of the configuration explained; of a crawl, what it goes by and where each value comes from",
+        _config_arguments, verbs_ask.config,
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
@@ -367,7 +483,7 @@ VERBS = {
         _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(
-        "%(prog)s JOB [--by ORDER] [--top N] [--politeness] [--json]",
+        "%(prog)s JOB [--by ORDER] [--top N] [--politeness | --steering] [--json]",
         "sites by reputation, budget, cost and yield; or every gap of the crawl against its rule",
         _report_arguments, verbs_ask.report,
     ),
@@ -390,6 +506,10 @@ VERBS = {
     "fsck": Verb(
         "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that they belong together",
         _fsck_arguments, verbs_upkeep.fsck,
+    ),
+    "doctor": Verb(
+        "%(prog)s [DIR] [--config FILE]", "whether this machine is fit for a crawl, and what to do if it is not",
+        _doctor_arguments, verbs_upkeep.doctor,
     ),
     "takedown": Verb(
         "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",

@@ -51,6 +51,19 @@ def _print_status(job: JobDir, as_json: bool) -> str:
     return str(record["state"])
 
 
+def config(args: argparse.Namespace) -> int:
+    """The reference of all keys; or the values that a crawl in JOB would go by, each with where it comes from."""
+    from irlcrawl.config.toml import effective, reference
+
+    with reader_may_leave():
+        if args.job is None and args.config is None and not args.set:
+            print(reference(), end="")
+            return ExitCode.DONE
+        job = None if args.job is None else JobDir(args.job).require()
+        print("\n".join(effective(None if job is None else job.config_file, args.config, args.set, args.all)))
+    return ExitCode.DONE
+
+
 def inspect(args: argparse.Namespace) -> int:
     from irlcrawl.ask.inspect import describe
 
@@ -134,6 +147,8 @@ def report(args: argparse.Namespace) -> int:
     top = SHOWN if args.top is None else args.top
     if top < 0:
         raise ConfigError(f"--top {top}: takes how many to show")
+    if args.steering:
+        return _steering(job, args)
     if args.politeness:
         from irlcrawl.ask import politeness_audit
 
@@ -145,6 +160,18 @@ def report(args: argparse.Namespace) -> int:
     from irlcrawl.ask import report as sites
 
     _tell(sites.report(job, top, args.by or "reputation"), sites.lines, args.json)
+    return ExitCode.DONE
+
+
+def _steering(job: JobDir, args: argparse.Namespace) -> int:
+    from irlcrawl.crawl import journal
+
+    if args.politeness or args.by is not None:
+        raise ConfigError("--steering goes with --top and --json alone")
+    steered = journal.read(job)
+    with reader_may_leave():
+        for one in steered if args.top is None else steered[len(steered) - min(args.top, len(steered)) :]:
+            print(json.dumps(one._asdict()) if args.json else "  ".join(one))
     return ExitCode.DONE
 
 

@@ -1,5 +1,4 @@
-"""The verbs that change how a crawl goes on: `crawl`, `resume`, `stop` and `retry`. What is heavy is imported
-where it is needed."""
+"""The verbs that start and end a crawl: `crawl`, `resume` and `stop`. What is heavy is imported where it is needed."""
 
 from __future__ import annotations
 
@@ -7,18 +6,18 @@ import argparse
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.job import JobDamaged, JobDir, JobError, command
-from irlcrawl.base.job_files import COMPRESSED, SEEDS_STREAM, harvest_name, returns_name
+from irlcrawl.base.job import JobDamaged, JobDir, JobError, JobLocked, command
+from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.cli.alone import check_alone
-from irlcrawl.cli.filters import host_named
+from irlcrawl.cli.hand_in import hand_in_seeds, tell_handed_in
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
-from irlcrawl.config.checks import changes, check_resume, check_start, validate
+from irlcrawl.cli.steer import steer
+from irlcrawl.config.checks import absolute, changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
@@ -26,17 +25,8 @@ from irlcrawl.crawl.control import ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import progress_for, reader_may_leave, unheard
 
-if TYPE_CHECKING:
-    from irlcrawl.crawl.returns import Drawing, Selection
-
-Counts: TypeAlias = Counter[tuple[str, str]]
-"""(outcome, reason) -> URLs."""
-
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
-
-RETRY_ROUNDS, RETRY_ANSWER_SECONDS, RETRY_WAIT_SECONDS = 5, 30.0, 2.0
-"""A crawl that starts, ends, or takes in other URLs meanwhile is asked again so often."""
 
 LOG_BYTES_MAX = 10_000_000
 LOGS_KEPT = 3
@@ -54,13 +44,15 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     if not args.seeds and not args.urls and args.ranks is None:
         _check_exists(job)
     config, changed = _configuration(job, args, apply_options)
-    seeds = _seeds(args)
+    seeds = read_seeds(args)
     if not seeds:
         _check_exists(job)
     job.check_usable()
     _check_open_files()
     if args.dry_run:
         return _dry_run(job, config, len(seeds))
+    if job.exists() and (record := ask(job.socket, "status")) is not None:
+        return _beside(job, args, record, seeds, changed)
     from irlcrawl.crawl.start import run_crawl
 
     with job:
@@ -72,10 +64,24 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
         finally:
             progress.close()
-    if not args.quiet:
-        with unheard(sys.stdout):
-            _tell_end(job, code, args.job, config)
+    with unheard(sys.stdout):
+        _tell_end(job, code, args.job, load_stored(job.config_file))
     return code
+
+
+def _beside(
+    job: JobDir, args: argparse.Namespace, record: dict[str, Any], seeds: list[bytes], changed: list[str]
+) -> int:
+    """The crawl runs already: seeds are handed to it, and `resume` ends its pause. JobLocked for anything else."""
+    if changed:
+        how = command("set", args.job, "SECTION.KEY=VALUE")
+        raise JobLocked(f"{job.locked_by()}; to change a crawl while it runs: {how} ({'; '.join(changed)})")
+    if seeds:
+        tell_handed_in(args.job, len(seeds), hand_in_seeds(job, seeds))
+        return ExitCode.DONE
+    if "*" in (record.get("paused") or {}):
+        return steer(args.job, "unpause", [])
+    raise JobLocked(f"{job.locked_by()}; it runs: {command('status', args.job)}, {command('stop', args.job)}")
 
 
 def _check_open_files() -> None:
@@ -104,13 +110,9 @@ def _configuration(
     config = load(args.config, args.set, base=old)
     apply_options(config, args)
     validate(config)
-    if config.fetch.tls_ca_file:  # a resumed crawl may be started elsewhere
-        config.fetch.tls_ca_file = os.path.abspath(config.fetch.tls_ca_file)
-    if config.network.proxy_logins_file:
-        config.network.proxy_logins_file = os.path.abspath(config.network.proxy_logins_file)
-    for site in config.site.values():
-        if site.secrets_file:
-            site.secrets_file = os.path.abspath(site.secrets_file)
+    absolute(config)
+    if args.going_on:
+        config.crawl.pause = False
     check_start(config)
     if old is None:
         return config, []
@@ -127,19 +129,19 @@ def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> Non
             note(f"irlcrawl: {text}")
 
 
-def _seeds(args: argparse.Namespace) -> list[bytes]:
+def read_seeds(args: argparse.Namespace) -> list[bytes]:
     if (args.ranks is None) != (args.top is None):
         raise ConfigError("--ranks FILE and --top N go together: the first N domains of the file are seeds")
     if args.top is not None and args.top < 1:
         raise ConfigError(f"--top {args.top}: takes a whole number, at least 1")
     if not args.seeds and not args.urls and args.ranks is None:
         return []
-    from irlcrawl.crawl.seeds import SeedsError, read_ranks, read_seeds
+    from irlcrawl.crawl import seeds as lists
 
     try:
-        seeds = read_seeds(args.seeds, args.urls)
-        return seeds if args.ranks is None else seeds + read_ranks(args.ranks, args.top)
-    except SeedsError as error:
+        seeds = lists.read_seeds(args.seeds, args.urls)
+        return seeds if args.ranks is None else seeds + lists.read_ranks(args.ranks, args.top)
+    except lists.SeedsError as error:
         raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
 
 
@@ -191,6 +193,8 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
         print(f"go on:     {command('resume', name)}")
     elif code == ExitCode.SIZE_LIMIT:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
+    elif code == ExitCode.NOTHING_HAD:
+        print(f"go on:     {command('retry', name)}; {command('resume', name)}")
     print(f"archives:  {job.warcs}")
     commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
@@ -217,94 +221,3 @@ def stop(args: argparse.Namespace) -> int:
     with unheard(sys.stdout):
         print("stopped")
     return ExitCode.DONE
-
-
-def retry(args: argparse.Namespace) -> int:
-    """Put URLs back: into the running crawl, or for the next start."""
-    from irlcrawl.crawl.returns import Selection
-
-    job = JobDir(args.job).require()
-    hosts = tuple(name.encode() for name in map(host_named, args.host) if name is not None)
-    selection = Selection(tuple(args.reason), tuple(args.status), hosts)
-    if args.dry_run:
-        return _dry_retry(job, selection)
-    job.check_usable()
-    config = load_stored(job.config_file)
-    for _ in range(RETRY_ROUNDS):
-        running = ask(job.socket, "status") is not None
-        counts = (_retry_beside if running else _retry_alone)(job, config, selection)
-        if counts is not None:
-            with unheard(sys.stdout):
-                _tell_returned(counts, running, args.job)
-            return ExitCode.DONE
-    raise JobError(f"{job.locked_by()}, which starts or ends, or takes in other URLs, each time; run the command again")
-
-
-def _drawing(job: JobDir, selection: Selection) -> Drawing | None:
-    """What the selection chooses now; None before the first commit."""
-    from drum.sectors import Sectors
-
-    from irlcrawl.crawl.returns import Drawing
-    from irlcrawl.frontier.state import formats
-
-    try:
-        return Drawing(job, formats.look(job.state), Sectors(), selection)
-    except FileNotFoundError:
-        return None
-
-
-def _dry_retry(job: JobDir, selection: Selection) -> ExitCode:
-    """The same lines as `urls` prints."""
-    drawing = _drawing(job, selection)
-    with reader_may_leave():
-        for entry in drawing.entries() if drawing is not None else ():
-            print(entry.status, entry.reason, entry.url.decode(), sep="\t")
-    return ExitCode.DONE
-
-
-def _retry_alone(job: JobDir, config: Config, selection: Selection) -> Counts | None:
-    """Write the harvest that the next start takes in; how many URLs of each (outcome, reason) it has."""
-    from drum import Files
-
-    from irlcrawl.crawl.returns import write
-
-    with job:
-        check_alone(job)
-        drawing = _drawing(job, selection)
-        if drawing is None:
-            return Counter()
-        path = job.state / harvest_name(SEEDS_STREAM, drawing.number)
-        write(Files(), os.fspath(path), drawing.number, drawing.rows(config))
-        return drawing.counts
-
-
-def _retry_beside(job: JobDir, config: Config, selection: Selection) -> Counts | None:
-    """Hand a harvest over to the crawl that runs; None when it did not take that one, and another may do."""
-    from drum import Files
-
-    from irlcrawl.crawl.returns import BUSY, TAKEN, write
-
-    drawing = _drawing(job, selection)
-    if drawing is None:
-        return Counter()
-    path = job.state / returns_name(os.getpid())
-    try:
-        if not write(Files(), os.fspath(path), drawing.number, drawing.rows(config)):
-            return drawing.counts
-        answer = ask(job.socket, "retry", seconds=RETRY_ANSWER_SECONDS, file=path.name)
-    except FileNotFoundError:  # a turn took in, and deleted, what had waited for it
-        return None
-    finally:
-        path.unlink(missing_ok=True)  # one that was taken has another name now
-    if answer == BUSY:
-        job.wait_unlocked(RETRY_WAIT_SECONDS)
-    return drawing.counts if answer == TAKEN else None
-
-
-def _tell_returned(counts: Counts, running: bool, name: str) -> None:
-    if not counts:
-        print("nothing to put back: no URL that is done is one of these")
-        return
-    told = ", ".join(f"{words.count(urls)} {outcome} ({reason})" for (outcome, reason), urls in counts.most_common())
-    print(f"put back {words.plural(sum(counts.values()), 'URL')}: {told}")
-    print("the crawl asks for them from its next turn on" if running else f"go on:     {command('resume', name)}")

@@ -104,6 +104,22 @@ def _say(what: object) -> None:
         print(what)
 
 
+def doctor(args: argparse.Namespace) -> int:
+    """Whether this machine is fit for a crawl in DIR. FAILED if something should be done."""
+    from irlcrawl.cli.open_files import FILES_MIN
+    from irlcrawl.config.toml import load
+    from irlcrawl.upkeep.doctor import examine
+
+    ill = False
+    with reader_may_leave():
+        for check in examine(Path(args.directory).absolute(), load(args.config), args.dependencies, FILES_MIN):
+            ill = ill or bool(check.advice)
+            print(f"{'look' if check.advice else 'ok':<5}{check.name:<12}{check.told}", flush=True)
+            if check.advice:
+                print(f"{'':<17}{check.advice}", flush=True)
+    return ExitCode.FAILED if ill else ExitCode.DONE
+
+
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from drum.sectors import Sectors

@@ -3,6 +3,7 @@
 keys.py        every key once: default, help, bounds, and whether it may change on resume
 checks.py      allowed values, relations between keys, what a start needs
 toml.py        reading and writing: defaults, file, options, JOB/irlcrawl.toml, the reference
+rewrite.py     irlcrawl.toml with other values and its own comments
 lists.py       files of names that a configuration points to
 headers.py     headers that the operator adds to requests, and files of secrets
 proxies.py     proxies before hosts, and the file of their logins

@@ -12,8 +12,8 @@ from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config import headers, proxies
-from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
-from irlcrawl.config.lists import opt_outs, parameter_names, ranked_floors
+from irlcrawl.config.keys import Config, ConfigError, Key, Site, keys, section_keys, value_of
+from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
@@ -69,9 +69,9 @@ def validate(config: Config) -> None:
                 raise ConfigError(f"{path}: {text} is not a network such as 127.0.0.0/8: {error}") from error
     for text in config.network.resolvers:
         _check_resolver(text)
-    for path, patterns in (("scope.include", config.scope.include), ("scope.exclude", config.scope.exclude)):
-        for pattern in patterns:
-            _check_pattern(path, pattern)
+    for name in ("include", "exclude", "block"):
+        for pattern in getattr(config.scope, name):
+            _check_pattern(f"scope.{name}", pattern)
     for number, rule in enumerate(config.priority, 1):
         _check_pattern(f"priority {number}.match", rule.match or "")
     headers.check(config)
@@ -86,10 +86,17 @@ def validate(config: Config) -> None:
                 raise ConfigError(f"{path}: {text!r} is no media type, such as text/html, text/* or !video/*")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
-    try:
-        shlex.split(config.archive.on_warc_closed)
-    except ValueError as error:
-        raise ConfigError(f"archive.on_warc_closed = {config.archive.on_warc_closed!r}: no command: {error}") from error
+    for path, command in (
+        ("archive.on_warc_closed", config.archive.on_warc_closed), ("hooks.command", config.hooks.command),
+    ):  # fmt: skip
+        try:
+            shlex.split(command)
+        except ValueError as error:
+            raise ConfigError(f"{path} = {command!r}: no command: {error}") from error
+    if config.hooks.webhook and not re.match(r"https?://[^/\s]+", config.hooks.webhook):
+        raise ConfigError(
+            f"hooks.webhook = {config.hooks.webhook!r}: takes an address such as https://example.org/hook"
+        )
     if not is_prefix(config.archive.prefix):
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
@@ -155,6 +162,8 @@ def check_start(config: Config) -> None:
     _check_budgets_of_sites(config)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
+    if config.scope.block_file:
+        host_names(config.scope.block_file)
     headers.secrets_of(config.site)
     if config.network.proxy_logins_file:
         proxies.read_logins(config.network.proxy_logins_file)
@@ -171,6 +180,18 @@ def check_start(config: Config) -> None:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(ca_file)
         except ssl.SSLError as error:  # else each worker would end with it
             raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no certificates in PEM format: {error}") from error
+
+
+def absolute(config: Config) -> None:
+    """Paths that must lead to the same files wherever a crawl is started or resumed."""
+    for section, key in (
+        (config.fetch, "tls_ca_file"), (config.urls, "parameters_file"), (config.scope, "block_file"),
+        (config.budgets, "ranks_file"), (config.network, "proxy_logins_file"),
+        (config.scope, "opt_out_file"),
+        *((site, "secrets_file") for site in config.site.values()),
+    ):  # fmt: skip
+        if path := getattr(section, key):
+            setattr(section, key, os.path.abspath(path))
 
 
 def _check_budgets_of_sites(config: Config) -> None:
@@ -192,17 +213,33 @@ def _check_budgets_of_sites(config: Config) -> None:
 
 
 def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
-    """`section.key was A, now B` for every key outside [site."NAME"] whose value differs."""
+    """`section.key was A, now B` for every key whose value differs."""
     rules = [] if fixed_only or old.priority == new.priority else [
         f"[[priority]] was {len(old.priority)} rules, now {len(new.priority)}"
         + (", others" if len(old.priority) == len(new.priority) else "")
     ]  # fmt: skip
-    return rules + [
-        f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
-        for key in keys()
-        if key.single and (key.fixed or not fixed_only)
-        if (before := value_of(old, key)) != (after := value_of(new, key))
-    ]
+    return (
+        rules
+        + ([] if fixed_only else _changes_of_sites(old, new))
+        + [
+            f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
+            for key in keys()
+            if key.single and (key.fixed or not fixed_only)
+            if (before := value_of(old, key)) != (after := value_of(new, key))
+        ]
+    )
+
+
+def _changes_of_sites(old: Config, new: Config) -> list[str]:
+    found = []
+    for name in dict.fromkeys([*old.site, *new.site]):
+        before, after = old.site.get(name, Site()), new.site.get(name, Site())
+        for key in section_keys("site"):
+            was, now = getattr(before, key), getattr(after, key)
+            if was != now:
+                told = ("not set" if value is None else json.dumps(value) for value in (was, now))
+                found.append(f'site."{name}".{key} was {", now ".join(told)}')
+    return found
 
 
 def check_resume(old: Config, new: Config) -> None:

@@ -64,6 +64,7 @@ class Crawl:
         256 << 20, "Memory in bytes for rows that wait for a merge and for the merges themselves. Hosts in memory and "
         "workers come on top.", low=32 << 20,
     )  # fmt: skip
+    pause: bool = key(False, "true: nothing is requested; everything waits. `irlcrawl pause` and `unpause` set it.")
 
 
 @dataclass
@@ -79,6 +80,14 @@ class Scope:
     exclude: list[str] = key(
         [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
     )
+    block: list[str] = key(
+        [], "Patterns (RE2 syntax) searched for anywhere in a URL. Nothing is requested of a URL that matches one of "
+        "them; it is excluded (blocked), also where it waits. `irlcrawl block --pattern` adds to it. Empty: off.",
+    )  # fmt: skip
+    block_file: str = key(
+        "", "File of host names, one a line; # begins a comment. Nothing is requested of these hosts and those under "
+        "them; their URLs are excluded (blocked). It is read at each start, and again when it changes. Empty: off.",
+    )  # fmt: skip
     opt_out_file: str = key(
         "", "File with hosts, sites, URLs and patterns whose owners want to be left alone: a line of kind, name, date "
         "and reason each (README, Owners' wishes). Nothing of them is requested, what waits of them is "
@@ -117,7 +126,7 @@ class Urls:
     )  # fmt: skip
     parameters_file: str = key(
         "", "File with more names of query parameters that tracking leaves out, one a line; * at the end stands for "
-        "any rest. It is read at each start. Empty: off.",
+        "any rest. It is read at each start, and again when it changes. Empty: off.",
     )  # fmt: skip
 
 
@@ -396,7 +405,7 @@ class Budgets:
     seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
     ranks_file: str = key(
         "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
-        "however few sites link to it yet. Empty: off.",
+        "however few sites link to it yet. It is read at each start, and again when it changes. Empty: off.",
     )  # fmt: skip
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
@@ -460,6 +469,35 @@ class Frontier:
     )  # fmt: skip
 
 
+EVENTS = ("warc_closed", "done", "stopped", "outage", "outage_over", "disk_low", "error_rate", "trap")
+
+
+@dataclass
+class Hooks:
+    command: str = key(
+        "", "Command that is run for each event, with the event's name as its last argument and the event as a JSON "
+        "object on its standard input. Empty: off.",
+    )  # fmt: skip
+    webhook: str = key("", "Web address to which each event is sent as a JSON object (POST). Empty: off.")
+    events: list[str] = key(
+        list(EVENTS), "Which events are told. stopped: it ended before all was decided; outage: this machine's network "
+        "seems to be down; disk_low: twice the room at which the crawl stops is left; trap: a site of which one page "
+        "in twenty has new content.", choices=EVENTS,
+    )  # fmt: skip
+    error_rate: float = key(
+        0.5, "error_rate is told of a site when this share of its visits ends without an answer, or with 429 or 503. "
+        "0: off.", low=0, high=1,
+    )  # fmt: skip
+    seconds: float = key(30.0, "Deadline in seconds for a command or a web address that is told.", low=0.1, high=600)
+    retries: int = key(
+        5, "How often an event is told again that could not be told; then it goes to logs/hooks.undelivered. 0: off.",
+        low=0, high=100,
+    )  # fmt: skip
+    retry_seconds: float = key(
+        10.0, "Seconds before an event is told again, twice as long for each further time.", low=0, high=3600
+    )
+
+
 @dataclass
 class Site:
     """Overrides for a host or a registrable domain and for every host under it, where no nearer name sets the key:
@@ -496,6 +534,7 @@ class Site:
         'Empty: off, also where a name above has one.',
     )  # fmt: skip
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
+    pause: bool | None = key(None, "true: nothing is requested from these hosts for now; their URLs wait.")
 
 
 @dataclass
@@ -524,6 +563,7 @@ class Config:
     budgets: Budgets = field(default_factory=Budgets)
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
+    hooks: Hooks = field(default_factory=Hooks)
     priority: list[Priority] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 

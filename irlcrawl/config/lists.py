@@ -1,4 +1,4 @@
-"""Files of names that a configuration points to, read and checked at each start.
+"""Files of names that a configuration points to, read and checked at each start, and again when they change.
 
 A line of an opt-out list (scope.opt_out_file) says what its owner wants left alone, since when, and why; `#` begins a
 line that is a comment:
@@ -11,6 +11,7 @@ line that is a comment:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import date
@@ -19,20 +20,41 @@ from typing import NamedTuple
 from irlcrawl.config.keys import Config, ConfigError
 
 PARAMETERS_MAX = 100_000
+HOSTS_MAX = 10_000_000
 LINE_BYTES_MAX = 1000
 _PARAMETER = re.compile(r"[^\s&=?#*]+\*?")
+_HOST = re.compile(r"[a-z0-9_.:-]+")
 
 
 def parameter_names(path: str) -> list[str]:
     """The names in a file of query parameters (urls.parameters_file): one a line, `#` begins a comment. ConfigError."""
     where = f"urls.parameters_file = {path}"
-    lines = [line.partition("#")[0].strip() for line in _lines(path, where)]
-    for number, line in enumerate(lines, 1):
-        if line and not _PARAMETER.fullmatch(line):
+    names = []
+    for number, line in _said(path, where):
+        if not _PARAMETER.fullmatch(line):
             raise ConfigError(f"{where}, line {number}: {line!r} is no name of a parameter, such as ref or utm_*")
-    names = [line for line in lines if line]
+        names.append(line)
     if len(names) > PARAMETERS_MAX:
         raise ConfigError(f"{where}: has {len(names)} names; at most {PARAMETERS_MAX} are taken")
+    return names
+
+
+def host_names(path: str) -> list[str]:
+    """The names in a file of hosts (scope.block_file): one a line, `#` begins a comment. ConfigError."""
+    from irlcrawl.base.url import SeedError, named_host  # loaded only if the configuration names such a file
+
+    where = f"scope.block_file = {path}"
+    names = []
+    for number, line in _said(path, where):
+        try:
+            name, port = named_host(line)
+        except SeedError:
+            name, port = "", None
+        if port is not None or not _HOST.fullmatch(name):
+            raise ConfigError(f"{where}, line {number}: {line[:100]!r} is no name of a host, such as example.org")
+        names.append(name.rstrip("."))
+    if len(names) > HOSTS_MAX:
+        raise ConfigError(f"{where}: has {len(names)} names; at most {HOSTS_MAX} are taken")
     return names
 
 
@@ -140,6 +162,13 @@ def ranked_floors(config: Config) -> dict[str, int]:
     return floors
 
 
+def _said(path: str, where: str) -> Iterator[tuple[int, str]]:
+    """Lines that say something, without comments, with their numbers. ConfigError."""
+    for number, line in enumerate(_lines(path, where), 1):
+        if text := line.partition("#")[0].strip():
+            yield number, text
+
+
 def _lines(path: str, where: str, bytes_max: int = LINE_BYTES_MAX) -> Iterator[str]:
     """ConfigError."""
     try:
@@ -148,3 +177,29 @@ def _lines(path: str, where: str, bytes_max: int = LINE_BYTES_MAX) -> Iterator[s
                 yield line
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: cannot be read: {error}") from error
+
+
+def lists_of(config: Config) -> dict[str, str]:
+    """The files of names that a configuration points to: key -> path."""
+    named = {
+        "urls.parameters_file": config.urls.parameters_file, "scope.block_file": config.scope.block_file,
+        "budgets.ranks_file": config.budgets.ranks_file,
+    }  # fmt: skip
+    return {key: path for key, path in named.items() if path}
+
+
+Marks = dict[str, tuple[int, ...] | None]
+"""Key -> what changes when its file does; None while there is no such file."""
+
+
+def marks(config: Config) -> Marks:
+    """Of the files as they are now."""
+    return {key: _mark(path) for key, path in lists_of(config).items()}
+
+
+def _mark(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -29,6 +29,16 @@ class Overrides:
             name = "" if ":" in name else name.partition(".")[2]  # an IPv6 address lies under no name
         return found
 
+    def setter(self, name: str, key: str) -> str | None:
+        """The name of the section that sets a key for a host; None if none does."""
+        name = name.rstrip(".")
+        while name:
+            site = self._sites.get(name)
+            if site is not None and getattr(site, key) is not None:
+                return name
+            name = "" if ":" in name else name.partition(".")[2]
+        return None
+
     def gap_host(self, name: str) -> float | None:
         return self.of(name).gap_host_seconds
 
@@ -39,6 +49,9 @@ class Overrides:
 
     def blocked(self, name: str) -> bool:
         return bool(self.of(name).block)
+
+    def paused(self, name: str) -> bool:
+        return bool(self.of(name).pause)
 
     def budget_min_by_site(self) -> dict[int, int]:
         """Site key -> least budget, for the budgets."""

@@ -1,7 +1,7 @@
 """The configuration: where its values come from, and how it is written down.
 
 Sources in order: defaults, `--config FILE` (TOML), `-s section.key=value`. The effective configuration is written into
-JOB/irlcrawl.toml, from which a resumed crawl starts. `python -m irlcrawl.config` prints the reference.
+JOB/irlcrawl.toml, from which a resumed crawl starts. `irlcrawl config` prints the reference.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from irlcrawl.base.job import JobDamaged
@@ -28,6 +29,7 @@ from irlcrawl.config.keys import (
     Crawl,
     Fetch,
     Frontier,
+    Hooks,
     Key,
     Limits,
     Network,
@@ -43,12 +45,14 @@ from irlcrawl.config.keys import (
 )
 
 LISTED_MAX = 5
+NEAR_MAX, SURE = 3, 0.8
+CONFIG_HEADER = "# The configuration this crawl last ran with; a resumed one starts from it.\n\n"
 _END = re.compile(r"^# The end: (\d+) keys", re.MULTILINE)
 
 __all__ = [
     "ROBOTS_FRESH_S_MAX", "SECTIONS", "Archive", "Budgets", "Config", "ConfigError", "Crawl", "Fetch", "Frontier",
-    "Key", "Limits", "Network", "Page", "Politeness", "Priority", "Robots", "Scope", "Site", "apply", "changes",
-    "check_resume", "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored",
+    "Hooks", "Key", "Limits", "Network", "Page", "Politeness", "Priority", "Robots", "Scope", "Site", "apply",
+    "changes", "check_resume", "check_start", "from_dict", "keys", "load", "load_stored", "override", "parse_stored",
     "parse_value", "reference", "section_keys", "to_dict", "to_toml", "validate", "value_of",
 ]  # fmt: skip
 
@@ -67,8 +71,14 @@ def load(
     config = from_dict(to_dict(base)) if base is not None else Config()
     if file is not None:
         apply(config, _read(file), where=f"{os.fspath(file)}: ")
+    wrong = []
     for text in overrides:
-        apply(config, override(text), where=f"-s {text}: ")
+        try:
+            apply(config, override(text), where=f"-s {text}: ")
+        except ConfigError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ConfigError("\n".join(wrong))
     validate(config)
     return config
 
@@ -81,7 +91,7 @@ def load_stored(file: str | os.PathLike[str]) -> Config:
         return parse_stored(text, file)
     except ConfigError as error:
         raise JobDamaged(
-            f"{error}; mend the file by hand (python -m irlcrawl.config prints every key), or let `irlcrawl fsck JOB "
+            f"{error}; mend the file by hand (`irlcrawl config` prints every key), or let `irlcrawl fsck JOB "
             "--repair` write down again what the last run had"
         ) from error
 
@@ -136,50 +146,74 @@ def to_dict(config: Config) -> dict[str, Any]:
 
 
 def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
-    """Set the keys named by nested `values`, each checked by itself. Raises ConfigError, its message prefixed with
-    `where`."""
+    """Set the keys named by nested `values`, each checked by itself. Raises ConfigError with a line for each that is
+    wrong, prefixed with `where`."""
+    wrong: list[str] = []
     for section, content in values.items():
         if section not in SECTIONS:
-            raise ConfigError(f"{where}{section}: no such section{_near(section, SECTIONS)}")
-        if section == "priority":
-            config.priority = _rules(content, where)
+            wrong.append(f"{where}{section}: no such section{_near(section, SECTIONS)}")
+        elif section == "priority":
+            config.priority = _rules(content, where, wrong)
+        elif not isinstance(content, Mapping):
+            wrong.append(f"{where}{section} is a section of keys, not a value")
+        elif section == "site":
+            _apply_sites(config, content, where, wrong)
+        else:
+            _apply_section(getattr(config, section), section, section, content, where, wrong)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def _apply_sites(config: Config, content: Mapping[str, Any], where: str, wrong: list[str]) -> None:
+    for name, keys_of_site in content.items():
+        path = f'site."{name}"'
+        if not isinstance(keys_of_site, Mapping):
+            wrong.append(f'{where}{path} is a section of keys: [site."example.com"]')
             continue
-        if not isinstance(content, Mapping):
-            raise ConfigError(f"{where}{section} is a section of keys, not a value")
-        if section != "site":
-            _apply_section(getattr(config, section), section, section, content, where)
-            continue
-        for name, keys_of_site in content.items():
-            path = f'site."{name}"'
-            if not isinstance(keys_of_site, Mapping):
-                raise ConfigError(f'{where}{path} is a section of keys: [site."example.com"]')
+        try:
             host = site_name(name, where)
-            _apply_section(config.site.setdefault(host, Site()), "site", path, keys_of_site, where)
+        except ConfigError as error:
+            wrong.append(str(error))
+            continue
+        _apply_section(config.site.setdefault(host, Site()), "site", path, keys_of_site, where, wrong)
 
 
-def _rules(tables: Any, where: str) -> list[Priority]:
+def _rules(tables: Any, where: str, wrong: list[str]) -> list[Priority]:
     """The rules of [[priority]], which take the place of those there were."""
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise ConfigError(f"{where}priority: a list of rules, each in a section [[priority]] with match and weight")
+        wrong.append(f"{where}priority: a list of rules, each in a section [[priority]] with match and weight")
+        return []
     rules = [Priority() for _ in tables]
     for number, (rule, table) in enumerate(zip(rules, tables, strict=True), 1):
-        _apply_section(rule, "priority", f"priority {number}", table, where)
-        if rule.match is None or rule.weight is None:
-            raise ConfigError(f"{where}priority {number}: a rule has both match and weight")
+        before = len(wrong)
+        _apply_section(rule, "priority", f"priority {number}", table, where, wrong)
+        if len(wrong) == before and (rule.match is None or rule.weight is None):
+            wrong.append(f"{where}priority {number}: a rule has both match and weight")
     return rules
 
 
-def _apply_section(target: Any, section: str, path: str, content: Mapping[str, Any], where: str) -> None:
+def _apply_section(
+    target: Any, section: str, path: str, content: Mapping[str, Any], where: str, wrong: list[str]
+) -> None:
     table = section_keys(section)
     for name, value in content.items():
         if name not in table:
-            raise ConfigError(f"{where}{path}.{name}: no such key{_near(name, table, path + '.')}")
-        setattr(target, name, checked(table[name], f"{where}{path}.{name}", value))
+            wrong.append(f"{where}{path}.{name}: no such key{_near(name, table, path + '.')}")
+            continue
+        try:
+            setattr(target, name, checked(table[name], f"{where}{path}.{name}", value))
+        except ConfigError as error:
+            wrong.append(str(error))
 
 
 def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {prefix}{near[0]}?" if near else "; `python -m irlcrawl.config` lists them"
+    """What may have been meant: what begins so, else the most similar one."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=SURE)
+    near = near or [each for each in names if name and each.startswith(name)][:NEAR_MAX]
+    near = near or difflib.get_close_matches(name, names, n=1)
+    told = " or ".join(prefix + each for each in near)
+    return f"; did you mean {told}?" if near else "; `irlcrawl config` lists them"
 
 
 def _read(file: str | os.PathLike[str]) -> dict[str, Any]:
@@ -251,14 +285,16 @@ def to_toml(config: Config) -> str:
     for section in SECTIONS:
         if section not in REPEATED:
             lines += [f"[{section}]"]
-            lines += [f"{key.name} = {_toml(value_of(config, key))}" for key in section_keys(section).values()] + [""]
+            lines += [f"{key.name} = {toml_value(value_of(config, key))}" for key in section_keys(section).values()] + [
+                ""
+            ]
             count += len(section_keys(section))
     for rule in config.priority:
-        lines += ["[[priority]]", f"match = {_toml(rule.match)}", f"weight = {_toml(rule.weight)}", ""]
+        lines += ["[[priority]]", f"match = {toml_value(rule.match)}", f"weight = {toml_value(rule.weight)}", ""]
     for name, site in config.site.items():
-        lines += [f"[site.{_toml(name)}]"]
+        lines += [f"[site.{toml_value(name)}]"]
         values = ((key, getattr(site, key)) for key in section_keys("site"))
-        lines += [f"{key} = {_toml(value)}" for key, value in values if value is not None] + [""]
+        lines += [f"{key} = {toml_value(value)}" for key, value in values if value is not None] + [""]
     return "\n".join([*lines, _end_line(count), ""])
 
 
@@ -266,9 +302,45 @@ def _end_line(count: int) -> str:
     return f"# The end: {count} keys, those of [[priority]] and [site] not counted."
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A TOML value. JSON's strings, numbers, booleans and arrays are TOML's too, DEL apart, which no key takes."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def effective(
+    stored: str | os.PathLike[str] | None, file: str | None, overrides: Sequence[str], every: bool
+) -> list[str]:
+    """A line `section.key = value  # source` for each key that is set, of all keys if `every`: by JOB/irlcrawl.toml
+    (`stored`), by a file, by `-s`. ConfigError, JobDamaged."""
+    sources: list[tuple[str, Config]] = [("default", Config())]
+    if stored is not None:
+        sources.append((os.fspath(stored), load_stored(stored)))
+    if file is not None:
+        sources.append((file, load(file, base=sources[-1][1])))
+    if overrides:
+        sources.append(("-s", load(None, overrides, base=sources[-1][1])))
+    flat = [(name, _flat(config)) for name, config in sources]
+    lines = []
+    for path, value in flat[-1][1].items():
+        source = "default"
+        for (_, before), (name, after) in pairwise(flat):
+            if after.get(path) != before.get(path):
+                source = name
+        if every or source != "default":
+            lines.append(f"{path} = {value}  # {source}")
+    return lines
+
+
+def _flat(config: Config) -> dict[str, str]:
+    """Path of a key -> its value as TOML."""
+    found = {key.path: toml_value(value_of(config, key)) for key in keys() if key.single}
+    for number, rule in enumerate(config.priority, 1):
+        found |= {f"priority {number}.match": toml_value(rule.match), f"priority {number}.weight": str(rule.weight)}
+    for name, site in config.site.items():
+        for key, value in vars(site).items():
+            if value is not None:
+                found[f"site.{toml_value(name)}.{key}"] = toml_value(value)
+    return found
 
 
 def reference() -> str:
@@ -284,6 +356,6 @@ def reference() -> str:
             lines += [f"# {' '.join((REPEATED[section].__doc__ or '').split(':')[0].split())}."]
         for key in section_keys(section).values():
             lines += [f"# {key.doc} Takes {key.allows()}.{' (fixed)' if key.fixed else ''}"]
-            lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {_toml(key.default)}"]
+            lines += [f"# {key.name} =" if key.default is None else f"{key.name} = {toml_value(key.default)}"]
         lines += [""]
     return "\n".join(lines)

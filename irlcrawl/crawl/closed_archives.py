@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 
 from drum import Edits
 
@@ -35,10 +36,10 @@ class ClosedWarcs:
     def __init__(self, state: CrawlState, command: str) -> None:
         self._state = state
         self._command = shlex.split(command)
+        self.also: Callable[[str], None] | None = None
         self._told = {int(key.removeprefix(PREFIX)): serial for key, serial in state.catalog.items(PREFIX)}
         if self._command:
-            for stream, value in state.streams.items():
-                self._told.setdefault(stream, value["warc"][0])
+            self._from_now_on()
         self._due: list[tuple[int, int, str]] = []  # stream, serial, path: of the commit to come
         self._queue: queue.SimpleQueue[tuple[int, int, str] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[int, int, bool]] = queue.SimpleQueue()  # stream, serial, took note
@@ -48,9 +49,18 @@ class ClosedWarcs:
         self._all_told = True
         self._over = threading.Event()  # all were told, or nobody waits for it any longer
 
+    def tell(self, also: Callable[[str], None]) -> None:
+        """Tell `also`, too, of each archive from now on, on the thread of the command. Before the first commit."""
+        self.also = also
+        self._from_now_on()
+
+    def _from_now_on(self) -> None:
+        for stream, value in self._state.streams.items():
+            self._told.setdefault(stream, value["warc"][0])
+
     def before(self, edits: Edits) -> None:
         """Put into a commit which archives it closes, and for which ones the command has run since the last commit."""
-        if not self._command:
+        if not self._command and self.also is None:
             return
         self._settle(edits)
         streams = self._state.streams
@@ -123,6 +133,10 @@ class ClosedWarcs:
     def _tell(self, path: str) -> bool:
         """Run the command; returns whether it succeeded. If not, it is run again when the crawl is opened again."""
         if not os.path.exists(path):  # told before a crash, and moved already
+            return True
+        if self.also is not None:  # before the command, which may move the file
+            self.also(path)
+        if not self._command:
             return True
         try:
             # A file, not a pipe: nothing of what it says is held in memory, and what it leaves running holds up nobody.

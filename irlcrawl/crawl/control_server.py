@@ -7,14 +7,17 @@ import asyncio
 import json
 import logging
 import socket
+import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from irlcrawl.crawl.control import Handler, short_address
+from irlcrawl.crawl.journal import user_name
 
-REQUEST_BYTES_MAX = 1 << 16
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+REQUEST_BYTES_MAX = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +70,9 @@ class ControlServer:
         assert talk is not None
         self._talks.add(talk)
         try:
+            by = _peer(writer)
             while line := await reader.readline():
-                writer.write(json.dumps(self._answer(line)).encode() + b"\n")
+                writer.write(json.dumps(self._answer(line, by)).encode() + b"\n")
                 await writer.drain()
         except (ConnectionError, ValueError):  # the asker went away, or sent a line over the bound: nobody to tell
             log.debug("control connection ended early", exc_info=True)
@@ -76,9 +80,9 @@ class ControlServer:
             self._talks.discard(talk)
             writer.close()
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _answer(self, line: bytes, by: str) -> dict[str, Any]:
         try:
-            request = json.loads(line)
+            request = {**json.loads(line), "by": by}
             handler = self._handlers[request["cmd"]]
         except (ValueError, KeyError, TypeError):
             return {"error": f"not a request; commands are {', '.join(sorted(self._handlers))}"}
@@ -87,3 +91,10 @@ class ControlServer:
         except Exception as error:  # a question must not end the crawl: whoever asked is told, and the log
             log.exception("control command %s failed", request["cmd"])
             return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _peer(writer: asyncio.StreamWriter) -> str:
+    """The name of the user who asks, as the kernel knows it."""
+    sock = writer.get_extra_info("socket")
+    _, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return user_name(uid)

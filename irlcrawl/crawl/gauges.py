@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from heapq import nsmallest
 from typing import Any
 
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
+from irlcrawl.config.keys import Config
 from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.recent import Recent
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
@@ -23,7 +26,7 @@ from irlcrawl.worker.harvest.counters import COUNTERS
 Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
 
-LARGEST_SHOWN = 5
+LARGEST_SHOWN = FETCHING_SHOWN = 5
 COSTLY_REST = 100.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -38,8 +41,10 @@ class Gauges:
         self._clock, self._files, self._job = state.clock, state.files, state.job
         self._run, self._dispatcher, self._schedule = run, dispatcher, schedule
         self._limits, self._outage = limits, outage
+        self._paused_all, self._pauses = state.config.crawl.pause, pauses_of(state.config, state.catalog.get("pauses"))
         self.merges: deque[Merges] = deque(maxlen=1)
         """Where a turn puts how far it is: a new dict each time, which nobody changes."""
+        self.recent = Recent()
         self._costly: dict[str, Any] = {}
         self._costly_due = 0.0
         self.count_state(state, 0)
@@ -51,12 +56,14 @@ class Gauges:
             began = time.perf_counter()
             self._costly = self._count()
             self._costly_due = now + COSTLY_REST * (time.perf_counter() - began)
-        record = {"state": self._run.state(self._outage.paused), "pid": os.getpid(), "updated": now}
+        state = self._run.state(self._outage.paused or self._paused_all)
+        record = {"state": state, "paused": self._pauses, "pid": os.getpid(), "updated": now}
         return {**record, **self._of_state, **self._totals(), **self._costly}
 
     def count_state(self, state: CrawlState, rules_bytes: int) -> None:
         """What the state says, between turns. rules_bytes: of robots rules that turns keep in memory."""
         self._done = state.ledger.done
+        self.recent.fetched(self._clock.now(), state.ledger.fetched)
         self._state_held = _held(state, rules_bytes)
         self._of_state = _totals(state)
         self.merges.append(merges(state))
@@ -66,7 +73,10 @@ class Gauges:
         return {
             "started": self._run.started,
             "elapsed_s": self._run.elapsed,
-            "pages_per_s": self._schedule.pages_per_s,
+            "pages_per_s": self._pages_per_s(),
+            "pages_per_s_over": self.recent.rates(self._clock.now(), self._of_state["fetched"]),
+            "fetching": _fetching(hosts, self._clock.now()),
+            "slowest_hosts": self.recent.slowest(self._clock.now()),
             # Of a visit that is out, the outcomes of its first URLs may be counted already.
             "queued_urls": max(self._of_state["discovered_urls"] - self._done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
@@ -79,6 +89,10 @@ class Gauges:
             "workers": len(hosts.fleet.workers),
             "wait_ends": self._limits.patience.ends_at(self._clock.now()),
         }
+
+    def _pages_per_s(self) -> float | None:
+        """None before it is known."""
+        return self._schedule.pages_per_s if self._schedule.rate_known else None
 
     def _count(self) -> dict[str, Any]:
         dispatcher = self._dispatcher
@@ -117,6 +131,8 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
         **{counted.field: counters.get(name, 0) for name, counted in COUNTERS.items() if counted.field},
+        "seeds": counters.get("seeds", 0),
+        "new_seeds": counters.get("new_seeds", 0),
         "fetch_failures": _without_response(counters),
         "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
         "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
@@ -134,6 +150,12 @@ def merges(state: CrawlState) -> Merges:
     return found
 
 
+def pauses_of(config: Config, known: dict[str, Any] | None) -> dict[str, Any]:
+    """What is paused: `*` (all) or the name of a [site] section -> by whom and since when, if that is `known`."""
+    names = ["*"] * config.crawl.pause + [name for name, site in config.site.items() if site.pause]
+    return {name: (known or {}).get(name, {"by": None, "since": None}) for name in names}
+
+
 def _held(state: CrawlState, rules_bytes: int) -> dict[str, int]:
     """How much of what grows for a while, and must stop growing, is in memory of the state's (I4)."""
     return {
@@ -149,6 +171,13 @@ def _without_response(counters: dict[str, Any]) -> int:
     """Requests that ended without a response, repeated ones included."""
     outcomes = (counters.get("failed_by_reason", {}), counters.get("retry_by_reason", {}))
     return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in WITHOUT_RESPONSE)
+
+
+def _fetching(dispatcher: Dispatcher, now: float) -> dict[str, float]:
+    """Host -> since how many seconds it is visited, the longest first."""
+    visits = [visit for worker in dispatcher.fleet.workers for visit in worker.visits.values()]
+    longest = nsmallest(FETCHING_SHOWN, visits, key=lambda visit: visit.leased)
+    return {f"{visit.host.scheme}://{visit.host.name}:{visit.host.port}": now - visit.leased for visit in longest}
 
 
 def _queue_sizes(dispatcher: Dispatcher) -> dict[str, Any]:

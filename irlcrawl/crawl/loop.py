@@ -54,11 +54,15 @@ _log = logging.getLogger("irlcrawl.frontier")
 class CrawlLoop:
     """Make it, `open()` it, let `run()` work until it returns an exit code. All on one event loop."""
 
-    def __init__(self, state: CrawlState, config: Config, clock: Clock, machine: Machine | None = None) -> None:
-        """`machine`: what other crawls on this machine promise; None: none is looked for."""
+    def __init__(
+        self, state: CrawlState, config: Config, clock: Clock, machine: Machine | None = None,
+        began: float | None = None,
+    ) -> None:  # fmt: skip
+        """`machine`: what other crawls on this machine promise; None: none is looked for. `began`: since when limits of
+        time count, unix seconds; None: from now on."""
         self.state, self.config, self.clock = state, config, clock
         self._wakeup = asyncio.Event()
-        self.this_run = ThisRun(clock, float(state.counters.get("elapsed_s", 0.0)))
+        self.this_run = ThisRun(clock, float(state.counters.get("elapsed_s", 0.0)), began)
         self.fleet = Fleet(
             config.fetch.visits_per_worker, config.fetch.worker_silent_seconds, self._on_message,
             lambda worker: self.deaths.lost(worker),
@@ -93,6 +97,8 @@ class CrawlLoop:
         self._leased = False
         self._coming: Iterator[ReadyHost] | None = None  # at the start: hosts that are still to be brought
         self._failure: BaseException | None = None  # of a callback, for `run` to raise
+        self.on_visit: Callable[[str, str], None] = lambda host, outcome: None
+        """Told of each visit that ends."""
         self.on_tick: Callable[[], None] = lambda: None
 
     # -- open ------------------------------------------------------------------------------------------------------
@@ -135,6 +141,11 @@ class CrawlLoop:
             self._coming = None
 
     @property
+    def paused(self) -> bool:
+        """Whether the operator keeps the crawl, or some host that has URLs at hand, from being asked."""
+        return self.config.crawl.pause or self.dispatcher.paused_hosts > 0
+
+    @property
     def ending(self) -> ExitCode | None:
         """The code the crawl is stopping with."""
         return self.this_run.code
@@ -166,7 +177,7 @@ class CrawlLoop:
         while True:
             now = self.clock.now()
             self._bring_more()
-            held = self.outage.paused or self._coming is not None
+            held = self.outage.paused or self._coming is not None or self.paused
             self.limits.patience.look(now, len(self.dispatcher.hosts), held or self.schedule.closed)
             if self.ending is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
@@ -239,6 +250,10 @@ class CrawlLoop:
                 self.limits.unfolded += message["reached"]
                 self.limits.received += message["bytes"]
                 self.schedule.moved = True
+                visit = worker.visits[message["visit"]]
+                if message["answered"]:
+                    self.gauges.recent.answered(self.clock.now(), visit.host.name, message["fetch_s"])
+                self.on_visit(visit.host.name, message["outcome"])
                 self.dispatcher.ended(worker, message)
             case "robots":
                 self.dispatcher.learnt_robots(worker, message)
@@ -327,11 +342,11 @@ class CrawlLoop:
         self.limits.disk_space.drop_ballast()
         return code
 
-    def put_back(self, file: str) -> str:
-        """Take over URLs to be asked again (Turns.put_back); BUSY while the crawl starts or ends."""
+    def hand_in(self, file: str) -> str:
+        """Take over seeds, or URLs to be asked again (Turns.hand_in); BUSY while the crawl starts or ends."""
         if not self._opened or self.ending is not None:
             return BUSY
-        taken = self.turns.put_back(file)
+        taken = self.turns.hand_in(file)
         self.schedule.moved = True
         self._wakeup.set()
         return taken

@@ -175,6 +175,6 @@ def number_of(files: Files, path: str) -> int:
     """Which harvest of the seeds' stream a file wants to be. Damaged, OSError, KeyError for a file of another kind."""
     sections = Segment.open(files, path).sections
     meta = sections["outcomes"].meta
-    if meta["stream"] != SEEDS_STREAM or not sections["returns"].rows:
+    if meta["stream"] != SEEDS_STREAM or not (sections["returns"].rows or sections["links"].rows):
         raise KeyError("returns")
     return int(meta["number"])

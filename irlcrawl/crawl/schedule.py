@@ -83,6 +83,10 @@ class Schedule:
         return (after - before) / max(last - first, 1.0)
 
     @property
+    def rate_known(self) -> bool:
+        return len(self._rate) > 1
+
+    @property
     def starving(self) -> bool:
         """Nothing is out and nothing can be leased soon: only a turn brings work."""
         return self._hosts.visits_out == 0 and self._hosts.politeness.ready_pairs(NEAR_S, 1) == 0

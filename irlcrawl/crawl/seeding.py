@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 
-from drum import Batch, Ragged, SegmentWriter
+from drum import Batch, Files, Ragged, SegmentWriter
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.returns import Drawing, of_seeds
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.web.scope import Scope
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
 
@@ -38,19 +39,28 @@ def named_again(state: CrawlState, seeds: Sequence[bytes]) -> list[Batch]:
 def write_seeds(
     state: CrawlState, config: Config, seeds: Sequence[bytes], number: int, returns: Sequence[Batch] = ()
 ) -> str:
-    """A harvest file of seeds: depth 0, the scope each opens, and those that are put back. Returns its name.
-    OSError."""
+    """The harvest `number` of the seeds' stream, beside the state; its name. OSError."""
     name = harvest_name(SEEDS_STREAM, number)
-    context = Context(config, state.seed, state.scope)
+    write_harvest(state.files, os.path.join(state.dir, name), number, config, state.seed, seeds, returns)
+    return name
+
+
+def write_harvest(
+    files: Files, path: str, number: int, config: Config, seed: int, seeds: Sequence[bytes],
+    returns: Sequence[Batch] = (),
+) -> None:  # fmt: skip
+    """The harvest `number` of the seeds' stream as the file `path`: depth 0, the scope each opens, and those that are
+    put back. seed: of the crawl's keys. OSError."""
+    judge = Scope(config.scope, config.site, [])
+    context = Context(config, seed, judge)
     links, scope = [], []
     for start in range(0, len(seeds), CHUNK_ROWS):
         urls = list(dict.fromkeys(seeds[start : start + CHUNK_ROWS]))
         links.append(_rows(urls, context))
-        entries = dict.fromkeys(state.scope.entry_of_seed(url) for url in urls)
+        entries = dict.fromkeys(judge.entry_of_seed(url) for url in urls)
         scope.append(Batch({"entry": Ragged.from_list(list(entries))}))
-    with SegmentWriter(state.files, os.path.join(state.dir, name)) as writer:
+    with SegmentWriter(files, path) as writer:
         write_sections(writer, SEEDS_STREAM, number, {"links": links, "scope": scope, "returns": returns})
-    return name
 
 
 def _rows(urls: list[bytes], context: Context) -> Batch:

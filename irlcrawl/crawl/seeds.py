@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
+import shlex
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -42,7 +44,11 @@ def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[by
     seeds: list[bytes] = []
     problems: list[str] = []
     for number, text in enumerate(urls, 1):
-        _parse(text, f"URL {number} of the command line", seeds, problems)
+        where = f"URL {number} of the command line"
+        if "://" not in text and os.path.isfile(text):
+            problems.append(f"{where}: {text[:200]} is a file; if it is a list of seeds: --seeds {shlex.quote(text)}")
+        else:
+            _parse(text, where, seeds, problems)
     for name in dict.fromkeys(files):  # named twice, standard input is at its end the second time
         where = "standard input" if name == "-" else name
         number = 0
@@ -174,7 +180,27 @@ def _parse(text: str, where: str, seeds: list[bytes], problems: list[str]) -> No
     if not _HOST(host_of(url)):  # a URL all the same: in a list of "rank,name", say, or of quoted ones
         problems.append(f"{where}: no host is called {host_of(url)[:100]!r}")
         return
+    if (mangled := _mangled(address.strip())) is not None:
+        problems.append(f"{where}: {mangled}")
+        return
     seeds.append(url)
+
+
+_NO_COLON = re.compile(r"https?/{1,2}(?=[^/])", re.IGNORECASE)
+_SECOND = re.compile(r"[\s,;|]\s*https?://", re.IGNORECASE)
+_USER = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//[^/?#\\]*@", re.IGNORECASE)
+
+
+def _mangled(text: str) -> str | None:
+    """What is wrong with a line of which a URL could be made, but hardly the one that is meant."""
+    if (found := _NO_COLON.match(text)) is not None:
+        scheme = found[0].rstrip("/")
+        return f"{text[:100]!r}: a colon is missing; did you mean {scheme}://{text[found.end() :][:100]}?"
+    if _SECOND.search(text):
+        return f"{text[:100]!r}: two URLs; each takes a line of its own"
+    if _USER.match(text) or (_USER.match("//" + text) and "://" not in text):
+        return "it has a user name or a password, which are never sent: leave out what stands before the @"
+    return None
 
 
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+").fullmatch

@@ -6,6 +6,7 @@ entry `status`). `FIELDS` is the whole shape; a field without a value is null, n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,10 @@ from irlcrawl.terminal.progress import View
 from irlcrawl.worker.harvest.counters import COUNTERS
 
 FIELDS: dict[str, str] = {
-    "state": "running, paused (no network), stopping, busy (no answer), killed, snapshot, or how the last run ended",
+    "state": "running, paused (no network, or by the operator), renewing (takes over another configuration), stopping, "
+    "busy (no answer), killed, snapshot, or how the last run ended",
+    "paused": "what the operator paused: `*` (all) or a host or site -> by whom, and since when (unix seconds); null "
+    "where irlcrawl.toml was edited by hand",
     "source": "live (asked) or committed (the last commit of a crawl that does not run)",
     "pid": "process of the running crawl",
     "started": "unix seconds: this or the last run",
@@ -32,6 +36,11 @@ FIELDS: dict[str, str] = {
     "excluded": "URLs that were not to be requested",
     "excluded_by_reason": "reason -> count",
     "pages_per_s": "over the last half minute or so; over the whole run when it has ended",
+    "pages_per_s_over": "1 min, 10 min, 1 h -> pages a second, as far as this run has lasted so long",
+    "fetching": "hosts that are visited now, the longest first -> since how many seconds",
+    "slowest_hosts": "hosts asked in the last ten minutes whose last answer took longest -> seconds",
+    "seeds": "seeds given so far, repeated ones included",
+    "new_seeds": "of these, URLs that were not known before",
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
@@ -71,12 +80,24 @@ ENDED = {
     ExitCode.DAMAGED: "damaged",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.FORCED: "forced to stop",
-    ExitCode.SIZE_LIMIT: "at its size limit",
+    ExitCode.SIZE_LIMIT: "at its limit of pages or bytes",
     ExitCode.TIME_LIMIT: "at its time limit",
+    ExitCode.NOTHING_HAD: "done, and no page could be had",
 }
 """`state` of a crawl that ended with this code."""
 
-ALIVE = ("running", "paused", "stopping", "busy")
+
+def no_page_had(record: Mapping[str, Any]) -> bool:
+    """Of a crawl that is done: of none of its URLs a page was had."""
+    had = record["fetched_by_reason"] or {}
+    return not any(had.get(name) for name in ("ok", "truncated", "redirect"))
+
+
+PAUSES_SHOWN, NOW_SHOWN = 5, 3
+ERRORS = ("http_error", "throttled")
+"""Reasons of fetched URLs of which no page was had."""
+
+ALIVE = ("running", "paused", "renewing", "stopping", "busy")
 
 
 def complete(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +138,7 @@ def _committed(job: JobDir) -> dict[str, Any]:
 
         check_state_there(job, Files())
         return {}  # started, but killed before its first commit
-    return dict(catalog.get("status") or {})
+    return {**(catalog.get("status") or {}), "paused": catalog.get("pauses") or {}}
 
 
 def lines(values: Mapping[str, Any]) -> list[str]:
@@ -125,39 +146,72 @@ def lines(values: Mapping[str, Any]) -> list[str]:
     number = {name: value or 0 for name, value in values.items() if value is None or isinstance(value, int | float)}
     told = [
         ("state", _state(values)),
+        ("paused", _paused(values)),
         ("fetched", f"{words.plural(number['fetched'], 'URL')}, {words.size(number['bytes'])}{_rate(values)}"),
         ("", words.parts(values["fetched_by_reason"])),
+        ("rate", ", ".join(f"{words.rate(rate)}/s over {name}" for name, rate in _rates(values).items())),
         ("failed", _total(values, "failed")),
         ("excluded", _total(values, "excluded")),
+        ("seeds", f"{words.count(number['seeds'])} given, {words.count(number['new_seeds'])} of them new"
+                  if number["seeds"] else ""),
+        ("now", _now(values)),
+        ("slowest", _seconds(values["slowest_hosts"])),
         ("waiting", _waiting(values)),
-        ("put off", _put_off(values)),
+        ("later", _later(values)),
         ("resting", _resting(values)),
-        ("frontier", _frontier(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("shared", words.parts(values["shared_addresses"] or {})),
         ("links", _links(values)),
-        ("repeats", f"{words.plural(number['retry_count'], 'retry', 'retries')} put off, "
+        ("retries", f"{words.plural(number['retry_count'], 'request')} to be repeated, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),
-        ("turn", _turn(values)),
-        *(("merge", _merge(name, values)) for name in _long_merges(values)),
+        ("latency", f"a URL is requested {words.duration(values['frontier_latency_s'])} after it was found"
+                    if values["frontier_latency_s"] is not None else ""),
+        ("disk", _disk(values)),
+        *(("merging", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
 
 
 def line(values: Mapping[str, Any]) -> str:
     """The record in one line, for logs and terminals without a screen."""
+    errors = _errors(values)
     told = [
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
+        *([f"errors {words.count(sum(errors.values()))} ({words.parts(errors)})"] if errors else ()),
         f"waiting {words.count(values['queued_urls'] or 0)}",
-        *([f"put off {_put_off(values)}"] if values["calendar_urls"] else ()),
+        *([f"later {_later(values)}"] if values["calendar_urls"] else ()),
         *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
-        f"ready {words.count(values['ready_hosts'] or 0)} of {words.plural(values['active_hosts'] or 0, 'host')}",
-        f"failed {words.count(values['failed'] or 0)}",
         f"excluded {words.count(values['excluded'] or 0)}",
+        *([f"now {_now(values)}"] if values["fetching"] else ()),
         *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
     ]
     return ", ".join(told)
+
+
+def _errors(values: Mapping[str, Any]) -> dict[str, int]:
+    """URLs that ended without a page, by reason: failed ones, and those whose server answered with an error."""
+    fetched = {name: values["fetched_by_reason"].get(name, 0) for name in ERRORS} if values["fetched_by_reason"] else {}
+    return {name: number for name, number in {**fetched, **(values["failed_by_reason"] or {})}.items() if number}
+
+
+def _rates(values: Mapping[str, Any]) -> dict[str, float]:
+    return values["pages_per_s_over"] or {} if values["state"] in ALIVE else {}
+
+
+def _now(values: Mapping[str, Any]) -> str:
+    """What is fetched at this moment."""
+    if not values["fetching"] or values["state"] not in ALIVE:
+        return ""
+    hosts = [f"{host.removeprefix('http://').removesuffix(':80')}" for host in values["fetching"]]
+    hosts = [host.removeprefix("https://").removesuffix(":443") if "https" in host else host for host in hosts]
+    return f"{words.plural(values['leased_urls'] or 0, 'URL')} of {', '.join(hosts[:NOW_SHOWN])}" + (
+        ", ..." if len(hosts) > NOW_SHOWN else ""
+    )
+
+
+def _seconds(hosts: Mapping[str, float] | None) -> str:
+    return ", ".join(f"{host} {words.duration(seconds)}" for host, seconds in (hosts or {}).items())
 
 
 def headline(record: Mapping[str, Any]) -> str:
@@ -174,11 +228,24 @@ def _state(values: Mapping[str, Any]) -> str:
     text = str(values["state"])
     if text == "killed":
         text = "killed; the same command goes on"
+    elif text == ENDED[ExitCode.DONE] and no_page_had(values):
+        text = ENDED[ExitCode.NOTHING_HAD]
     return text + (f", after {words.duration(values['elapsed_s'])}" if values["elapsed_s"] is not None else "")
 
 
+def _paused(values: Mapping[str, Any]) -> str:
+    """What the operator paused."""
+    told = []
+    for name, pause in (values["paused"] or {}).items():
+        since = time.strftime(" since %Y-%m-%d %H:%M:%S", time.localtime(pause["since"])) if pause["since"] else ""
+        told.append(f"{'the whole crawl' if name == '*' else name}{since}{' by ' + pause['by'] if pause['by'] else ''}")
+    more = f" and {len(told) - PAUSES_SHOWN} more" if len(told) > PAUSES_SHOWN else ""
+    return "; ".join(told[:PAUSES_SHOWN]) + more
+
+
 def _rate(values: Mapping[str, Any]) -> str:
-    return f" ({words.rate(values['pages_per_s'])}/s)" if values["pages_per_s"] is not None else ""
+    known = values["pages_per_s"] is not None and (values["fetched"] or values["pages_per_s"])
+    return f" ({words.rate(values['pages_per_s'])}/s)" if known else ""
 
 
 def _total(values: Mapping[str, Any], name: str) -> str:
@@ -195,13 +262,13 @@ def _waiting(values: Mapping[str, Any]) -> str:
     return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
 
 
-def _put_off(values: Mapping[str, Any]) -> str:
-    """The URLs that wait until their host may take them."""
+def _later(values: Mapping[str, Any]) -> str:
+    """The URLs for which their host has no time yet."""
     if not values["calendar_urls"]:
         return ""
-    text = words.plural(values["calendar_urls"], "URL")
+    text = f"{words.plural(values['calendar_urls'], 'URL')} of hosts with more than they can be asked for"
     seconds = _until(values, "calendar_due")
-    return f"{text}, the first for {words.duration(seconds)}" if seconds else text
+    return f"{text}, the first in {words.duration(seconds)}" if seconds else text
 
 
 def _resting(values: Mapping[str, Any]) -> str:
@@ -221,20 +288,13 @@ def _until(values: Mapping[str, Any], field: str) -> float:
     return max(0.0, (values[field] or 0.0) - values["updated"]) if values["state"] in ALIVE else 0.0
 
 
-def _turn(values: Mapping[str, Any]) -> str:
-    text = f"the last one took {words.duration(values['turn_seconds'])}"
-    waited = values["frontier_latency_s"]
-    return text + (f"; a URL is requested {words.duration(waited)} after it was found" if waited is not None else "")
-
-
-def _frontier(values: Mapping[str, Any]) -> str:
+def _disk(values: Mapping[str, Any]) -> str:
     if values["frontier_bytes"] is None:
         return ""
     full = " (full: frontier.bytes_max)" if values["frontier_full"] else ""
-    return (
-        f"{words.size(values['frontier_bytes'])}{full}, harvests to be merged {words.size(values['harvest_bytes'])}; "
-        f"{values['lookups_per_url']:.2f} lookups and {values['rereads_per_url']:.2f} re-reads a URL"
-    )
+    new = f", {words.size(values['harvest_bytes'])} of links not looked at yet" if values["harvest_bytes"] else ""
+    free = f"; {words.size(values['disk_free_bytes'])} free" if values["disk_free_bytes"] is not None else ""
+    return f"{words.size(values['frontier_bytes'])} of waiting URLs{full}{new}{free}"
 
 
 def _long_merges(values: Mapping[str, Any]) -> list[str]:

@@ -20,12 +20,14 @@ def log_step(what: str) -> None:
 
 
 class ThisRun:
-    """elapsed_before: seconds that earlier runs of the crawl took together."""
+    """elapsed_before: seconds that earlier runs of the crawl took together; began: when the process began to crawl, if
+    that was before this run."""
 
-    def __init__(self, clock: Clock, elapsed_before: float) -> None:
+    def __init__(self, clock: Clock, elapsed_before: float, began: float | None = None) -> None:
         self._clock = clock
         self._elapsed_before = elapsed_before
-        self.started = clock.now()
+        self._began = clock.now()
+        self.started = self._began if began is None else began
         self.code: ExitCode | None = None
         """With which the crawl is to stop; None while it is to go on."""
         self.stopping = threading.Event()
@@ -36,7 +38,7 @@ class ThisRun:
     @property
     def elapsed(self) -> float:
         """Seconds that all runs took together."""
-        return self._elapsed_before + self._clock.now() - self.started
+        return self._elapsed_before + self._clock.now() - self._began
 
     def stop(self, code: ExitCode) -> None:
         """Stop with this code, whatever was said before."""

@@ -12,9 +12,9 @@ Two threads, and no lock between them: each thing has one owner, and what the ot
     a turn, while  CrawlState: drums, budgets, queues, calendar,   when it is done: its Result, and the state itself;
     it runs; else  Runs, ledger, counters, streams, Scope, crawl   status and limits keep copies of what they need of
     the loop       log; RulesOfHosts                               it (`_commit`); while it runs: Gauges.merges
-    nobody: they   Config, Overrides, Clock, Files, SegmentPool,
-    never change,  what the catalogue noted at the start (by how
-    or have locks  much the system's clock was set)
+    nobody: they   Config, Overrides, Block, Clock, Files,
+    never change,  SegmentPool, what the catalogue noted at the
+    or have locks  start (by how much the system's clock was set)
 
 tests/crawl/test_owners.py fails when either touches what is the other's.
 """
@@ -34,7 +34,6 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, is_returns, pars
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
 from irlcrawl.config.hours import Hours
-from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rests import failures_till_given_up
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.closed_archives import ClosedWarcs
@@ -73,13 +72,14 @@ class Turns:
         self._state, self._config, self._clock, self._wake = state, state.config, state.clock, wake
         self._run, self._dispatcher, self._schedule, self._limits = run, dispatcher, schedule, limits
         self._gauges = gauges
-        self._overrides = Overrides(state.config.site)
         self._hours = Hours(state.config)
         self._opt_outs = OptOutFile(state.config.scope.opt_out_file)
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
-        self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
+        self.closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
         self._rules = RulesOfHosts(state, product_token(state.config.crawl.user_agent))
+        self.on_suspects: Callable[[list[tuple[int, int, int]]], None] = lambda suspects: None
+        """Told of sites that may be traps: key, URLs tried, pages of new content."""
         self._inbox: list[str] = []  # harvests no turn has taken
         self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
         self._begun: list[int] = []  # streams that were begun while a turn ran
@@ -96,9 +96,10 @@ class Turns:
         self._inbox.append(harvest)
         self._limits.pressure.arrived(harvest)
 
-    def put_back(self, file: str) -> str:
-        """Take over the harvest of URLs to be asked again that lies as `file` beside the state: durable under its own
-        name on return. STALE if it was drawn before the crawl took another of its stream. OSError, Damaged."""
+    def hand_in(self, file: str) -> str:
+        """Take over the harvest of seeds, or of URLs to be asked again, that lies as `file` beside the state: durable
+        under its own name on return. STALE if it was drawn before the crawl took another of its stream. OSError,
+        Damaged."""
         state = self._state
         assert is_returns(file), file
         path = os.path.join(state.dir, file)
@@ -207,6 +208,8 @@ class Turns:
         for hosts in result.forgiven:
             dispatcher.forgive(hosts)
         dispatcher.bring_all(result.ready)
+        if result.suspects:
+            self.on_suspects(result.suspects)
         if result.dropped:
             _log.warning("the frontier was full (frontier.bytes_max): %d URLs dropped", result.dropped)
         runs = sum(part.index.rows for part in result.ready)
@@ -231,13 +234,13 @@ class Turns:
         result = await self.on_thread(Turn(self._state).run, task)
         self._close_streams(result, list(self._state.streams))
         self._commit(result)
-        all_told = await asyncio.get_running_loop().run_in_executor(None, self._closed.finish, seconds)
+        all_told = await asyncio.get_running_loop().run_in_executor(None, self.closed.finish, seconds)
         self._thread.shutdown()
         return all_told
 
     def leave(self) -> None:
         """Who is told of closed archives is not waited for any longer."""
-        self._closed.leave()
+        self.closed.leave()
 
     async def on_thread(self, work: Callable[..., R], *args: Any) -> R:
         """What turns must not be beside: `work(*args)` on their thread."""
@@ -251,7 +254,8 @@ class Turns:
         policy = Policy(
             now=now,
             load=dispatcher.loads.at_hand(now).loads,
-            blocked=self._blocked() if self._overrides.block_any else None,
+            blocked=self._blocked() if self._dispatcher.block.any_host else None,
+            blocked_url=self._dispatcher.block.url if self._dispatcher.block.any_url else None,
             allowed=self._rules.allowed,
             quota_host=config.limits.pages_per_host,
             opens=self._opens(now) if self._hours.any else None,
@@ -273,8 +277,8 @@ class Turns:
         )
 
     def _blocked(self) -> Callable[[bytes], bool]:
-        overrides = self._overrides
-        return lambda origin: overrides.blocked(host_of(origin + b"/"))
+        block = self._dispatcher.block
+        return lambda origin: block.host(host_of(origin + b"/"))
 
     def _opens(self, now: float) -> Callable[[bytes], float]:
         hours = self._hours
@@ -310,9 +314,9 @@ class Turns:
         self._gauges.count_state(state, self._rules.nbytes)
         result.edits.set("counters", state.counters)
         result.edits.set("status", self._gauges.record())
-        self._closed.before(result.edits)
+        self.closed.before(result.edits)
         state.catalog.commit(result.edits)
-        self._closed.after()
+        self.closed.after()
         politeness = dispatcher.politeness
         dispatcher.leases.roll([*politeness.clocks.unsaved(now), *politeness.promises_out()])
         state.delete_unnamed([*result.harvests, *result.written])

@@ -8,6 +8,7 @@ findings.py   what a check finds, and how it is shown
 repair.py     a whole crawl out of what can be read
 salvage.py    what can be read of a damaged crawl
 rebuild.py    the new state of a repair
+doctor.py    whether this machine is fit for a crawl
 takedown.py   what was stored of some URLs, out of archives and log
 snapshot.py   a crawl as it was at one commit
 """

@@ -43,6 +43,8 @@ from irlcrawl.base.job_files import (
     REPAIR_COMPLETE,
     SEEDS_STREAM,
     STATE,
+    STEERING_LOG,
+    UNDELIVERED,
     damaged_name,
     parse_rules_log,
     rules_log_name,
@@ -102,7 +104,7 @@ def config_of_last_run(job: JobDir) -> str:
         pass
     raise JobDamaged(
         f"{job.config_file}: damaged or missing, and the catalogue does not tell what was in it: write it by hand "
-        "(python -m irlcrawl.config prints every key)"
+        "(irlcrawl config prints every key)"
     )
 
 
@@ -152,8 +154,9 @@ class _Repair:
                 yield from self._lost()
         finally:
             state.close()
-        for path in sorted(self.job.logs.glob(f"{OWN_LOG}*")):
-            shutil.copy2(path, self.new_job.logs / path.name)
+        for pattern in (f"{OWN_LOG}*", STEERING_LOG, UNDELIVERED):
+            for path in sorted(self.job.logs.glob(pattern)):
+                shutil.copy2(path, self.new_job.logs / path.name)
         (self.new_job.state / REPAIR_COMPLETE).touch()
         self.files.fsync_dir(self.new_job.state)
         for name in (LOGS, STATE):

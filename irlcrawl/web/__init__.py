@@ -1,6 +1,7 @@
 """Rules of the web that need no network: which URLs belong to the crawl, what a server allows, what its words mean.
 
 scope.py         which URLs belong to the crawl
+block.py         which hosts and URLs the operator lets nothing be asked of
 spelling.py      one spelling for a page that has several (urls.merge)
 preference.py    which of them the operator would rather have
 robots.py        robots.txt by RFC 9309: groups, rules, and what an answer without rules means

@@ -74,8 +74,8 @@ class Scope:
         overrides = site_overrides or {}
         self._overrides = Overrides(overrides)
         self._depths = any(site.depth_max is not None for site in overrides.values())  # some site has its own
-        self._include = _compile("scope.include", params.include)
-        self._exclude = _compile("scope.exclude", params.exclude)
+        self._include = compiled("scope.include", params.include)
+        self._exclude = compiled("scope.exclude", params.exclude)
         self._site_of = site_of or SiteOf(params.private_suffixes)
         self._keys = KeySet()
         self._text = bytearray()
@@ -205,7 +205,7 @@ def _authority_path(url: bytes) -> tuple[bytes, bytes]:
     return url[start:slash], url[slash:] if query < 0 else url[slash:query]
 
 
-def _compile(key: str, patterns: list[str]) -> re2._Regexp[bytes] | None:
+def compiled(key: str, patterns: list[str]) -> re2._Regexp[bytes] | None:
     """One linear-time expression that finds any of `patterns` anywhere in a URL; None if there are no patterns."""
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES

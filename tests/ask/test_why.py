@@ -16,8 +16,9 @@ import pytest
 from irlcrawl.ask import report, why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
-from irlcrawl.config.keys import Config, Priority
+from irlcrawl.config.keys import Config, Priority, Site
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.worker.archive import log_parts
@@ -124,7 +125,7 @@ def test_report_counts_what_was_spent_and_names_what_eats_the_crawl(
     links["http://www.good0.test/"] += [f"http://{name}/" for name in names] + ["http://trap.test/"]
     web = Web(links, fetch_s=0.01)
     for number, url in enumerate(url for url in links if url.rsplit("/", 1)[1]):
-        web.answers[url] = Answer(200, {"content-type": "text/html"}, b"page %d" % number)
+        web.answers[url] = Answer(200, {"content-type": "text/html"}, b"page " + b"x" * number)
     web.page("http://trap.test/", [f"http://trap.test/{n}" for n in range(60)])
     crawl = Crawl(tmp_path / "job", web, ["http://www.good0.test/"], monkeypatch)  # the trap's pages are all 404
     crawl.run()
@@ -138,6 +139,39 @@ def test_report_counts_what_was_spent_and_names_what_eats_the_crawl(
     assert [one["in_degree"] for one in told["sites"]] == [1] * 9 + [0]
     assert told["sites"][-1]["name"] == "good0.test" and told["sites"][-1]["budget"] == 2_000, "it has a seed"
     assert {one["budget"] for one in told["sites"][:-1]} == {5, 20}, "the base, or what is left of it"
+
+
+def test_report_and_why_agree_that_a_calendar_brings_nothing_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """Its pages differ in digits only. report called each of them gained, and the only site of a crawl no trap."""
+    web = Web({"http://cal.test/": []}, fetch_s=0.01)
+    for day in range(60):
+        body = f'<p>day {day} of the year</p><a href="/{day + 1}">next</a>'
+        web.answers[f"http://cal.test/{day or ''}"] = Answer(200, {"content-type": "text/html"}, body.encode())
+    crawl = Crawl(tmp_path / "job", web, ["http://cal.test/"], monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told, site = ask("report", crawl.path), ask("why", crawl.path, "cal.test")
+    assert (site["novel"], site["tried"]) == (1, 60)
+    assert (told["totals"]["spent"], told["totals"]["gained"]) == (61, 2), "the last page is not merged"
+    (eater,) = told["eaters"]
+    assert eater["name"] == "cal.test" and "page.near_duplicates_max = 10" in eater["why"]
+
+
+def test_why_names_the_key_that_keeps_a_host_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    crawl = Crawl(tmp_path / "job", Web({"http://a.test/": []}), ["http://a.test/", "http://in.test/"], monkeypatch)
+    crawl.names.answers["in.test"] = Reason.ADDRESS
+    crawl.run()
+    crawl.config.site["a.test"], crawl.config.scope.block = Site(block=True), ["/private/"]
+    crawl.config.site["b.test"] = Site(pause=True)
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    assert ask("why", crawl.path, "http://www.a.test/x")["blocked"] == 'site."a.test".block = true'
+    assert ask("why", crawl.path, "http://c.test/private/x")["blocked"] == "scope.block"
+    (origin,) = ask("why", crawl.path, "www.b.test")["origins"].values()
+    assert origin["paused"] == 'site."b.test".pause = true' and "blocked" not in origin
+    told = ask("why", crawl.path, "http://in.test/")
+    assert told["stands"] == "done: failed, address" and "network.allow" in told["private"]
 
 
 def test_a_report_of_very_many_sites_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:

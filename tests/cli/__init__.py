@@ -4,6 +4,8 @@ Modules whose tests stand elsewhere in tests/:
 
 alone.py          base/test_job.py, upkeep/test_fsck.py
 filters.py        cli/test_verbs_ask.py, cli/test_verbs_retry.py
-verbs_crawl.py    cli/test_main.py, cli/test_verbs_retry.py
+hand_in.py        cli/test_verbs_retry.py, cli/test_verbs_steer.py
+steer.py          cli/test_verbs_steer.py
+verbs_crawl.py    cli/test_main.py
 verbs_upkeep.py   upkeep/test_fsck.py, upkeep/test_snapshot.py
 """

@@ -115,7 +115,9 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
         special = {"list": ["127.0.0.0/8"], "str": "x1"}
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
-            "urls.parameters_file": os.devnull, "budgets.ranks_file": f"{tmp_path}/ranks.csv",
+            "urls.parameters_file": os.devnull, "scope.block_file": os.devnull,
+            "hooks.webhook": "https://example.org/hook",
+            "budgets.ranks_file": f"{tmp_path}/ranks.csv",
             "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
             "fetch.client": "httptools", "fetch.headers": ["X-A: b"], "fetch.types": ["text/html"],
@@ -321,13 +323,15 @@ def test_help_version_and_mistakes(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0 and all(f"\n  {verb} " in out for verb in main.VERBS)
     code, _, err = run("creep", "job")
-    assert code == ExitCode.CONFIG and "no verb 'creep'" in err
+    assert code == ExitCode.CONFIG and err.startswith("irlcrawl: no verb 'creep'") and err.count("\n") == 1
+    assert "did you mean status?" in run("statsu", "job")[2]
     assert run()[0] == ExitCode.CONFIG
     code, _, err = run("crawl")
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        assert code == 0 and out.startswith(f"usage: irlcrawl {verb} JOB")
+        job = {"config": "[JOB]", "doctor": "[DIR]"}.get(verb, "JOB")
+        assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out
 
@@ -365,6 +369,32 @@ def test_a_crawl_that_may_open_too_few_files_says_so_before_it_begins(tmp_path: 
     )
 
 
+def test_every_wrong_key_is_told_at_once(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[limits]\npages = "x"\nsecond = 1\n[scoop]\na = 1\n[site."a.test"]\nblok = true\n')
+    code, _, err = run("crawl", tmp_path / "job", "a.test", "--config", file)
+    lines = [line.removeprefix("irlcrawl: ").removeprefix(f"{file}: ") for line in err.splitlines()]
+    assert code == ExitCode.CONFIG and lines == [
+        'limits.pages = "x": takes a whole number, at least 0',
+        "limits.second: no such key; did you mean limits.seconds?",
+        "scoop: no such section; did you mean scope?",
+        'site."a.test".blok: no such key; did you mean site."a.test".block?',
+    ]
+    told = run("config", "-s", "politeness.gap_host=3", "-s", "limits.pages=x")[2]
+    assert "gap_host_seconds or politeness.gap_host_factor" in told and 'limits.pages = "x": takes' in told
+
+
+def test_config_says_where_each_value_comes_from(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[limits]\npages = 5\n")
+    code, out, _ = run("config", "--config", file, "-s", 'site."a.test".block=true', "-s", "scope.depth_max=3")
+    assert code == 0 and out.splitlines() == [
+        "scope.depth_max = 3  # -s", f"limits.pages = 5  # {file}", 'site."a.test".block = true  # -s',
+    ]  # fmt: skip
+    assert "limits.seconds = 0.0  # default" in run("config", "--config", file, "--all")[1]
+    assert run("config")[1].startswith("# irlcrawl configuration: every key with its default")
+
+
 # -- the documents ----------------------------------------------------------------------------------------------------
 
 
@@ -385,7 +415,11 @@ def test_the_readmes_commands_are_commands(
     assert {command[1] for command in commands} == set(main.VERBS)
     for command in commands:
         code, _, err = run(*command[1:])
-        assert code == (ExitCode.FAILED if command[1] == "get" else ExitCode.DONE), (command, err)
+        if command[1] == "doctor":  # what it says is about this machine
+            assert code in (ExitCode.DONE, ExitCode.FAILED) and "ok   clock" in run(*command[1:])[1]
+            continue
+        lacking = command[1] in ("get", "seeds")  # no page was fetched, and no state was begun
+        assert code == (ExitCode.FAILED if lacking else ExitCode.DONE), (command, err)
     assert crawl.calls[-1][0].scope.exclude == ["\\?", "\\.pdf$"]
 
 

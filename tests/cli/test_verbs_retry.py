@@ -12,7 +12,7 @@ import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
-from irlcrawl.cli import verbs_crawl
+from irlcrawl.cli import hand_in
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.returns import BUSY, STALE, TAKEN
 from tests.cli.conftest import Run, tree
@@ -95,7 +95,7 @@ def test_codes_of_a_job_that_is_not_there_in_use_or_damaged(
 def test_retry_beside_a_running_crawl_is_repeated_until_the_crawl_takes_it(
     ended: Crawl, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verbs_crawl, "RETRY_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(hand_in, "WAIT_SECONDS", 0.0)
     answers, files = [STALE, BUSY, TAKEN], list[tuple[int, int]]()
 
     def retry(request: dict[str, str]) -> str:
@@ -103,15 +103,15 @@ def test_retry_beside_a_running_crawl_is_repeated_until_the_crawl_takes_it(
         files.append((sections["outcomes"].meta["number"], sections["returns"].rows))
         return answers.pop(0)
 
-    with serving(JobDir(ended.path).socket, {"status": lambda _: {}, "retry": retry}):
+    with serving(JobDir(ended.path).socket, {"status": lambda _: {}, "hand_in": retry}):
         before = tree(ended.path / "state")
         code, out, err = run("retry", ended.path)
         assert (code, err) == (ExitCode.DONE, "")
         assert out.splitlines() == [
-            "put back 3 URLs: 2 failed (protocol), 1 failed (tls)", "the crawl asks for them from its next turn on",
+            "put back 3 URLs: 2 failed (protocol), 1 failed (tls)", "the crawl asks for them within seconds",
         ]  # fmt: skip
         assert files == [(1, 3)] * 3 and tree(ended.path / "state") == before
-        answers += [STALE] * verbs_crawl.RETRY_ROUNDS
+        answers += [STALE] * hand_in.ROUNDS
         code, out, err = run("retry", ended.path)
         assert code == ExitCode.FAILED and not out and "run the command again" in err
         code, out, err = run("retry", ended.path)  # no answer is left

@@ -112,6 +112,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     expected = {
         # when /1 is asked for, while a visit to b.test is out; at the end
         "state": ("running", "done"),
+        "paused": ({}, {}),
         "source": (None, "committed"),
         "pid": (os.getpid(), None),
         "started": (START, START),
@@ -125,6 +126,11 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "excluded_by_reason": ({"robots": 1}, {"robots": 1}),
         "bytes": (sum(first), sum(received)),
         "pages_per_s": (approx(1 / 2, abs=0.01), approx(5 / 10.5, abs=0.01)),
+        "pages_per_s_over": ({}, {}),  # it was over within a minute
+        "fetching": ({"http://b.test:80": approx(1.5, abs=0.01), "http://a.test:80": 0.0}, {}),
+        "slowest_hosts": ({"a.test": 0.5, "c.test": 0.5}, {"a.test": 0.5, "b.test": 0.5, "c.test": 0.5}),
+        "seeds": (1, 1),
+        "new_seeds": (1, 1),
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL

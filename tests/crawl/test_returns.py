@@ -243,14 +243,14 @@ def test_a_running_crawl_takes_them_over_and_refuses_what_was_drawn_before(
             await asyncio.sleep(1)
         mend(crawl, "http://other.test/3")
         one, two = drawn(crawl.path, Selection(hosts=(b"other.test",))), drawn(crawl.path)
-        answers.append(loop.put_back(made(1, one)))
-        answers.append(loop.put_back(made(2, two)))
+        answers.append(loop.hand_in(made(1, one)))
+        answers.append(loop.hand_in(made(2, two)))
         later = drawn(crawl.path)
         assert sum(1 for _ in later.entries()) == 2
         while web.pages_asked["http://other.test/3"] < 2:
             await asyncio.sleep(1)
         loop.stop(ExitCode.INTERRUPTED)
-        answers.append(loop.put_back(returns_name(2)))
+        answers.append(loop.hand_in(returns_name(2)))
 
     assert crawl.run(beside) == ExitCode.INTERRUPTED
     assert answers == [TAKEN, STALE, BUSY]
@@ -277,7 +277,7 @@ def test_a_host_at_hand_is_asked_for_its_robots_txt_again(tmp_path: Path, monkey
         crawl.archived.discard(b"http://long.test/secret")
         drawing = drawn(crawl.path, Selection(reasons=("robots",)))
         write(Files(), str(crawl.path / "state" / returns_name(1)), drawing.number, drawing.rows(crawl.config))
-        assert loop.put_back(returns_name(1)) == TAKEN
+        assert loop.hand_in(returns_name(1)) == TAKEN
         while loop.turns.running or not loop.dispatcher.hosts:
             await asyncio.sleep(0.01)
         loop.turns.begin()  # now, and not when the host's runs are used up and it leaves memory
@@ -322,7 +322,7 @@ def test_what_a_running_crawl_took_over_outlives_a_kill(
         mend(crawl, *FAILED)
         drawing = drawn(crawl.path)
         write(Files(), str(crawl.path / "state" / returns_name(1)), drawing.number, drawing.rows(crawl.config))
-        assert loop.put_back(returns_name(1)) == TAKEN
+        assert loop.hand_in(returns_name(1)) == TAKEN
         await asyncio.sleep(when)
         crawl.kill()
 

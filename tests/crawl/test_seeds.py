@@ -158,3 +158,30 @@ def test_an_empty_list_of_ranks_is_no_list(tmp_path: Path) -> None:
         read_ranks(str(tmp_path / "ranks.csv"), 10)
     with pytest.raises(SeedsError, match="No such file"):
         read_ranks(str(tmp_path / "none.csv"), 10)
+
+
+@pytest.mark.parametrize(
+    ("seed", "told"),
+    [
+        ("http//foo.test/a", "a colon is missing; did you mean http://foo.test/a?"),
+        ("https/foo.test", "did you mean https://foo.test?"),
+        ("http://a.test/ http://b.test/", "two URLs; each takes a line of its own"),
+        ("http://a.test/,http://b.test/", "two URLs"),
+        ("http://me:secret@a.test/", "a user name or a password, which are never sent"),
+        ("me@a.test", "a user name or a password"),
+    ],
+)
+def test_a_mangled_seed_is_no_other_seed(seed: str, told: str) -> None:
+    """Each was crawled as something else: the host `http`, one URL with %20, the page without its password."""
+    with pytest.raises(SeedsError) as refused:
+        read_seeds(urls=[seed])
+    assert told in str(refused.value) and "secret" not in str(refused.value)
+    assert read_seeds(urls=["http://a.test/@me", "a.test/?u=b@c", "http://a.test/http//x"])
+
+
+def test_a_file_in_the_place_of_a_url_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.txt").write_text("http://a.test/\n")
+    for name in ("list.txt", "./list.txt", str(tmp_path / "list.txt")):
+        with pytest.raises(SeedsError, match=r"is a file; if it is a list of seeds: --seeds \S*list.txt"):
+            read_seeds(urls=[name])

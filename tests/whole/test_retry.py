@@ -52,7 +52,7 @@ def test_a_running_crawl_asks_again_for_what_is_put_back(serve: Serve, job: Path
         said = told.stdout + told.stderr
         if told.returncode == 0 and said.startswith("put back"):
             break
-    assert said == "put back 1 URL: 1 fetched (throttled)\nthe crawl asks for them from its next turn on\n"
+    assert said == "put back 1 URL: 1 fetched (throttled)\nthe crawl asks for them within seconds\n"
     ended = running.wait()
     assert ended.code == 0, ended.output
     wanted = {web.url("ill.test"), web.url("ill.test", "/new"), web.url("slow.test")}

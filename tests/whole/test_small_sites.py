@@ -85,15 +85,16 @@ def test_a_site_whose_only_host_is_dead_ends(serve: Serve, job: Path) -> None:
         closed.bind(("127.61.0.9", 0))
         url = f"http://dead.test:{closed.getsockname()[1]}/"
         ended = Crawl(job, web.resolver, [url], FAIL_SOON).run()
-    assert ended.code == 0, ended.output
+    assert ended.code == 16, ended.output
     assert outcomes(job).keys() == {url}
     assert outcomes(job)[url].startswith("failed(")
+    assert "done, and no page could be had" in ended.output, "it ended as done, with code 0"
 
 
 def test_a_name_that_does_not_exist_is_given_up(serve: Serve, job: Path) -> None:
     web = serve(Tree(0), ONE)
     ended = Crawl(job, web.resolver, ["http://nowhere.test/"], FAIL_SOON).run()
-    assert ended.code == 0, ended.output
+    assert ended.code == 16, ended.output
     assert outcomes(job) == {"http://nowhere.test/": "failed(dns)"}
 
 
@@ -110,7 +111,7 @@ def test_a_crawl_of_a_name_that_does_not_exist_waits_and_ends(serve: Serve, job:
 def test_a_private_address_is_refused_without_a_connection(serve: Serve, job: Path) -> None:
     web = serve(Tree(0), ONE)
     ended = Crawl(job, web.resolver, [web.url("one.test")], allow="127.99.0.0/16").run()
-    assert ended.code == 0, ended.output
+    assert ended.code == 16, ended.output
     assert web.log.read_text() == ""
     assert [o for o in outcomes(job).values() if "(address)" in o] == list(outcomes(job).values()) != []
 

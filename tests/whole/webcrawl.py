@@ -64,11 +64,18 @@ class Crawl:
         words = [sys.executable, "-m", "irlcrawl", "crawl", str(self.job), "--seeds", str(seeds)]
         return words + [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
 
+    def start_again(self) -> Running:
+        """`resume JOB`: nothing is said but which crawl."""
+        return self._start([sys.executable, "-m", "irlcrawl", "crawl", str(self.job)])
+
     def start(self) -> Running:
+        return self._start(self.command())
+
+    def _start(self, command: list[str]) -> Running:
         output = self.job.with_suffix(".out")
         with output.open("a") as out:
             process = subprocess.Popen(
-                self.command(), stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+                command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
             )
         return Running(process, output)
 

@@ -36,6 +36,7 @@ from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Polite
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import ReadyHost, ReadyRuns, Run, RunReader, Withdrawal, ready_hosts
+from irlcrawl.web.block import Block
 from irlcrawl.worker.fetch.wire import Message
 
 REFUSED_S = 3600.0
@@ -71,6 +72,7 @@ class Dispatcher:
         self.fleet = fleet
         self.leases = leases
         self._overrides = overrides
+        self.block = Block(config)
         self._outage = outage
         self._wake = wake
         self.bandwidth = Bandwidth(config.limits.bytes_per_second, config.fetch.body_bytes_max)
@@ -86,12 +88,13 @@ class Dispatcher:
         self.visit_seconds = config.politeness.visit_seconds
         """How long a visit takes of late, from its lease to its end."""
         self.failure: BaseException | None = None  # of a task, for the loop to raise
+        self.paused_hosts = 0  # of those in memory
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.detours = DetourRequests(
             politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()),
-            overrides.blocked,
+            lambda name: self.block.host(name) or self._paused(name),
         )  # fmt: skip
 
     # -- what a turn brings ----------------------------------------------------------------------------------------
@@ -112,16 +115,30 @@ class Dispatcher:
         if len(self.hosts) > 1:
             self.fleet.wanted.set()
         horizon = self._clock.now() + self._config.politeness.horizon_seconds
+        idle = [host for host in idle if not self._kept(host)]
         dues = self.politeness.activate_many(idle)
         self.loads.told(idle)
         for host, due in zip(idle, dues, strict=True):
             due = max(due, host.record.rests_until)  # learnt while the turn ran, or before a kill
-            if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
-                self._retire(host, Reason.BLOCKED)
-            elif (opens := self._closed_until(host)) > due:
+            if (opens := self._closed_until(host)) > due:
                 self._put_off(host, opens, rests=False)
             elif due > horizon or host.record.rests_until > self._clock.now():
                 self._put_off(host, due)
+
+    def _paused(self, name: str) -> bool:
+        return self._config.crawl.pause or self._overrides.paused(name)
+
+    def _kept(self, host: Host) -> bool:
+        """Whether the operator keeps a host that came into memory from being asked: a blocked one leaves (its URLs came
+        into runs before it was blocked), a paused one stays, and waits for no clock."""
+        if self.block.host(host.name):
+            self._retire(host, Reason.BLOCKED)
+        elif self._paused(host.name):
+            self.loads.hold(host)
+            self.paused_hosts += 1
+        else:
+            return False
+        return True
 
     def bring_all(self, ready: list[ReadyRuns]) -> None:
         """The runs of a turn, with the records that its indices carry."""

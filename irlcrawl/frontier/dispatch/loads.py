@@ -25,6 +25,8 @@ from irlcrawl.frontier.politeness.politeness import Politeness, Terms
 from irlcrawl.frontier.state.hosts import probed, records_of
 from irlcrawl.frontier.turn.release import HostLoads
 
+PAUSED = -2
+"""In the place of a number in politeness: of a host that is not to be asked for now."""
 PROBE_RESTS = 4.0
 """First rests for which the URLs of a host wait that is in memory for its probe."""
 EXCHANGE_S = 0.001
@@ -42,7 +44,7 @@ class Loads:
         self.address_rows: dict[str, int] = {}
         self._key = array("Q")
         self._rows = array("q")  # URLs in runs that are not out or done
-        self._number = array("i")  # in politeness; NONE while nobody has this place, or has no clocks yet
+        self._number = array("i")  # in politeness, or PAUSED; NONE while nobody has this place, or has no clocks yet
         self._own_gap = array("d")  # Politeness.own_gap_many
         self._address: list[str | None] = []
         self._free: list[int] = []
@@ -65,6 +67,10 @@ class Loads:
         hosts = [host for host in hosts if host.place != NONE]
         for host, own in zip(hosts, self._politeness.own_gap_many(hosts).tolist(), strict=True):
             self._number[host.place], self._own_gap[host.place] = host.number, own
+
+    def hold(self, host: Host) -> None:
+        """A host in memory is paused for as long as this crawl runs: it waits for no clock."""
+        self._number[host.place] = PAUSED
 
     def leave(self, host: Host) -> None:
         """It is in memory no more; all its URLs were counted off."""
@@ -140,8 +146,10 @@ class HostsAtHand:
         key, rows, number, own_gap = map(np.asarray, self._columns)
         there = np.flatnonzero(number != NONE)
         there = there[np.argsort(key[there])]
-        gap, due = self._terms.of(number[there], own_gap[there])
-        return Hosts(there, key[there], rows[there], gap, due)
+        paused = number[there] == PAUSED
+        gap, due = np.zeros((2, len(there)))
+        gap[~paused], due[~paused] = self._terms.of(number[there][~paused], own_gap[there][~paused])
+        return Hosts(there, key[there], rows[there], gap, due, paused)
 
     def loads(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
         """Of hosts and their STATE, a row each."""
@@ -150,6 +158,7 @@ class HostsAtHand:
         hosts = self._hosts
         known.unknown[here] = False
         known.rows[here], known.gap[here], known.due[here] = hosts.rows[at], hosts.gap[at], hosts.due[at]
+        known.paused[here] = hosts.paused[at]
         if self._address_rows:
             self._count_addresses(known, here, hosts.places[at], states)
         loads = loads_of(self._config, self._now, known, len(self) + self._newcomers)
@@ -192,6 +201,7 @@ class Hosts(NamedTuple):
     rows: NDArray[np.int64]  # its URLs in runs
     gap: NDArray[np.float64]  # seconds
     due: NDArray[np.float64]  # unix seconds
+    paused: NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -203,13 +213,17 @@ class InMemory:
     gap: NDArray[np.float64]  # least seconds between two requests
     due: NDArray[np.float64]  # unix seconds, may lie in the past
     probed: NDArray[np.bool_]
+    paused: NDArray[np.bool_]
 
     @classmethod
     def nobody(cls, config: Config, now: float, states: Batch) -> InMemory:
         """Of hosts of which nothing but their STATE is known."""
         count = states.rows
         gap = np.maximum(config.politeness.gap_host_seconds, states["crawl_delay"].astype(np.float64))
-        return cls(np.ones(count, np.bool_), np.zeros(count, np.int64), gap, np.full(count, now), probed(states))
+        nothing = np.zeros(count, np.bool_)
+        return cls(
+            ~nothing, np.zeros(count, np.int64), gap, np.full(count, now), probed(states), nothing,
+        )  # fmt: skip
 
 
 def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoads:
@@ -227,6 +241,9 @@ def loads_of(config: Config, now: float, known: InMemory, ahead: int) -> HostLoa
     room[probed], pace[probed] = known.unknown[probed], 0.0
     patience = np.where(known.unknown[probed], 1.0, PROBE_RESTS) * config.politeness.rest_seconds
     free_at[probed] = np.maximum(now, known.due[probed]) + patience
+    # URLs of a paused host for which there is no room come back all at once: nobody knows when it goes on.
+    pace[known.paused], free_at[known.paused] = 0.0, now + horizon
+    room[known.paused] = cap[known.paused] - known.rows[known.paused]
     # Those that find no room come back by as many as there is room for, a horizon after the last ones.
     new = np.flatnonzero(known.unknown)
     horizons = (ahead + np.arange(len(new))) // config.frontier.hosts_active_max

@@ -31,6 +31,7 @@ from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
 from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
+from irlcrawl.frontier.state.novelty import Novelty
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
 from irlcrawl.frontier.state.stores import budget_floors, open_stores
@@ -100,6 +101,7 @@ class CrawlState:
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
         self.latency = Latency()
+        self.novelty = Novelty()
         self.scope_log = ScopeLog(catalog, self.pool)
         self.scope = Scope(config.scope, config.site, self.scope_log.entries())
         saved = catalog.get("ledger")

@@ -68,6 +68,7 @@ class Policy:
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int  # with so many in a row a robots.txt is given up
+    blocked_url: Callable[[bytes], bool] | None = None  # None: none is
     opens: Callable[[bytes], float] | None = None  # origin -> when it may be asked (Hours); None: all at any time
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
     opt_outs: Callable[[], OptOuts | None] = lambda: None  # what owners want left alone, as the list is now
@@ -139,6 +140,10 @@ def _judge(
         whole[[opt_outs.of_host(origin + b"/") is not None for origin in origins.tolist()]] = Reason.OPTED_OUT
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
+    if policy.blocked_url is not None:  # a Python loop per URL, where the operator has patterns for it
+        asked = np.flatnonzero(fate == 0)
+        matched = [policy.blocked_url(url) for url in links["url"].take(asked).tolist()]
+        fate[asked[np.array(matched, np.bool_)]] = Reason.BLOCKED
     if opt_outs is not None and opt_outs.of_urls:
         left = np.flatnonzero(fate == 0)  # a Python loop per URL: only URLs say whether a pattern is in them
         urls = links["url"].take(left).tolist()

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgets.sites import Proceed, always
+from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
-from irlcrawl.base.rows import LINK, NO_SEGMENT
+from irlcrawl.base.rows import LINK, NO_SEGMENT, Source
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
@@ -82,6 +83,7 @@ class Result:
     harvests: list[str] = field(default_factory=list)  # files that were ingested
     written: list[str] = field(default_factory=list)  # the turn's own file
     forgiven: list[NDArray[np.uint64]] = field(default_factory=list)  # keys of hosts of which URLs were put back
+    suspects: list[tuple[int, int, int]] = field(default_factory=list)  # sites: key, URLs tried, pages of new content
     folded: int = 0  # outcomes of leased URLs
     dropped: int = 0  # URLs given up because the frontier was full
     moved: bool = False  # anything happened that a further turn could build on
@@ -143,6 +145,8 @@ class Turn:
         state.seen.pend(edits, number, file, "links")
         state.sites.pend_pairs(edits, number, file, "pairs")
         state.sites.pend_yields(edits, number, file, "yields")
+        for batch in state.pool.section(file, "yields").scan():
+            self.result.suspects += state.novelty.count(batch["key"], batch["novel"])
         repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
         for batch in state.pool.section(file, "retries").scan():
             due = batch.filter(np.isin(batch["key"], repeats))
@@ -151,6 +155,8 @@ class Turn:
             self._put_back(batch, task)
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
+        if outcomes.meta["stream"] == SEEDS_STREAM:
+            state.count("seeds", state.pool.section(file, "links").rows)
         state.take_note(edits, outcomes.meta)
         self.result.harvests.append(file)
         self.result.moved = True
@@ -284,6 +290,7 @@ class Turn:
             nonlocal carried
             carried += batch.nbytes
             state.ledger.discovered += batch.rows
+            state.count("new_seeds", int(((batch["source"] == Source.SEED) & (batch["hop"] == 0)).sum()))
             state.latency.found(batch["key"], task.now)
             state.sites.pend_urls(batch.select(LINK))
 

@@ -27,6 +27,7 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
+from irlcrawl.web.block import blocked_urls
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
@@ -70,6 +71,7 @@ class Worker:
         self._files = files
         self._state_dir = str(JobDir(job).state)
         self._scope = Scope(self.config.scope, self.config.site, _entries(hello.get("scope_entries", [])))
+        self.blocked = blocked_urls(self.config)
         self._context = Context(self.config, hello["seed"], self._scope)
         stream = hello["stream"]
         archive = self.config.archive

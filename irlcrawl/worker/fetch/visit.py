@@ -8,7 +8,7 @@ URLs it did not reach simply have no unit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +40,8 @@ class Services(Protocol):
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
+    blocked: Callable[[bytes], bool] | None
+    """Whether the operator lets nothing be asked of a URL; None: none is blocked."""
 
     def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
@@ -116,12 +118,15 @@ class Visit:
 
     async def run(self) -> Message:
         try:
-            if self._is_left_alone() or await self._know_rules():
+            urls = list(self.lease.rows())
+            while urls and self._blocked(*urls[0]):  # so that not even robots.txt is asked for
+                del urls[0]
+            if (urls or not len(self.lease)) and await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
-                for row in self.lease.rows():
-                    if not await self._url(*row):
+                for row in urls:
+                    if not self._blocked(*row) and not await self._url(*row):
                         break
         except asyncio.CancelledError:
             self._ended = self._clock.now() if self._requests else None
@@ -146,16 +151,28 @@ class Visit:
             "robots": self._robots,
         }
 
-    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
-        """One URL of the lease. Returns whether the visit goes on."""
-        unit = Unit(
+    def _unit(self, row: int, url_key: int, url: str, carried: Carried) -> Unit:
+        return Unit(
             url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
-        if self._services.opted_out(unit.url):
-            self._decide(unit, Class.EXCLUDED, Reason.OPTED_OUT)
-            self._reached += 1
-            return True
+
+    def _blocked(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+        """Whether a URL of the lease was not to be asked, and is done."""
+        services, stored = self._services, url.encode("ascii")
+        if services.opted_out(stored):
+            reason = Reason.OPTED_OUT
+        elif services.blocked is not None and services.blocked(stored):
+            reason = Reason.BLOCKED
+        else:
+            return False
+        self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, reason)
+        self._reached += 1
+        return True
+
+    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+        """One URL of the lease. Returns whether the visit goes on."""
+        unit = self._unit(row, url_key, url, carried)
         if self._rules is not None and not self._rules.allowed(unit.url):
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
@@ -173,12 +190,6 @@ class Visit:
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
         return verdict.ends is None
-
-    def _is_left_alone(self) -> bool:
-        """Whether nothing at all will be asked, a robots.txt neither: owners want all its URLs left alone. Turns see to
-        that; this is for what was in runs when a list was changed."""
-        urls = self.lease.urls["url"].split("\n") if len(self.lease) else []
-        return bool(urls) and all(self._services.opted_out(url.encode("ascii")) for url in urls)
 
     def _note_answer(self, unit: Unit, fetched: Fetched, throttled: bool) -> None:
         """A visit without any response, or the first response after failed ones, is news about the host; a 429 or 503

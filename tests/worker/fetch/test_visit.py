@@ -104,6 +104,8 @@ class Web:
     def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None:
         self.detours.append(("ended", detour.number))
 
+    blocked = None
+
     async def charged(self, visit: int) -> bool:
         return True
 

@@ -1,0 +1,133 @@
+"""The verbs that steer a crawl, whether it runs or not: `set`, `block`, `unblock`, `pause`, `unpause`, `prefer`,
+`seeds`, `retry`. What is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, command
+from irlcrawl.cli.filters import host_named
+from irlcrawl.cli.hand_in import hand_in, hand_in_seeds, tell_handed_in
+from irlcrawl.cli.steer import steer
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.toml import load_stored
+from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import reader_may_leave, unheard
+
+if TYPE_CHECKING:
+    from drum import Catalog
+
+    from irlcrawl.crawl.returns import Drawing, Selection
+
+Counts: TypeAlias = Counter[tuple[str, str]]
+"""(outcome, reason) -> URLs."""
+
+
+def set_keys(args: argparse.Namespace) -> int:
+    """Change keys of the configuration; without any, take irlcrawl.toml over as it was edited."""
+    return steer(args.job, "set" if args.changes else "reload", args.changes)
+
+
+def block(args: argparse.Namespace) -> int:
+    return steer(args.job, args.verb, _names_and_patterns(args))
+
+
+def pause(args: argparse.Namespace) -> int:
+    return steer(args.job, args.verb, args.names)
+
+
+def prefer(args: argparse.Namespace) -> int:
+    if args.off == (args.weight is not None):
+        raise ConfigError("prefer takes --weight N or --off")
+    return steer(args.job, "prefer", [args.what, "off" if args.off else str(args.weight)])
+
+
+def _names_and_patterns(args: argparse.Namespace) -> list[str]:
+    from irlcrawl.crawl.steering import PATTERN
+
+    if not args.names and not args.pattern:
+        raise ConfigError(f"{args.verb} takes names of hosts or sites, or --pattern")
+    return [*args.names, *(PATTERN + pattern for pattern in args.pattern)]
+
+
+# -- URLs that are handed in -------------------------------------------------------------------------------------------
+
+
+def seeds(args: argparse.Namespace, read: Callable[[argparse.Namespace], list[bytes]]) -> int:
+    job = JobDir(args.job).require()
+    job.check_usable()
+    urls = read(args)
+    if not urls:
+        raise ConfigError("no seeds: URL, --seeds FILE, or --ranks FILE with --top N")
+    running = hand_in_seeds(job, urls)
+    tell_handed_in(args.job, len(urls), running)
+    return ExitCode.DONE
+
+
+def retry(args: argparse.Namespace) -> int:
+    """Put URLs back: into the running crawl, or for the next start."""
+    from irlcrawl.crawl.returns import Selection
+
+    job = JobDir(args.job).require()
+    hosts = tuple(name.encode() for name in map(host_named, args.host) if name is not None)
+    selection = Selection(tuple(args.reason), tuple(args.status), hosts)
+    if args.dry_run:
+        return _dry_retry(job, selection)
+    job.check_usable()
+    config = load_stored(job.config_file)
+    counts: Counts = Counter()
+
+    def make(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
+        from drum import Files
+        from drum.sectors import Sectors
+
+        from irlcrawl.crawl.returns import Drawing, write
+
+        nonlocal counts
+        drawing = Drawing(job, catalog, Sectors(), selection)
+        write(Files(), path_of(drawing.number), drawing.number, drawing.rows(config))
+        counts = drawing.counts
+        return f"put back {words.plural(sum(counts.values()), 'URL')}" if counts else None
+
+    given = {"reason": args.reason, "status": args.status, "host": args.host}
+    arguments = [f"--{name}={value}" for name, values in given.items() for value in values]
+    running = hand_in(job, "retry", arguments, make)
+    with unheard(sys.stdout):
+        _tell_returned(counts, running, args.job)
+    return ExitCode.DONE
+
+
+def _drawing(job: JobDir, selection: Selection) -> Drawing | None:
+    """What the selection chooses now; None before the first commit."""
+    from drum.sectors import Sectors
+
+    from irlcrawl.crawl.returns import Drawing
+    from irlcrawl.frontier.state import formats
+
+    try:
+        return Drawing(job, formats.look(job.state), Sectors(), selection)
+    except FileNotFoundError:
+        return None
+
+
+def _dry_retry(job: JobDir, selection: Selection) -> ExitCode:
+    """The same lines as `urls` prints."""
+    drawing = _drawing(job, selection)
+    with reader_may_leave():
+        for entry in drawing.entries() if drawing is not None else ():
+            print(entry.status, entry.reason, entry.url.decode(), sep="\t")
+    return ExitCode.DONE
+
+
+def _tell_returned(counts: Counts, running: bool, name: str) -> None:
+    if not counts:
+        print("nothing to put back: no URL that is done is one of these")
+        return
+    told = ", ".join(f"{words.count(urls)} {outcome} ({reason})" for (outcome, reason), urls in counts.most_common())
+    print(f"put back {words.plural(sum(counts.values()), 'URL')}: {told}")
+    print("the crawl asks for them within seconds" if running else f"go on:     {command('resume', name)}")

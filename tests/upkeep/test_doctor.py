@@ -1,0 +1,85 @@
+"""What `irlcrawl doctor` finds on a machine where something is wrong."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irlcrawl.config.keys import Config
+from irlcrawl.frontier.dispatch.dns import Resolver
+from irlcrawl.upkeep import doctor
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """Of a healthy machine."""
+    config = Config()
+    config.politeness.machine_clocks = str(tmp_path)
+    healthy(monkeypatch)
+    return config
+
+
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def alive(self: Resolver) -> bool:
+        return True
+
+    monkeypatch.setattr(Resolver, "alive", alive)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10**11}))
+    monkeypatch.setattr(doctor, "_speed", lambda directory: (1e9, 0.001))
+    monkeypatch.setattr(doctor, "_memory", lambda: doctor.Check("memory", "4 GB available"))
+
+
+def ill(config: Config, directory: Path, *dependencies: str) -> dict[str, str]:
+    checks = doctor.examine(directory, config, dependencies, 512)
+    return {check.name: check.advice for check in checks if check.advice}
+
+
+def test_a_healthy_machine_has_nothing_to_look_at(config: Config, tmp_path: Path) -> None:
+    assert ill(config, tmp_path / "not" / "there" / "yet", "numpy") == {}
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "advice"),
+    [
+        ("files", "files", "a crawl does not start with fewer than 512"),
+        ("slow disk", "disk speed", "use a local disk"),
+        ("full disk", "disk", "frontier.disk_reserve_bytes"),
+        ("no dns", "DNS", "network.resolvers"),
+        ("no shm", "shared", "politeness.machine_clocks"),
+        ("clock", "clock", "the date is wrong"),
+        ("missing", "versions", "pip install no-such-thing"),
+    ],
+)
+def test_each_ill_is_named_with_what_to_do(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, name: str, advice: str
+) -> None:
+    async def dead(self: Resolver) -> bool:
+        return False
+
+    def patch(target: Any, attribute: str, value: Any) -> None:
+        monkeypatch.setattr(target, attribute, value)
+
+    match what:
+        case "files":
+            patch(resource, "getrlimit", lambda which: (16, 16))
+        case "slow disk":
+            patch(doctor, "_speed", lambda directory: (1e9, 2.0))
+        case "full disk":
+            patch(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10**6}))
+        case "no dns":
+            patch(Resolver, "alive", dead)
+        case "no shm":
+            config.politeness.machine_clocks = "/none/such"
+        case "clock":
+            patch(doctor.time, "time", lambda: 1e9)
+    found = ill(config, tmp_path, *(["no-such-thing"] if what == "missing" else []))
+    assert list(found) == [name] and advice in found[name]
+
+
+def test_the_disk_is_left_as_it_was(tmp_path: Path) -> None:
+    written, flush = doctor._speed(tmp_path)
+    assert written > 0 and flush >= 0 and list(tmp_path.iterdir()) == []
