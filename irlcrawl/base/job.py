@@ -82,6 +82,7 @@ class JobDir:
         self.lock_file = self.path / job_files.LOCK
         self.socket = self.path / job_files.SOCKET
         self.snapshots = self.path / job_files.SNAPSHOTS
+        self.indexes = self.path / job_files.INDEXES
         self.ballast = self.path / job_files.BALLAST
         self.leases = self.state / job_files.LEASES
         self.lock_fds: tuple[int, ...] = ()

@@ -15,6 +15,7 @@
     JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
+    JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
 `fsck --repair` made and is about to put in its place; `.damaged-N`: what was there before.
@@ -34,6 +35,8 @@ SNAPSHOT = "SNAPSHOT"
 """The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
 
 STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
+INDEXES = "indexes"
+"""What was made of archives and log to find things in them: it may be deleted at any time."""
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""
@@ -160,6 +163,14 @@ def parse_warc(name: str) -> Warc | None:
     if match is None:
         return None
     return Warc(match["prefix"], match["time"], int(match["serial"]), int(match["stream"]), match["open"] is not None)
+
+
+# -- indexes/ ----------------------------------------------------------------------------------------------------------
+
+
+def cdxj_name(warc: str) -> str:
+    """The index of a closed archive."""
+    return warc.removesuffix(WARC) + ".cdxj"
 
 
 # -- snapshots/, and beside them ---------------------------------------------------------------------------------------

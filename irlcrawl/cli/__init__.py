@@ -3,6 +3,7 @@
 main.py           verbs, options, and the exit code of each error
 verbs_crawl.py    crawl, resume, stop, retry
 verbs_ask.py      status, inspect, urls, get, report, why
+verbs_export.py   export
 verbs_upkeep.py   fsck, verify, snapshot, snapshots
 filters.py        what --host takes
 alone.py          whether this process has JOB to itself

@@ -1,7 +1,8 @@
 """The command line: which verbs and options there are, and which exit code an error becomes.
 
-What each verb does is in verbs_crawl.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module only where a
-verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE` for each key.
+What each verb does is in verbs_crawl.py, verbs_ask.py, verbs_export.py and verbs_upkeep.py, which import a heavy module
+only where a verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE`
+for each key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_export, verbs_upkeep
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -260,6 +261,17 @@ def _get_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--record", action="store_true", help="the WARC record as it is stored, decompressed")
 
 
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "export", metavar="WHAT", choices=sorted(verbs_export.EXPORTS),
+        help="cdxj: the index of all captures, by which replay tools find them",
+    )  # fmt: skip
+    _job_argument(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    parser.add_argument("--jobs", metavar="N", type=int, help="how many processes to use (default: one a core)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
@@ -358,6 +370,11 @@ VERBS = {
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
         _get_arguments, verbs_ask.get,
+    ),
+    "export": Verb(
+        "%(prog)s WHAT JOB [-o FILE] [options]",
+        "write indexes of a crawl's closed archives for other tools, while it runs or not",
+        _export_arguments, verbs_export.export,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,

@@ -5,5 +5,6 @@ Modules whose tests stand elsewhere in tests/:
 alone.py          base/test_job.py, upkeep/test_fsck.py
 filters.py        cli/test_verbs_ask.py, cli/test_verbs_retry.py
 verbs_crawl.py    cli/test_main.py, cli/test_verbs_retry.py
+verbs_export.py   export/test_cdxj.py
 verbs_upkeep.py   upkeep/test_fsck.py, upkeep/test_snapshot.py
 """
