@@ -263,11 +263,34 @@ def _get_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "export", metavar="WHAT", choices=sorted(verbs_export.EXPORTS),
-        help="cdxj: the index of all captures, by which replay tools find them",
+        "export", metavar="WHAT", choices=tuple(verbs_export.EXPORTS),
+        help="pages: a row a response, with title, description, media type, place in the archive; links: a row a link, "
+        "with its words and rel; hosts: a row a host, with what came of its URLs; graph: which site links to which; "
+        "cdxj: the index of all captures, by which replay tools find them",
     )  # fmt: skip
     _job_argument(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    parser.add_argument(
+        "-o", dest="output", metavar="PATH",
+        help="where to write it: a file (cdxj, hosts) or a directory (pages, links, graph), which gets a file for each "
+        "archive; exported there again, only new archives are added. Default: all of it as JSON lines to standard "
+        "output",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", metavar="|".join(verbs_export.FORMATS), choices=verbs_export.FORMATS,
+        help="JSON lines (the default) or Parquet; graph also as Common Crawl (cc) or WebGraph's text form has it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--text", action="store_true", help="pages: a column with the main text, without navigation and the like"
+    )
+    parser.add_argument(
+        "--language", action="store_true", help="pages: the detected language, in the column content_languages"
+    )
+    parser.add_argument(
+        "--crawl", metavar="NAME",
+        help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
+        "index",
+    )  # fmt: skip
+    parser.add_argument("--by", choices=("site", "host"), help="graph: what a vertex is (site)")
     parser.add_argument("--jobs", metavar="N", type=int, help="how many processes to use (default: one a core)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -372,8 +395,8 @@ VERBS = {
         _get_arguments, verbs_ask.get,
     ),
     "export": Verb(
-        "%(prog)s WHAT JOB [-o FILE] [options]",
-        "write indexes of a crawl's closed archives for other tools, while it runs or not",
+        "%(prog)s WHAT JOB [-o PATH] [options]",
+        "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
         _export_arguments, verbs_export.export,
     ),
     "snapshot": Verb(

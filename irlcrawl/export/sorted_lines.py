@@ -32,8 +32,8 @@ def merged(paths: list[str], directory: str) -> Iterator[bytes]:
 
 
 class SortedLines:
-    """Lines added in any order come out in order, each once. Memory is about `run_bytes`; the rest is in `directory`,
-    which its owner deletes."""
+    """Lines added in any order come out in order, each once; they may be asked for several times. Memory is about
+    `run_bytes`; the rest is in `directory`, which its owner deletes."""
 
     def __init__(self, directory: str, run_bytes: int = RUN_BYTES) -> None:
         self._directory, self._run_bytes = directory, run_bytes
@@ -60,6 +60,8 @@ class SortedLines:
                 last = line
 
     def _spill(self) -> None:
+        if not self._lines:
+            return
         self._lines.sort()
         self._runs.append(_written(self._lines, self._directory))
         self._lines, self._bytes = [], 0
