@@ -266,14 +266,15 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "export", metavar="WHAT", choices=tuple(verbs_export.EXPORTS),
         help="pages: a row a response, with title, description, media type, place in the archive; links: a row a link, "
         "with its words and rel; hosts: a row a host, with what came of its URLs; graph: which site links to which; "
-        "cdxj: the index of all captures, by which replay tools find them",
+        "cdxj: the index of all captures, by which replay tools find them; wacz: archives, index and pages in one "
+        "file, which ReplayWeb.page opens",
     )  # fmt: skip
     _job_argument(parser)
     parser.add_argument(
         "-o", dest="output", metavar="PATH",
-        help="where to write it: a file (cdxj, hosts) or a directory (pages, links, graph), which gets a file for each "
-        "archive; exported there again, only new archives are added. Default: all of it as JSON lines to standard "
-        "output",
+        help="where to write it: a file (cdxj, hosts, wacz) or a directory (pages, links, graph), which gets a file "
+        "for each archive; exported there again, only new archives are added. Default: all of it as JSON lines to "
+        "standard output",
     )  # fmt: skip
     parser.add_argument(
         "--format", metavar="|".join(verbs_export.FORMATS), choices=verbs_export.FORMATS,
@@ -290,6 +291,7 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",
     )  # fmt: skip
+    parser.add_argument("--title", metavar="TEXT", help="wacz: what the archive is called (default: JOB's name)")
     parser.add_argument("--by", choices=("site", "host"), help="graph: what a vertex is (site)")
     parser.add_argument("--jobs", metavar="N", type=int, help="how many processes to use (default: one a core)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")

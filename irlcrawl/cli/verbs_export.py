@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ OPTIONS: dict[str, set[str]] = {
     "links": {"output", "jobs", "format", "crawl"},
     "hosts": {"output", "format"},
     "graph": {"output", "jobs", "format", "by"},
+    "wacz": {"output", "jobs", "title"},
 }  # fmt: skip
 """What each export takes beside JOB and --quiet."""
 FORMATS = ("jsonl", "parquet", "cc", "webgraph")
@@ -54,7 +56,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"--jobs {args.jobs}: takes how many processes to use")
     if args.format not in (None, *(FORMATS if args.export == "graph" else FORMATS[:2])):
         raise ConfigError(f"--format {args.format}: {args.export} are written as {' or '.join(FORMATS[:2])}")
-    if args.output is None and (args.export == "graph" or args.format == "parquet" or args.crawl is not None):
+    if args.output is None and (args.export in ("graph", "wacz") or args.format == "parquet" or args.crawl is not None):
         raise ConfigError(f"export {args.export} writes files: say where, with -o")
     if args.crawl is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", args.crawl):
         raise ConfigError(f"--crawl {args.crawl}: a name of letters, digits, '.', '_' and '-'")
@@ -157,6 +159,18 @@ def _graph(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     _note_open(bar, still_open)
 
 
+def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+    from drum.files import Files
+
+    from irlcrawl.export import wacz
+    from irlcrawl.export.archives import closed
+
+    archives, still_open = closed(job, Files())
+    _note_open(bar, still_open)
+    wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), args.title)
+
+
 EXPORTS: dict[str, Callable[[JobDir, argparse.Namespace, Bar], None]] = {
     "cdxj": _cdxj, "pages": _table, "links": _table, "hosts": _hosts, "graph": _graph,
+    "wacz": _wacz,
 }  # fmt: skip

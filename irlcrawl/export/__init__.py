@@ -15,6 +15,7 @@ links.py          rows of links
 hosts.py          rows of hosts
 graph_edges.py    edges of the graph that an archive shows
 graph.py          the graph, put together
+wacz.py           archives, index and pages in one file
 formats.py        files of rows: JSON lines, Parquet
 dataset.py        a table in a directory, made bit by bit
 output.py         files that get their name when they are whole

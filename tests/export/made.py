@@ -31,6 +31,7 @@ class Page:
     raw: bytes | None = None  # the header as it came
     reason: Reason = Reason.OK
     robots: bool = False
+    depth: int = 1
     truncated: str | None = None
 
 
@@ -59,7 +60,7 @@ def unit_of(page: Page, at: float) -> tuple[Unit, Exchange | None]:
     url, fetched = page.url.encode(), page.reason == Reason.OK
     segment = NO_SEGMENT if page.robots else 0
     cls = Class.FETCHED if fetched else Class.FAILED
-    unit = Unit(url, segment, 0, 0, 0, Carried(1, 0, Source.LINK, 0), cls, page.reason, page.status, at, 12)
+    unit = Unit(url, segment, 0, 0, 0, Carried(page.depth, 0, Source.LINK, 0), cls, page.reason, page.status, at, 12)
     if not fetched:
         return unit, None
     lines = [f"HTTP/1.1 {page.status} Said", *(f"{name}: {value}" for name, value in page.header.items()), "", ""]
