@@ -233,6 +233,7 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
         "returned: each time one was put off, or put back); queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
+    parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
     parser.add_argument(
         "--reason", help="only URLs with this reason (robots, dns, timeout, ...), or, if queued, in this place"
     )
@@ -380,7 +381,8 @@ VERBS = {
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
-        "%(prog)s JOB [--status S] [--host H] [--reason R] [--with NOTE]", "list URLs with their outcome and reason",
+        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE]",
+        "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(
