@@ -1,5 +1,6 @@
 """Tables: the names and types of their columns. A column that Common Crawl's columnar index (cc-index) has is here by
-the same name and type, so that queries published for that index run on ours.
+the same name and type, so that queries published for that index run on ours. (Offsets have 64 bits: archives of 2 GB
+are allowed.)
 """
 
 from __future__ import annotations
