@@ -70,11 +70,11 @@ def captures(files: Files, archive: Archive) -> Iterator[Capture]:
         if record.kind not in ("response", "revisit") or not record.fields.get("warc-target-uri"):
             continue
         revisit = record.kind == "revisit"
-        header, body = b"", b""
-        if record.block or not revisit:
-            try:
-                header, body = split_response(record.block)
-            except ValueError as error:
+        try:
+            header, body = split_response(record.block)
+        except ValueError as error:
+            if not revisit:
                 raise Damaged(archive.path, record.offset, str(error)) from None
+            header, body = record.block, b""  # a header of its own is optional
         url = record.fields["warc-target-uri"].encode()
         yield Capture(record, Exchange(url, "", b"", header, body), revisit)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
@@ -58,6 +60,21 @@ def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
     assert (feed["content_mime_detected"], feed["title"], feed["lang"]) == ("application/rss+xml", "News", "de")
     assert (cut["content_mime_detected"], cut["content_truncated"]) == ("application/pdf", "length")
     assert rows["https://b.example/x"]["fetch_status"] == 404 and len(rows) == 5, "no robots.txt"
+
+
+def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: Run) -> None:
+    """As in the index: its media type says that it is a revisit."""
+    with open(job.warcs / "other-20230101000000000-00000-s0009.warc.gz", "wb") as stream:
+        writer = WARCWriter(stream, gzip=True, warc_version="WARC/1.1")
+        http = StatusAndHeaders("304 Not Modified", [("ETag", "x")], protocol="HTTP/1.1")
+        for headers, url in ((http, "http://a.example/again"), (None, "http://a.example/bare")):
+            writer.write_record(writer.create_revisit_record(url, "sha1:AAAA", url, "2023-01-01T00:00:00Z", headers))
+    rows = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    found = {row["url"]: row for row in rows if row["content_mime_type"] == "warc/revisit"}
+    again, bare = found["http://a.example/again"], found["http://a.example/bare"]
+    assert (again["fetch_status"], bare["fetch_status"], again["content_digest"]) == (304, None, "AAAA")
+    assert again["title"] is None and not [row for row in rows if row["url"] == bare["url"] and row["links"]]
+    assert len(run("export", "links", job.path)[1].splitlines()) == 2
 
 
 def test_what_is_new_is_added(job: JobDir, run: Run, tmp_path: Path) -> None:
