@@ -40,7 +40,7 @@ def indexed(job: JobDir, catalog: Catalog, bar_of: Callable[[], Bar] = Bar) -> L
     files = Sectors()
     found = opened(job, catalog, files)
     missing = _missing(files, job, catalog, found.until)
-    if missing < LOG_BYTES_LEAST:
+    if missing < LOG_BYTES_LEAST or job.is_snapshot():  # which stays as it is
         return found if found.sections else None
     try:
         files.mkdir(job.indexes)

@@ -91,6 +91,10 @@ class JobDir:
         """Whether a crawl was started here."""
         return self.config_file.is_file()
 
+    def is_snapshot(self) -> bool:
+        """Whether this is a snapshot of a crawl, in which nothing is written any more."""
+        return (self.path / SNAPSHOT).exists()
+
     def require(self) -> JobDir:
         """This JobDir. Raises JobError when no crawl is here."""
         if not self.exists():

@@ -111,11 +111,11 @@ def _payload_digest(record: Record) -> str | None:
 
 def index(job: JobDir, archives: list[Archive], directory: str, files: Files, bar: Bar, jobs: int = 1) -> list[str]:
     """The paths of the indexes of these archives, made where they are missing: in JOB/indexes, or in `directory` if JOB
-    cannot be written. Damaged, OSError."""
+    cannot be written or is a snapshot. Damaged, OSError."""
     kept = os.fspath(job.indexes)
     known = [path for one in archives if (path := _known(kept, one)) is not None]
     missing = [one for one in archives if _known(kept, one) is None]
-    target = kept if missing and _writable(files, kept) else directory
+    target = kept if missing and not job.is_snapshot() and _writable(files, kept) else directory
     bar.stage("index of archives", sum(one.bytes for one in missing))
     for one, path in each(partial(_write, files, target), missing, jobs):
         bar.read(one.bytes)

@@ -6,7 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
@@ -25,9 +25,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[tuple[T, R]]:
+def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
     """(item, work(item)) as they are done. With `jobs` of 1, or one item, all is done in this process. `work` is a
-    function of a module, or a partial of one. Raises what `work` raises; JobError if a process was killed."""
+    function of a module, or a partial of one. Raises what `work` raises; JobError if a process was killed. Whoever
+    takes no more, or is interrupted, waits for nothing."""
     jobs = min(jobs, len(items))
     if jobs < 2:
         for item in items:
@@ -35,6 +36,7 @@ def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[tupl
         return
     # Processes are forked from one that has no threads: the one that draws a progress bar has.
     context = multiprocessing.get_context("forkserver")
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, context, _begin) as pool:
         running: dict[Future[R], T] = {}
         left = iter(items)
@@ -47,9 +49,10 @@ def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[tupl
                 yield from _done(running)
         except BrokenProcessPool:
             raise JobError("a process of the export was killed, perhaps for want of memory; try fewer --jobs") from None
-        finally:
-            for future in running:
-                future.cancel()
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+            raise
 
 
 def _done(running: dict[Future[R], T]) -> Iterator[tuple[T, R]]:

@@ -209,6 +209,14 @@ def test_a_job_that_cannot_be_written_is_scanned(tmp_path: Path) -> None:
         assert list(answers(log.job)) == found and names(log.job)
 
 
+def test_nothing_is_written_into_a_snapshot(tmp_path: Path) -> None:
+    log = Log(tmp_path / "job")
+    log.grow(40)
+    (log.job.path / "SNAPSHOT").touch()
+    with sizes(1):
+        assert list(answers(log.job)) and not log.job.indexes.exists()
+
+
 def test_a_small_log_is_read_as_it_is(tmp_path: Path) -> None:
     log = Log(tmp_path / "job")
     log.grow(40)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import os
+import threading
 from pathlib import Path
 
 from drum.files import Files
@@ -106,6 +108,11 @@ def test_a_crawl_that_cannot_be_written_to(job: JobDir, run: Run) -> None:
     assert code == ExitCode.DONE and len(out.splitlines()) == 15
 
 
+def test_nothing_is_written_into_a_snapshot(job: JobDir, run: Run) -> None:
+    (job.path / "SNAPSHOT").touch()
+    assert len(run("export", "cdxj", job.path)[1].splitlines()) == 15 and not job.indexes.exists()
+
+
 def test_a_damaged_archive_is_named(job: JobDir, run: Run) -> None:
     first = min(job.warcs.iterdir())
     first.write_bytes(first.read_bytes()[:-9])
@@ -148,6 +155,20 @@ def test_more_files_than_are_merged_at_a_time(tmp_path: Path, monkeypatch: pytes
 
 def test_work_in_processes_is_the_same_work() -> None:
     assert sorted(each(abs, [-3, 1, -2], jobs=2)) == sorted(each(abs, [-3, 1, -2], jobs=1))
+
+
+def wait_unless_first(number: int) -> int:
+    if number:
+        threading.Event().wait()
+    return number
+
+
+def test_an_interrupted_export_does_not_wait_for_its_processes() -> None:
+    """It waited until the archives at hand were read, which may take minutes."""
+    work = each(wait_unless_first, [0, 1, 2], jobs=2)
+    assert next(work) == (0, 0)
+    work.close()
+    assert not multiprocessing.active_children()
 
 
 def test_reading_is_by_our_files(job: JobDir) -> None:
