@@ -20,7 +20,7 @@ import numpy as np
 import xxhash
 
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import parse_log_index
+from irlcrawl.base.job_files import COMPRESSED, parse_log_index
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.worker.archive.log_parts import PLACE_BITS, rolled_parts
@@ -137,7 +137,7 @@ def _fits(files: Files, path: str, newest: Section, until: int, log: dict[str, i
         return False
     length, digest = newest.meta.get("last", (0, 0))
     plain = path if part == committed[0] else rolled_parts(files, path).get(part, "")
-    if not plain or plain.endswith(".gz") or at < length:
+    if not plain or plain.endswith(COMPRESSED) or at < length:
         return True  # compressed since, or empty then: nothing that could be read at once
     try:
         handle = files.open(plain)

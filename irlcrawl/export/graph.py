@@ -13,6 +13,7 @@ import os
 from array import array
 from collections.abc import Iterator
 
+from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.export.formats import JSON_LINES, PARQUET, open_file
 from irlcrawl.export.output import whole_file
 from irlcrawl.export.sorted_lines import SortedLines, merged
@@ -80,10 +81,13 @@ def _number(edges: Iterator[bytes], names: SortedLines, turned: SortedLines, deg
 def _common_crawl(
     directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]]
 ) -> None:
-    with whole_file(os.path.join(directory, "vertices.txt.gz")) as stream, gzip.open(stream, "wb", 6) as packed:
+    with (
+        whole_file(os.path.join(directory, f"vertices.txt{COMPRESSED}")) as stream,
+        gzip.open(stream, "wb", 6) as packed,
+    ):
         for number, name, _, _ in vertices:
             packed.write(f"{number}\t{name}\n".encode())
-    with whole_file(os.path.join(directory, "edges.txt.gz")) as stream, gzip.open(stream, "wb", 6) as packed:
+    with whole_file(os.path.join(directory, f"edges.txt{COMPRESSED}")) as stream, gzip.open(stream, "wb", 6) as packed:
         for start, end in edges:
             packed.write(b"%d\t%d\n" % (start, end))
 

@@ -26,6 +26,7 @@ from isal import igzip
 
 from irlcrawl import __version__
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.base.keys import name_key
 from irlcrawl.export import cdxj
 from irlcrawl.export.archives import Archive, Capture, captures
@@ -36,6 +37,7 @@ from irlcrawl.export.pages import read, subset_of
 from irlcrawl.terminal.progress import Bar
 
 VERSION = "1.1.1"
+INDEX = f"index.cdx{COMPRESSED}"
 INDEX_LINES = 300
 COPY_BYTES = 1 << 20
 PAGE_TYPES = ("text/html", "application/xhtml+xml")
@@ -95,8 +97,8 @@ def write(
 
 
 def _indexes(package: Package, lines: Iterable[bytes]) -> None:
-    idx = [b"!meta 0 " + json.dumps({"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}).encode() + b"\n"]
-    with package.entry("indexes/index.cdx.gz", packed=False) as entry:
+    idx = [b"!meta 0 " + json.dumps({"format": "cdxj-gzip-1.0", "filename": INDEX}).encode() + b"\n"]
+    with package.entry(f"indexes/{INDEX}", packed=False) as entry:
         block: list[bytes] = []
         for line in lines:
             block.append(line)
