@@ -91,7 +91,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
     for entry in entries(job, status=code, note=args.note, bar_of=bar_for, **asked):
         if outcome is None or entry.outcome == outcome:
-            told = (entry.notes.get(args.note, ""),) if args.note is not None else ()
+            told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told
 
 

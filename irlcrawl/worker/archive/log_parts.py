@@ -76,8 +76,8 @@ def read(
 ) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port) or
     `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case; `note`: the name of an
-    annotation that they have. A torn last line is left out. Damaged for any other line that cannot be read,
-    ValueError for a malformed status."""
+    annotation that they have, or `name=word`, where `word` is its value or stands in it between `+`. A torn last line
+    is left out. Damaged for any other line that cannot be read, ValueError for a malformed status."""
     for _, entry in placed(files, path, status=status, host=host, reason=reason, within=within, note=note):
         yield entry
 
@@ -106,7 +106,9 @@ def chooser(
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
-    wanted_note = f",{note}=".encode() if note is not None else None
+    name, _, word = (note or "").partition("=")
+    wanted_note = f",{name}=".encode() if note is not None else None
+    wanted_word = word.encode() if word else None
 
     def is_wanted(fields: list[bytes]) -> bool:
         return (
@@ -114,10 +116,18 @@ def chooser(
             and (wanted_host is None or wanted_host in host_names(fields[3]))
             and (under is None or is_within(fields[3], under))
             and (wanted_reason is None or wanted_reason in fields[11].split(b","))
-            and (wanted_note is None or wanted_note in b"," + fields[11])
+            and (wanted_note is None or _has_note(b"," + fields[11], wanted_note, wanted_word))
         )
 
     return is_wanted
+
+
+def _has_note(notes: bytes, name: bytes, word: bytes | None) -> bool:
+    """`notes` with a comma before each, `name` with its comma and equals sign."""
+    at = notes.find(name)
+    if at < 0 or word is None:
+        return at >= 0
+    return word in notes[at + len(name) :].partition(b",")[0].split(b"+")
 
 
 def find(entries: Iterable[LogEntry]) -> tuple[LogEntry | None, LogEntry | None]:
@@ -212,15 +222,15 @@ def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None, 
             begin = max(since - (number << PLACE_BITS), 0)
             if number in parts:
                 part = _open_part(files, parts[number], part_name(path, number, True))
-                yield from _pieces_of(part, number, bounds.get(number), begin)
+                yield from pieces_of(part, number, bounds.get(number), begin)
             elif live is not None:
-                yield from _pieces_of(live, number, bounds.get(number), begin)
+                yield from pieces_of(live, number, bounds.get(number), begin)
     finally:
         if live is not None:
             live.close()
 
 
-def _pieces_of(part: Part, number: int, until: int | None, begin: int = 0) -> Iterator[Piece]:
+def pieces_of(part: Part, number: int, until: int | None = None, begin: int = 0) -> Iterator[Piece]:
     """A file of a log, from the line at `begin` as far as `until` (None: its end), in pieces of whole lines."""
     at = part.skip(begin)
     for chunk in chunks(part):

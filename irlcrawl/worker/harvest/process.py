@@ -2,16 +2,18 @@
 
 `process` is pure: live, right after a unit was appended, and after a crash, on the unit read back from the archive, it
 gives the same rows. So it looks only at what the unit and the stored exchange carry (durations to the millisecond, the
-body as received), the location, and the crawl's configuration, seed and committed scope.
+body as received), the location, and the crawl's configuration, seed and committed scope. One exception: a page that was
+withheld is not in the archive, so if no harvest had its links it is asked for again.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
-from irlcrawl.base.reasons import Class
+from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config, Page
@@ -35,6 +37,8 @@ _log = logging.getLogger(__name__)
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
+    if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
+        unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
     found = UnitRows()
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
@@ -108,6 +112,10 @@ def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     """Links, pairs and scope entries of a response."""
     if unit.status in REDIRECTS:
         _redirect(unit, exchange, context, found)
+    elif unit.reason in NO_PAGE:
+        found.counts[NO_PAGE[Reason(unit.reason)]] = 1
+    elif unit.reason in UNWANTED:
+        found.counts["unwanted"] = 1
     elif 200 <= unit.status < 300:
         _links(unit, exchange, context, found)
 
@@ -134,7 +142,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
     bytes_max = context.config.fetch.decoded_bytes_max
-    body, partly = decode(exchange.body, exchange.coding, bytes_max)
+    body, partly = exchange.decoded(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     found.content = fingerprint(body, is_html(body, content_type))
