@@ -12,6 +12,7 @@ frontier    the URLs that wait and the hosts they wait for: politeness, state, t
 crawl       the running crawl: its loop, turns, recovery and end
 upkeep      looking after the files: fsck, repair, verify, snapshot
 ask         questions to a crawl, answered from its disk
+export      what a crawl has, for other tools
 cli         the command line
 
 __main__.py   the command `irlcrawl`, also as `python -m irlcrawl`

@@ -35,7 +35,7 @@ ROOMS = {
         "irlcrawl.worker.page", "irlcrawl.worker.archive", "irlcrawl.worker.harvest", "irlcrawl.worker.fetch",
         "irlcrawl.frontier.politeness", "irlcrawl.frontier.state", "irlcrawl.frontier.turn",
         "irlcrawl.frontier.dispatch",
-        "irlcrawl.crawl", "irlcrawl.upkeep", "irlcrawl.ask", "irlcrawl.cli",
+        "irlcrawl.crawl", "irlcrawl.upkeep", "irlcrawl.ask", "irlcrawl.export.media", "irlcrawl.export", "irlcrawl.cli",
     ),
     "tools": ("tools", "tools.docsweb", "tools.sampleweb", "tools.simweb"),
     "bench": ("bench._sim", "bench.crawl", "bench.seen", "bench"),

@@ -1,6 +1,8 @@
 """Questions to a crawl, answered from its disk, whether it runs or not, in bounded memory.
 
-outcomes.py           the crawl log as far as it is committed
+log_index.py          the crawl log by URL, host and site
+log_index_build.py    making that index
+outcomes.py           the crawl log as far as it is committed, for questions
 why.py                where a URL, a host or a site stands
 report.py             sites by reputation, budget, cost and yield
 politeness_audit.py   every gap of the crawl log against its rule; shares no code with the rooms that keep the gaps

@@ -1,4 +1,4 @@
-"""One page out of the archive: the crawl log says where its record lies, one positioned read brings it.
+"""One page out of the archive: the crawl log, or its index, says where its record lies, one positioned read brings it.
 
 Works for a running crawl and for one that ended; nothing is locked, and one record is in memory.
 """
@@ -6,18 +6,22 @@ Works for a running crawl and for one that ended; nothing is locked, and one rec
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Literal
 
 from drum.files import Damaged, Files
 
 from isal import isal_zlib
 
+from irlcrawl.ask.outcomes import entries_of
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.base.url import canonical
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.coding import decode
-from irlcrawl.worker.archive import crawl_log, log_parts, taken_down
+from irlcrawl.worker.archive import crawl_log, taken_down
 from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive.log_parts import find
 from irlcrawl.worker.archive.reader import Record, record_at
 from irlcrawl.worker.archive.record import split_response, uri, wire_header
 from irlcrawl.worker.archive.unit import Exchange, Unit
@@ -30,7 +34,10 @@ class Unavailable(LookupError):
     """The archive has no such record. The message tells a person what is known about it."""
 
 
-def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload", files: Files | None = None) -> bytes:
+def get(
+    job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload", files: Files | None = None,
+    bar_of: Callable[[], Bar] = Bar,
+) -> bytes:  # fmt: skip
     """The last response to `url` in the archive of JOB: its `payload` (content coding undone), its `headers` (as
     received), or its whole WARC `record`, decompressed (of a URL without a response, the metadata record).
 
@@ -41,7 +48,7 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
     stored = canonical(url)
     if stored is None:
         raise Unavailable(f"{_text(url)}: not a URL that a crawl fetches")
-    entry = _entry(files, os.fspath(job.crawl_log), stored, what)
+    entry = _entry(files, job, stored, what, bar_of)
     path, record = _record(files, os.fspath(job.warcs), entry)
     if what == "record":
         return _uncompressed(files, path, record)
@@ -57,12 +64,9 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
     return _payload(Exchange(stored, "", b"", header, body))
 
 
-def _entry(files: Files, log: str, url: bytes, what: What) -> LogEntry:
+def _entry(files: Files, job: JobDir, url: bytes, what: What, bar_of: Callable[[], Bar]) -> LogEntry:
     """The log entry whose record answers the question."""
-    try:
-        last, responded = log_parts.find(files, log, url)
-    except FileNotFoundError:
-        last = responded = None
+    last, responded = find(entries_of(job, url, bar_of, files))
     if last is None:
         raise Unavailable(
             f"{_text(url)}: not in the crawl log: still waiting for its turn, never found, or out of the crawl's scope"

@@ -84,6 +84,7 @@ class JobDir:
         self.lock_file = self.path / job_files.LOCK
         self.socket = self.path / job_files.SOCKET
         self.snapshots = self.path / job_files.SNAPSHOTS
+        self.indexes = self.path / job_files.INDEXES
         self.ballast = self.path / job_files.BALLAST
         self.leases = self.state / job_files.LEASES
         self.lock_fds: tuple[int, ...] = ()
@@ -91,6 +92,10 @@ class JobDir:
     def exists(self) -> bool:
         """Whether a crawl was started here."""
         return self.config_file.is_file()
+
+    def is_snapshot(self) -> bool:
+        """Whether this is a snapshot of a crawl, in which nothing is written any more."""
+        return (self.path / SNAPSHOT).exists()
 
     def require(self) -> JobDir:
         """This JobDir. Raises JobError when no crawl is here."""

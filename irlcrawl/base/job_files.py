@@ -17,6 +17,8 @@
                         steering.log                                who steered the crawl, and how
                         hooks.undelivered                           events of which nobody could be told
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
+    JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
+                        log-FROM-UNTIL.seg                          of a piece of the crawl log; LOCK: one adds to them
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
 `fsck --repair` made and is about to put in its place; `.damaged-N`: what was there before.
@@ -36,6 +38,8 @@ SNAPSHOT = "SNAPSHOT"
 """The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
 
 STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
+INDEXES = "indexes"
+"""What was made of archives and log to find things in them: it may be deleted at any time."""
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""
@@ -54,6 +58,7 @@ COMPRESSED = ".gz"
 WARC = ".warc.gz"
 OPEN = ".open"
 
+_LOG_INDEX = re.compile(r"log-([0-9a-f]{16})-([0-9a-f]{16})\.seg")
 _TURN = re.compile(r"turn-(\d{9,})\.seg")
 _HARVEST = re.compile(r"harvest-(\d{4,})-(\d{6,})\.seg")
 _RETURNS = re.compile(r"returns-\d+\.seg")
@@ -164,6 +169,25 @@ def parse_warc(name: str) -> Warc | None:
     if match is None:
         return None
     return Warc(match["prefix"], match["time"], int(match["serial"]), int(match["stream"]), match["open"] is not None)
+
+
+# -- indexes/ ----------------------------------------------------------------------------------------------------------
+
+
+def cdxj_name(warc: str) -> str:
+    """The index of a closed archive."""
+    return warc.removesuffix(WARC) + ".cdxj"
+
+
+def log_index_name(begin: int, end: int) -> str:
+    """The index of the lines of the crawl log from one place up to another (log_parts.py: Piece.place)."""
+    return f"log-{begin:016x}-{end:016x}{SEGMENT}"
+
+
+def parse_log_index(name: str) -> tuple[int, int] | None:
+    """Those places; None for a file of another kind."""
+    match = _LOG_INDEX.fullmatch(name)
+    return None if match is None else (int(match[1], 16), int(match[2], 16))
 
 
 # -- snapshots/, and beside them ---------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ steer.py          asking for a change of the configuration
 hand_in.py        handing URLs to a crawl, whether it runs or not
 verbs_ask.py      status, config, inspect, urls, get, report, why
 verbs_upkeep.py   fsck, doctor, verify, snapshot, snapshots
-filters.py        what --host takes
+verbs_export.py   export
+filters.py        what --host and --site take
 alone.py          whether this process has JOB to itself
 open_files.py     how many files a process may open
 """

@@ -1,8 +1,7 @@
 """The command line: which verbs and options there are, and which exit code an error becomes.
 
-What each verb does is in verbs_crawl.py, verbs_steer.py, verbs_ask.py and verbs_upkeep.py, which import a heavy module
-only where a verb needs it. The options of `crawl` are made from the table of configuration keys: `--section-key VALUE`
-for each key.
+What each verb does is in verbs_*.py, which import a heavy module only where a verb needs it. The options of `crawl` are
+made from the table of configuration keys: `--section-key VALUE` for each key.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_steer, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -252,6 +251,7 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
         "returned: each time one was put off, or put back); queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
+    parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
     parser.add_argument(
         "--reason", help="only URLs with this reason (robots, dns, timeout, ...), or, if queued, in this place"
     )
@@ -325,6 +325,42 @@ def _get_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--headers", action="store_true", help="the header of the response instead of its body")
     what.add_argument("--record", action="store_true", help="the WARC record as it is stored, decompressed")
+
+
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "export", metavar="WHAT", choices=tuple(verbs_export.EXPORTS),
+        help="pages: a row a response, with title, description, media type, place in the archive; links: a row a link, "
+        "with its words and rel; hosts: a row a host, with what came of its URLs; graph: which site links to which; "
+        "cdxj: the index of all captures, by which replay tools find them; wacz: archives, index and pages in one "
+        "file, which ReplayWeb.page opens",
+    )  # fmt: skip
+    _job_argument(parser)
+    parser.add_argument(
+        "-o", dest="output", metavar="PATH",
+        help="where to write it: a file (cdxj, hosts, wacz) or a directory (pages, links, graph), which gets a file "
+        "for each archive; exported there again, only new archives are added. Default: all of it as JSON lines to "
+        "standard output",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", metavar="|".join(verbs_export.FORMATS), choices=verbs_export.FORMATS,
+        help="JSON lines (the default) or Parquet; graph also as Common Crawl (cc) or WebGraph's text form has it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--text", action="store_true", help="pages: a column with the main text, without navigation and the like"
+    )
+    parser.add_argument(
+        "--language", action="store_true", help="pages: the detected language, in the column content_languages"
+    )
+    parser.add_argument(
+        "--crawl", metavar="NAME",
+        help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
+        "index",
+    )  # fmt: skip
+    parser.add_argument("--title", metavar="TEXT", help="wacz: what the archive is called (default: JOB's name)")
+    parser.add_argument("--by", choices=("site", "host"), help="graph: what a vertex is (site)")
+    parser.add_argument("--jobs", metavar="N", type=int, help="how many processes to use (default: one a core)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -479,7 +515,8 @@ VERBS = {
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
-        "%(prog)s JOB [--status S] [--host H] [--reason R] [--with NOTE]", "list URLs with their outcome and reason",
+        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE]",
+        "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(
@@ -494,6 +531,11 @@ VERBS = {
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
         _get_arguments, verbs_ask.get,
+    ),
+    "export": Verb(
+        "%(prog)s WHAT JOB [-o PATH] [options]",
+        "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
+        _export_arguments, verbs_export.export,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,

@@ -16,10 +16,10 @@ from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
-from irlcrawl.cli.filters import host_named
+from irlcrawl.cli.filters import host_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
-from irlcrawl.terminal.progress import reader_may_leave
+from irlcrawl.terminal.progress import bar_for, reader_may_leave
 
 WATCH_SECONDS = 1.0
 DONE = ("fetched", "failed", "excluded")
@@ -101,7 +101,8 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     code = wanted if outcome is None else None
     # A line a URL, unless asked for each time that one was put off, or put back.
     entries = last_words if outcome is None or outcome in DONE else outcomes
-    for entry in entries(job, status=code, host=host_named(args.host), reason=args.reason, note=args.note):
+    asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
+    for entry in entries(job, status=code, note=args.note, bar_of=bar_for, **asked):
         if outcome is None or entry.outcome == outcome:
             told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told
@@ -115,9 +116,10 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, s
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
     if args.note is not None:
         raise ConfigError(f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log")
-    host = host_named(args.host)
+    host, site = host_named(args.host), site_named(job, args.site)
+    in_site = site_filter(job, site)
     for url, origin, place in queued(job):
-        if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)):
+        if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)) and in_site(url):
             yield "queued", place, url.decode()
 
 
@@ -132,7 +134,8 @@ def get(args: argparse.Namespace) -> int:
     except SeedError as error:
         raise ConfigError(f"{args.url[:200]!r}: {error}") from error
     try:
-        found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload")
+        found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload",
+                                bar_of=bar_for)  # fmt: skip
     except archive_get.Unavailable as error:
         check_log(job)
         raise JobError(str(error)) from error

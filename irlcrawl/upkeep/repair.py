@@ -37,6 +37,7 @@ from irlcrawl.base.job import REPAIRED, JobDamaged, JobDir
 from irlcrawl.base.job_files import (
     COMPRESSED,
     CRAWL_LOG,
+    INDEXES,
     LOGS,
     OPEN,
     OWN_LOG,
@@ -376,6 +377,9 @@ def _put_in_place(job: Path, name: str) -> Path:
     while (aside := job / damaged_name(name, number)).exists():
         number += 1
     files = Files()
+    if name == LOGS:  # what was made of the old ones speaks for no other
+        for index in sorted((job / INDEXES).glob("log-*")):
+            files.unlink(index)
     if (job / name).exists():
         files.rename(job / name, aside)
     files.rename(job / f"{name}{REPAIRED}", job / name)

@@ -330,7 +330,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        job = {"config": "[JOB]", "doctor": "[DIR]"}.get(verb, "JOB")
+        job = {"config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB"}.get(verb, "JOB")
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out

@@ -238,6 +238,16 @@ def test_what_cannot_be_had_again_is_counted(copy: Copy, capsys: pytest.CaptureF
     assert "archives that are away link to them" in out
 
 
+def test_a_repair_deletes_the_index_of_the_old_log(copy: Copy) -> None:
+    job = copy("done")
+    log_line(job)
+    job.indexes.mkdir()
+    for name in ("log-0-1.seg", "archive.cdxj"):
+        (job.indexes / name).touch()
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert [path.name for path in job.indexes.iterdir()] == ["archive.cdxj"]
+
+
 def test_a_broken_archive_is_not_repaired(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     job = copy("done")
     path = min(job.warcs.iterdir())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from drum.files import Damaged, Files
@@ -84,9 +84,24 @@ def read(
 
 def placed(
     files: Files, path: str, *, status: str | None = None, host: str | None = None, reason: str | None = None,
-    within: str | None = None, note: str | None = None,
+    within: str | None = None, note: str | None = None, since: int = 0,
 ) -> Iterator[tuple[int, LogEntry]]:  # fmt: skip
-    """As `read`, each entry with the place of its line (Piece.place)."""
+    """As `read`, each entry with the place of its line (Piece.place); only lines from the place `since` on, at which
+    one begins."""
+    is_wanted = chooser(status=status, host=host, reason=reason, within=within, note=note)
+    for piece in pieces(files, path, since=since):
+        end = 0
+        for text in lines_of(piece.text):
+            at, end = end, end + len(text) + 1
+            if is_wanted(piece.understood(split_line, text)):
+                yield piece.place(at), piece.understood(parse, text)
+
+
+def chooser(
+    *, status: str | None = None, host: str | None = None, reason: str | None = None, within: str | None = None,
+    note: str | None = None,
+) -> Callable[[list[bytes]], bool]:  # fmt: skip
+    """Whether the fields of a line are asked for; arguments as in `read`. ValueError for a malformed status."""
     wanted_status = _status_pattern(status) if status is not None else None
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
@@ -94,22 +109,17 @@ def placed(
     name, _, word = (note or "").partition("=")
     wanted_note = f",{name}=".encode() if note is not None else None
     wanted_word = word.encode() if word else None
-    for piece in pieces(files, path):
-        end = 0
-        for text in lines_of(piece.text):
-            at, end = end, end + len(text) + 1
-            fields = piece.understood(split_line, text)
-            if wanted_status is not None and not wanted_status.fullmatch(fields[1]):
-                continue
-            if wanted_host is not None and wanted_host not in host_names(fields[3]):
-                continue
-            if under is not None and not is_within(fields[3], under):
-                continue
-            if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
-                continue
-            if wanted_note is not None and not _has_note(b"," + fields[11], wanted_note, wanted_word):
-                continue
-            yield piece.place(at), piece.understood(parse, text)
+
+    def is_wanted(fields: list[bytes]) -> bool:
+        return (
+            (wanted_status is None or wanted_status.fullmatch(fields[1]) is not None)
+            and (wanted_host is None or wanted_host in host_names(fields[3]))
+            and (under is None or is_within(fields[3], under))
+            and (wanted_reason is None or wanted_reason in fields[11].split(b","))
+            and (wanted_note is None or _has_note(b"," + fields[11], wanted_note, wanted_word))
+        )
+
+    return is_wanted
 
 
 def _has_note(notes: bytes, name: bytes, word: bytes | None) -> bool:
@@ -120,20 +130,21 @@ def _has_note(notes: bytes, name: bytes, word: bytes | None) -> bool:
     return word in notes[at + len(name) :].partition(b",")[0].split(b"+")
 
 
-def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
-    """(the last entry of `url`, its last entry with a response in the archive)."""
+def find(entries: Iterable[LogEntry]) -> tuple[LogEntry | None, LogEntry | None]:
+    """Of a URL's entries, oldest first: (the last one, the last one with a response in the archive)."""
     last: LogEntry | None = None
     responded: LogEntry | None = None
-    for entry in entries_of(files, path, url):
+    for entry in entries:
         last = entry
         responded = entry if entry.warc is not None and entry.digest else responded
     return last, responded
 
 
-def entries_of(files: Files, path: str, url: bytes) -> Iterator[LogEntry]:
-    """Every entry of `url`, oldest first, in constant memory; only lines that contain the URL are parsed. Damaged."""
+def entries_of(files: Files, path: str, url: bytes, since: int = 0) -> Iterator[LogEntry]:
+    """Every entry of `url` from the place `since` on, oldest first, in constant memory; only lines that contain the URL
+    are parsed. Damaged."""
     needle = b" " + field_of(url) + b" "
-    for piece in pieces(files, path):
+    for piece in pieces(files, path, since=since):
         chunk = piece.text
         at = chunk.find(needle)
         while at >= 0:
@@ -157,6 +168,9 @@ class Part(Protocol):
 
     def read(self) -> bytes:
         """The next bytes of its text; empty at the end."""
+
+    def skip(self, to: int) -> int:
+        """Before the first read: leave out text before that byte, as far as that costs nothing. Where it begins now."""
 
 
 class Piece(NamedTuple):
@@ -191,9 +205,9 @@ class Piece(NamedTuple):
             raise Damaged(self.path, at, str(error)) from None
 
 
-def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None) -> Iterator[Piece]:
+def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None, since: int = 0) -> Iterator[Piece]:
     """A whole log; or as much of it as a commit knows (sections.py: CrawlLog.entry), also where the log was rolled
-    since. Damaged, OSError."""
+    since. `since`: only from that place on, at which a line begins. Damaged, OSError."""
     if committed is not None:
         check_committed(files, path, committed)
     live, parts = _opened(files, path)
@@ -203,25 +217,30 @@ def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None) 
         bounds[last - 1] = committed["rolled_bytes"]
     try:
         for number in [*(number for number in parts if number < last), last]:
+            if number < since >> PLACE_BITS:
+                continue
+            begin = max(since - (number << PLACE_BITS), 0)
             if number in parts:
                 part = _open_part(files, parts[number], part_name(path, number, True))
-                yield from pieces_of(part, number, bounds.get(number))
+                yield from pieces_of(part, number, bounds.get(number), begin)
             elif live is not None:
-                yield from pieces_of(live, number, bounds.get(number))
+                yield from pieces_of(live, number, bounds.get(number), begin)
     finally:
         if live is not None:
             live.close()
 
 
-def pieces_of(part: Part, number: int, until: int | None = None) -> Iterator[Piece]:
-    """A file of a log, as far as `until` (None: its end), in pieces of whole lines."""
-    at = 0
+def pieces_of(part: Part, number: int, until: int | None = None, begin: int = 0) -> Iterator[Piece]:
+    """A file of a log, from the line at `begin` as far as `until` (None: its end), in pieces of whole lines."""
+    at = part.skip(begin)
     for chunk in chunks(part):
-        if until is not None and at + len(chunk) >= until:
-            if at < until:
-                yield Piece(chunk[: until - at], part.path, number, at)
-            return
-        yield Piece(chunk, part.path, number, at)
+        if at + len(chunk) > begin:
+            skipped = max(begin - at, 0)
+            if until is not None and at + len(chunk) >= until:
+                if at + skipped < until:
+                    yield Piece(chunk[skipped : until - at], part.path, number, at + skipped)
+                return
+            yield Piece(chunk[skipped:] if skipped else chunk, part.path, number, at + skipped)
         at += len(chunk)
 
 
@@ -271,6 +290,10 @@ class Plain:
         self._at += len(data)
         return data
 
+    def skip(self, to: int) -> int:
+        self._at = to
+        return to
+
     def is_still(self, path: str) -> bool:
         """Whether `path` names this very file."""
         assert self._handle is not None
@@ -295,6 +318,9 @@ class Unpacked(Plain):
     def __init__(self, files: Files, path: str) -> None:
         super().__init__(files, path)
         self._inflater = isal_zlib.decompressobj(31)
+
+    def skip(self, to: int) -> int:
+        return 0
 
     def read(self) -> bytes:
         while not self._inflater.eof:

@@ -249,7 +249,7 @@ class SmallReads(Files):
 def test_lines_are_whole_wherever_a_read_ends(tmp_path: Path, most: int) -> None:
     path = write_log(tmp_path / "crawl.log", LOG, b"2023-11")
     assert list(log_parts.read(SmallReads(most), path)) == LOG
-    assert log_parts.find(SmallReads(most), path, b"http://a.test?q")[0] == LOG[6]
+    assert log_parts.find(log_parts.entries_of(SmallReads(most), path, b"http://a.test?q"))[0] == LOG[6]
 
 
 def test_a_file_without_lines_is_not_read_into_memory(tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ def test_find_gives_the_last_entry_and_the_last_response(tmp_path: Path) -> None
         entry_of("http://b.test/" + url, 200, "ok", 6, warc=True),
     ]
     path = write_log(tmp_path / "crawl.log", log)
-    assert log_parts.find(FILES, path, url.encode()) == (log[4], log[2])
-    assert log_parts.find(FILES, path, b"http://a.test/") == (None, None)
+    assert log_parts.find(log_parts.entries_of(FILES, path, url.encode())) == (log[4], log[2])
+    assert log_parts.find(log_parts.entries_of(FILES, path, b"http://a.test/")) == (None, None)
     write_log(tmp_path / "crawl.log", [])
     write_log(tmp_path / "crawl.log.1", log[:2])
-    assert log_parts.find(FILES, path, url.encode()) == (log[0], log[0])
+    assert log_parts.find(log_parts.entries_of(FILES, path, url.encode())) == (log[0], log[0])
 
 
 def test_robots_txt_is_outside_the_ledger_and_says_so() -> None:

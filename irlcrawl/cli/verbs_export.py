@@ -1,0 +1,176 @@
+"""The verb `export`: what a crawl has, for other tools. It reads the disk, whether the crawl runs or not."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave
+
+if TYPE_CHECKING:
+    from irlcrawl.export import dataset
+    from irlcrawl.export.archives import Archive
+
+OPTIONS: dict[str, set[str]] = {
+    "cdxj": {"output", "jobs"},
+    "pages": {"output", "jobs", "format", "text", "language", "crawl"},
+    "links": {"output", "jobs", "format", "crawl"},
+    "hosts": {"output", "format"},
+    "graph": {"output", "jobs", "format", "by"},
+    "wacz": {"output", "jobs", "title"},
+}  # fmt: skip
+"""What each export takes beside JOB and --quiet."""
+FORMATS = ("jsonl", "parquet", "cc", "webgraph")
+"""The last two are of graphs."""
+
+
+def export(args: argparse.Namespace) -> int:
+    """Run one export. ConfigError for an option that it does not take."""
+    names = {name for taken in OPTIONS.values() for name in taken}
+    for name in sorted(names - OPTIONS[args.export]):
+        if getattr(args, name) not in (None, False):
+            raise ConfigError(f"--{name.replace('_', '-')}: export {args.export} takes no such option")
+    _check(args)
+    job = JobDir(args.job).require()
+    bar = bar_for(quiet=args.quiet)
+    try:
+        with reader_may_leave():
+            EXPORTS[args.export](job, args, bar)
+    finally:
+        bar.close()
+    return ExitCode.DONE
+
+
+def _check(args: argparse.Namespace) -> None:
+    """ConfigError for values that an option does not take."""
+    if args.jobs is not None and args.jobs < 1:
+        raise ConfigError(f"--jobs {args.jobs}: takes how many processes to use")
+    if args.format not in (None, *(FORMATS if args.export == "graph" else FORMATS[:2])):
+        raise ConfigError(f"--format {args.format}: {args.export} are written as {' or '.join(FORMATS[:2])}")
+    if args.output is None and (args.export in ("graph", "wacz") or args.format == "parquet" or args.crawl is not None):
+        raise ConfigError(f"export {args.export} writes files: say where, with -o")
+    if args.crawl is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", args.crawl):
+        raise ConfigError(f"--crawl {args.crawl}: a name of letters, digits, '.', '_' and '-'")
+
+
+def _jobs(args: argparse.Namespace) -> int:
+    from irlcrawl.export.processes import cores
+
+    return int(args.jobs or cores())
+
+
+def _note_open(bar: Bar, still_open: int) -> None:
+    if still_open:
+        what = words.plural(still_open, "archive is", "archives are")
+        bar.note(f"{what} still written to and left out; export again when the crawl has closed them")
+
+
+def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+    from drum.files import Files
+
+    from irlcrawl.export import cdxj, output
+    from irlcrawl.export.archives import closed
+
+    files = Files()
+    archives, still_open = closed(job, files)
+    _note_open(bar, still_open)
+    with tempfile.TemporaryDirectory() as directory:
+        paths = cdxj.index(job, archives, directory, files, bar, _jobs(args))
+        with output.to(args.output) as stream:
+            stream.writelines(cdxj.all_lines(paths, directory))
+
+
+def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+    """Pages or links: into a directory, bit by bit; or all of them to standard output."""
+    from drum.files import Files
+
+    from irlcrawl.export import dataset, formats, pages
+    from irlcrawl.export.archives import closed
+
+    asked = pages.Asked(bool(args.text), bool(args.language), robots=bool(args.crawl))
+    plan = dataset.Plan(args.export, args.format or formats.JSON_LINES, asked, args.crawl or "")
+    archives, still_open = closed(job, Files())
+    if args.output is None:
+        _stream(plan, archives, bar)
+    else:
+        found = dataset.Dataset.open(args.output, plan)
+        new = found.new(archives)
+        rows = found.add(new, bar, _jobs(args))
+        bar.note(f"{words.plural(rows, 'row')} of {words.plural(len(new), 'archive')} added to {args.output}")
+    _note_open(bar, still_open)
+
+
+def _stream(plan: dataset.Plan, archives: list[Archive], bar: Bar) -> None:
+    from irlcrawl.export import dataset, formats
+
+    bar.stage(f"export {plan.what}", sum(one.bytes for one in archives))
+    names = [column.name for column in plan.columns]
+    for archive in archives:
+        for _, row in dataset.rows(plan, archive):
+            sys.stdout.buffer.write(formats.json_line(names, row))
+        bar.read(archive.bytes)
+
+
+def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+    from irlcrawl.export import formats, hosts
+    from irlcrawl.export.table import HOSTS
+
+    names = [column.name for column in HOSTS]
+    with tempfile.TemporaryDirectory() as directory:
+        found = hosts.rows(job, directory)
+        if args.output is None:
+            sys.stdout.buffer.writelines(formats.json_line(names, row) for row in found)
+            return
+        writer = formats.open_file(args.output, HOSTS, args.format or formats.JSON_LINES)
+        try:
+            for row in found:
+                writer.write(row)
+        except BaseException:
+            writer.drop()
+            raise
+        writer.close()
+        bar.note(f"{words.plural(writer.rows, 'host')} in {args.output}")
+
+
+def _graph(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+    from drum.files import Files
+
+    from irlcrawl.export import dataset, formats, graph
+    from irlcrawl.export.archives import closed
+
+    archives, still_open = closed(job, Files())
+    plan = dataset.Plan("graph", hosts=args.by == "host")
+    found = dataset.Dataset.open(args.output, plan)
+    found.add(found.new(archives), bar, _jobs(args))
+    edges = [dataset.edges_path(args.output, name) for name in found.exported]
+    with tempfile.TemporaryDirectory(dir=args.output) as directory:
+        vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
+    what = words.plural(vertices, args.by or "site")
+    bar.note(f"{what} and {words.plural(total, 'edge')} in {args.output}")
+    _note_open(bar, still_open)
+
+
+def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+    from drum.files import Files
+
+    from irlcrawl.export import wacz
+    from irlcrawl.export.archives import closed
+
+    archives, still_open = closed(job, Files())
+    _note_open(bar, still_open)
+    wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), args.title)
+
+
+EXPORTS: dict[str, Callable[[JobDir, argparse.Namespace, Bar], None]] = {
+    "cdxj": _cdxj, "pages": _table, "links": _table, "hosts": _hosts, "graph": _graph,
+    "wacz": _wacz,
+}  # fmt: skip

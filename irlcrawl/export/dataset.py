@@ -1,0 +1,173 @@
+"""A table in a directory, a file an archive, made bit by bit: each export adds the archives that were closed since.
+
+`export.state` in the directory says what was exported and how: a line of JSON first, then one for each archive whose
+file is whole. A torn last line counts for nothing. An archive that was changed since is exported anew; the file of one
+that was moved away stays. So an export that was interrupted goes on, and one that runs beside a crawl can be repeated
+for as long as the crawl runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from drum.files import Files
+
+from irlcrawl.base.job_files import WARC
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.export import links, pages
+from irlcrawl.export.archives import Archive, captures
+from irlcrawl.export.formats import JSON_LINES, PARQUET, Writer, open_file
+from irlcrawl.export.graph_edges import edge_lines
+from irlcrawl.export.processes import each
+from irlcrawl.export.table import LINKS, Column, Row
+from irlcrawl.terminal.progress import Bar
+
+STATE = "export.state"
+VERSION = 1
+
+
+class Plan(NamedTuple):
+    """What an export of archives makes. It is plain data: processes get it."""
+
+    what: str  # pages, links or graph (its edges, archive by archive)
+    format: str = JSON_LINES
+    asked: pages.Asked = pages.Asked()  # of pages
+    crawl: str = ""  # Common Crawl's partitions crawl=NAME/subset=...; empty: none
+    hosts: bool = False  # of a graph: between hosts, not sites
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return LINKS if self.what == "links" else pages.columns(self.asked)
+
+
+def rows(plan: Plan, archive: Archive) -> Iterator[tuple[str, Row]]:
+    """(subset, row) of everything in an archive. Damaged, OSError, JobError."""
+    found = captures(Files(), archive)
+    if plan.what == "links":
+        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture))
+    return pages.rows(found, archive, plan.asked)
+
+
+class Dataset:
+    """The directory. `open` makes it, or takes up what is there."""
+
+    def __init__(self, directory: str, plan: Plan, known: dict[str, tuple[int, int]]) -> None:
+        self.directory, self.plan = directory, plan
+        self._known = known  # archive -> its bytes and time of modification when it was exported
+
+    @classmethod
+    def open(cls, directory: str, plan: Plan) -> Dataset:
+        """ConfigError if something else is there, or the same with other options. OSError."""
+        path = os.path.join(directory, STATE)
+        told = json.loads(json.dumps({"export": VERSION, **plan._asdict()}))
+        if os.path.exists(path):
+            lines = _lines(path)
+            before = next(lines, {})
+            different = sorted(name for name in told if before.get(name) != told[name])
+            if different:
+                raise ConfigError(
+                    f"{directory}: made by an export with other options ({', '.join(different)}): "
+                    "give the same ones, or export into another directory"
+                )
+            known = {line["archive"]: (line["bytes"], line["modified_ns"]) for line in lines}
+            return cls(directory, plan, known)
+        if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
+            raise ConfigError(f"{directory}: holds other things; name a new directory, or that of an earlier export")
+        os.makedirs(directory, exist_ok=True)
+        made = cls(directory, plan, {})
+        made._append(told)
+        return made
+
+    @property
+    def exported(self) -> list[str]:
+        """The archives that were exported, also such as were moved away since."""
+        return sorted(self._known)
+
+    def new(self, archives: Iterable[Archive]) -> list[Archive]:
+        """Those that are not exported as they are now."""
+        return [one for one in archives if self._known.get(one.name) != (one.bytes, one.modified_ns)]
+
+    def add(self, archives: list[Archive], bar: Bar, jobs: int) -> int:
+        """Export archives; returns how many rows they had. After an error those that are done stay. Damaged, OSError,
+        JobError."""
+        bar.stage(f"export {self.plan.what}", sum(one.bytes for one in archives))
+        total = 0
+        for archive, made in each(partial(write, self.plan, self.directory), archives, jobs):
+            total += made
+            self._append({"archive": archive.name, "bytes": archive.bytes, "modified_ns": archive.modified_ns,
+                          "rows": made})  # fmt: skip
+            self._known[archive.name] = (archive.bytes, archive.modified_ns)
+            bar.read(archive.bytes)
+        return total
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with open(os.path.join(self.directory, STATE), "ab+") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            torn = b""
+            if end:
+                stream.seek(end - 1)
+                torn = b"\n" if stream.read(1) != b"\n" else b""
+            stream.write(torn + json.dumps(line).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def _lines(path: str) -> Iterator[dict[str, Any]]:
+    """The whole lines of a state file."""
+    with open(path, "rb") as stream:
+        for line in stream:
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    yield found
+
+
+def write(plan: Plan, directory: str, archive: Archive) -> int:
+    """The files of one archive; returns their rows. They replace earlier ones."""
+    if plan.what == "graph":
+        return _write_edges(plan, directory, archive)
+    opened: dict[str, Writer] = {}
+    stem = archive.name.removesuffix(WARC)
+    suffix = PARQUET if plan.format == PARQUET else JSON_LINES
+    try:
+        for subset, row in rows(plan, archive):
+            subset = subset if plan.crawl else ""
+            writer = opened.get(subset)
+            if writer is None:
+                place = os.path.join(directory, f"crawl={plan.crawl}", f"subset={subset}") if subset else directory
+                os.makedirs(place, exist_ok=True)
+                writer = opened[subset] = open_file(os.path.join(place, f"{stem}.{suffix}"), plan.columns, plan.format)
+            writer.write(row)
+        total = 0
+        while opened:
+            _, writer = opened.popitem()
+            writer.close()
+            total += writer.rows
+        return total
+    finally:
+        for writer in opened.values():
+            writer.drop()
+
+
+def edges_path(directory: str, archive: str) -> str:
+    return os.path.join(directory, archive.removesuffix(WARC) + ".edges")
+
+
+def _write_edges(plan: Plan, directory: str, archive: Archive) -> int:
+    """The distinct edges of one archive, sorted."""
+    made = edges_path(directory, archive.name)
+    with tempfile.TemporaryDirectory(dir=directory) as temporary:
+        count = 0
+        part = os.path.join(temporary, "edges")
+        with open(part, "wb", buffering=1 << 20) as stream:
+            for line in edge_lines(captures(Files(), archive), plan.hosts, temporary):
+                stream.write(line)
+                count += 1
+        os.replace(part, made)
+    return count

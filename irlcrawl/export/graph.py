@@ -1,0 +1,108 @@
+"""The graph of sites (or hosts), put together from the edges of each archive: vertices with names and degrees, edges by
+number. Everything is sorted and merged on the disk; memory is bounded, but for eight bytes a vertex.
+
+Formats, each a pair of files: JSON lines and Parquet (`vertices`, `edges`); Common Crawl's (`vertices.txt.gz`: number
+TAB reversed name; `edges.txt.gz`: number TAB number); WebGraph's ASCIIGraph (`graph.graph-txt`: the number of vertices,
+then a line of successors for each; `graph.names`: a name a line).
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from array import array
+from collections.abc import Iterator
+
+from irlcrawl.base.job_files import COMPRESSED
+from irlcrawl.export.formats import JSON_LINES, PARQUET, open_file
+from irlcrawl.export.output import whole_file
+from irlcrawl.export.sorted_lines import SortedLines, merged
+from irlcrawl.export.table import EDGES, VERTICES
+
+COMMON_CRAWL, WEBGRAPH = "cc", "webgraph"
+FORMATS = (JSON_LINES, PARQUET, COMMON_CRAWL, WEBGRAPH)
+_DIGITS = 12
+
+
+def write(edges: list[str], directory: str, temporary: str, format_: str) -> tuple[int, int]:
+    """Write the graph of sorted files of edges into `directory`; (vertices, edges). `temporary`: a directory for what
+    lies between. JobError, OSError."""
+    names = SortedLines(temporary)
+    for line in merged(edges, temporary) if edges else ():
+        start, _, end = line.rstrip(b"\n").partition(b"\t")
+        names.add(start + b"\n")
+        if end:
+            names.add(end + b"\n")
+    by_end = SortedLines(temporary)
+    out_degrees = array("I")
+    _number(merged(edges, temporary) if edges else iter(()), names, by_end, out_degrees)
+    by_number = SortedLines(temporary)
+    in_degrees = array("I")
+    _number(iter(by_end), names, by_number, in_degrees)
+    vertices = ((number, name.rstrip(b"\n").decode(), in_degrees[number], out_degrees[number])
+                for number, name in enumerate(names))  # fmt: skip
+    numbered = (tuple(map(int, line.split(b"\t"))) for line in by_number)
+    count = len(in_degrees)
+    total = sum(in_degrees)
+    if format_ == COMMON_CRAWL:
+        _common_crawl(directory, vertices, numbered)
+    elif format_ == WEBGRAPH:
+        _webgraph(directory, vertices, numbered, count)
+    else:
+        for table, columns, found in (("vertices", VERTICES, vertices), ("edges", EDGES, numbered)):
+            writer = open_file(os.path.join(directory, f"{table}.{format_}"), columns, format_)
+            try:
+                for row in found:
+                    writer.write(row)
+            except BaseException:
+                writer.drop()
+                raise
+            writer.close()
+    return count, total
+
+
+def _number(edges: Iterator[bytes], names: SortedLines, turned: SortedLines, degrees: array[int]) -> None:
+    """Edges sorted by their first name, that name replaced by its number and put behind: `from TAB to` becomes
+    `to TAB number`. `degrees` gets the number of edges of each name."""
+    line = next(edges, None)
+    for number, name in enumerate(names):
+        vertex = name.rstrip(b"\n")
+        degrees.append(0)
+        while line is not None:
+            start, _, end = line.rstrip(b"\n").partition(b"\t")
+            if start != vertex:
+                break
+            if end:
+                degrees[number] += 1
+                turned.add(b"%s\t%0*d\n" % (end, _DIGITS, number))
+            line = next(edges, None)
+
+
+def _common_crawl(
+    directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]]
+) -> None:
+    with (
+        whole_file(os.path.join(directory, f"vertices.txt{COMPRESSED}")) as stream,
+        gzip.open(stream, "wb", 6) as packed,
+    ):
+        for number, name, _, _ in vertices:
+            packed.write(f"{number}\t{name}\n".encode())
+    with whole_file(os.path.join(directory, f"edges.txt{COMPRESSED}")) as stream, gzip.open(stream, "wb", 6) as packed:
+        for start, end in edges:
+            packed.write(b"%d\t%d\n" % (start, end))
+
+
+def _webgraph(
+    directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]], count: int
+) -> None:
+    with whole_file(os.path.join(directory, "graph.names")) as stream:
+        stream.writelines(f"{name}\n".encode() for _, name, _, _ in vertices)
+    with whole_file(os.path.join(directory, "graph.graph-txt")) as stream:
+        stream.write(b"%d\n" % count)
+        edge = next(edges, None)
+        for number in range(count):
+            successors = []
+            while edge is not None and edge[0] == number:
+                successors.append(b"%d" % edge[1])
+                edge = next(edges, None)
+            stream.write(b" ".join(successors) + b"\n")

@@ -1,0 +1,40 @@
+"""The table of links: a row for each reference of a page, with the words it stands under, and for each redirect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irlcrawl.base.url import canonical
+from irlcrawl.export.archives import Capture
+from irlcrawl.export.media.kinds import handler_of
+from irlcrawl.export.pages import read, resolver_of
+from irlcrawl.export.table import Row
+
+REDIRECT = "redirect"
+"""The `element` of a row that stands for a redirect."""
+
+
+def rows_of(capture: Capture) -> Iterator[Row]:
+    """Rows of table.LINKS, in the order of the page. Links that no crawl follows (`mailto:` and the like), and those to
+    the page itself, are left out."""
+    status, url, date = capture.exchange.status, capture.url, capture.record.fields.get("warc-date")
+    stored = url.encode()
+    if 300 <= status < 400:
+        location = capture.exchange.value(b"location")
+        target = canonical(location, stored) if location else None
+        if target is not None:
+            yield url, target.decode(), None, None, REDIRECT, date
+    if capture.revisit or not 200 <= status < 300:
+        return
+    page = read(capture)
+    handler = handler_of(page.media_type) if page.body else None
+    if handler is None:
+        return
+    base, links = handler.links(page.body, page.codec)
+    resolver = resolver_of(stored, base, page.codec)
+    if resolver is None:
+        return
+    for link in links:
+        target = resolver.join(link.href)
+        if target is not None and target != stored:
+            yield url, target.decode(), link.text or None, link.rel or None, link.element, date

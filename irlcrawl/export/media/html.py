@@ -1,0 +1,155 @@
+"""HTML. What a page says of itself stands in its head, so only that is parsed; for links and text, all of it is.
+
+The parser is Lexbor (selectolax), a browser's in its rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from irlcrawl.export.media.content import Content, Link, collapsed
+from irlcrawl.export.media.extras import needed
+from irlcrawl.worker.page import charset
+
+HEAD_BYTES_MAX = 256 << 10
+"""A head longer than this is read as far as this."""
+HEAD_BYTES = 64 << 10
+"""Read of a page that does not say where its head ends."""
+JSONLD_DEPTH = 4
+"""Types are looked for so deep in nested objects."""
+TYPES_MAX = 100
+
+_HEAD_END = re.compile(rb"<body[\s>]|</head\s*>\s*(?=<body[\s>])", re.IGNORECASE)
+_HEAD_CLOSED = re.compile(rb"</head\s*>", re.IGNORECASE)
+_JSONLD = re.compile(
+    rb"""<script\b[^<>]*?\btype\s*=\s*["']?\s*application/ld\+json\b[^<>]*>(.*?)(?:</script|\Z)""",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _any_case(word: str) -> str:
+    """An expression for a word in any case: re finds `<` faster without IGNORECASE."""
+    return "".join(f"[{letter}{letter.upper()}]" for letter in word)
+
+
+def _element(name: str) -> str:
+    """An element up to its end tag, or the end of the page."""
+    word = _any_case(name)
+    return rf"{word}\b(?:[^<]++|<(?!/{word}\b)|(?!))*+"
+
+
+_HIDING = ("script", "style", "textarea", "title", "template", "iframe", "noframes", "noembed", "xmp")
+_HREF = _any_case("href") + r"\s*="
+_LINKING = re.compile(
+    (
+        rf"""<(?:([aA])(?:{_any_case("rea")})?(?:\s+{_HREF}"""
+        rf"""|(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]{_HREF})"""
+        r"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)"""
+        rf"""|(?=[sStTiInNxX])(?:{"|".join(map(_element, _HIDING))}))"""
+    ).encode(),
+    re.DOTALL,
+)
+"""What links (group 1), and what hides it: comments, and elements whose content is no markup, or no part of the page. A
+possessive group ends with an alternative that fails at once, as in worker/page/scan.py."""
+
+
+def read(body: bytes, codec: str) -> Content:
+    tree = _tree(_head(body), codec)
+    linking = _LINKING.findall(body)
+    found = Content(links=len(linking) - linking.count(b""))
+    if root := tree.css_first("html"):
+        found.lang = (root.attributes.get("lang") or root.attributes.get("xml:lang") or "").strip()
+    if title := tree.css_first("title"):
+        found.title = collapsed(title.text(deep=True))
+    for element in tree.css("meta"):
+        _meta(element.attributes, found)
+    for element in tree.css("link[rel][href], base[href]"):
+        attributes = element.attributes
+        if element.tag == "base":
+            found.base = found.base or (attributes["href"] or "").strip()
+        elif not found.canonical and "canonical" in (attributes["rel"] or "").lower().split():
+            found.canonical = (attributes["href"] or "").strip()
+    if b"ld+json" in body:
+        for match in _JSONLD.finditer(body):
+            _types(_loaded(match[1], codec), found.jsonld_types, JSONLD_DEPTH)
+    return found
+
+
+def links(body: bytes, codec: str) -> tuple[str, Iterator[Link]]:
+    tree = _tree(body, codec)
+    base = tree.css_first("base[href]")
+    return (base.attributes["href"] or "").strip() if base else "", _links(tree)
+
+
+def text(body: bytes, codec: str) -> str:
+    extract = needed("resiliparse.extract.html2text", "--text").extract_plain_text
+    found: str = extract(charset.decode(body, codec), main_content=True, alt_texts=False, links=False)
+    return found.strip()
+
+
+def _links(tree: Any) -> Iterator[Link]:
+    for element in tree.css("a[href], area[href]"):
+        attributes, tag = element.attributes, element.tag
+        href = attributes.get("href")
+        if href is None:  # of another namespace
+            continue
+        if tag == "area":
+            words = collapsed(attributes.get("alt"))
+        else:
+            words = collapsed(element.text(deep=True))
+            if not words:
+                words = collapsed(" ".join(image.attributes.get("alt") or "" for image in element.css("img[alt]")))
+        rel = " ".join((attributes.get("rel") or "").lower().split())
+        yield Link(href.strip(), words, rel, tag)
+
+
+def _tree(markup: bytes, codec: str) -> Any:
+    parser = needed("selectolax.lexbor", "reading HTML").LexborHTMLParser
+    return parser(markup if codec == "utf-8" else charset.decode(markup, codec).encode("utf-8", "replace"))
+
+
+def _head(body: bytes) -> bytes:
+    """The page up to its body."""
+    end = _HEAD_END.search(body, 0, HEAD_BYTES_MAX) or _HEAD_CLOSED.search(body, 0, HEAD_BYTES_MAX)
+    return body[: end.start() if end else HEAD_BYTES]
+
+
+def _meta(attributes: dict[str, str | None], found: Content) -> None:
+    value = attributes.get("content")
+    if not value:
+        return
+    name = (attributes.get("name") or attributes.get("property") or "").strip().lower()
+    prop = (attributes.get("property") or attributes.get("name") or "").strip()
+    if name == "description":
+        found.description = found.description or collapsed(value)
+    elif prop.lower().startswith("og:"):
+        found.opengraph.setdefault(prop.lower(), value.strip())
+    elif not found.lang and (attributes.get("http-equiv") or "").lower() == "content-language":
+        found.lang = value.strip()
+
+
+def _loaded(script: bytes, codec: str) -> Any:
+    try:
+        return json.loads(charset.decode(script, codec))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _types(value: Any, found: list[str], depth: int) -> None:
+    """Add the types of JSON-LD objects, outer ones first."""
+    if len(found) >= TYPES_MAX or depth < 0:
+        return
+    if isinstance(value, dict):
+        told = value.get("@type")
+        for one in told if isinstance(told, list) else [told]:
+            if isinstance(one, str) and (name := one.encode("utf-8", "replace").decode()) not in found:
+                found.append(name)
+        for inner in value.values():
+            if isinstance(inner, (dict, list)):
+                _types(inner, found, depth - 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _types(inner, found, depth)

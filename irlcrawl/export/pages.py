@@ -1,0 +1,158 @@
+"""The table of pages: a row a capture, with what the page says of itself and where it lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from irlcrawl.base.rows import NO_SEGMENT
+from irlcrawl.base.url import Base, canonical, host_of
+from irlcrawl.export.archives import Archive, Capture
+from irlcrawl.export.cdxj import REVISIT
+from irlcrawl.export.hostname import host_columns
+from irlcrawl.export.language import language_of
+from irlcrawl.export.media.content import Content
+from irlcrawl.export.media.kinds import handler_of
+from irlcrawl.export.media.sniff import detected
+from irlcrawl.export.surt import surt
+from irlcrawl.export.table import PAGES, TEXT, Column, Row
+from irlcrawl.web.coding import decode
+from irlcrawl.worker.archive.warc import WarcName
+from irlcrawl.worker.page import charset
+
+DECODED_BYTES_MAX = 64 << 20
+"""Of a body that decodes to more, so much is read."""
+
+WARC, DIAGNOSTICS, ROBOTS = "warc", "crawldiagnostics", "robotstxt"
+"""Common Crawl's subsets: pages with status 200, other responses, robots.txt."""
+_NOTHING = Content()
+
+
+class Asked(NamedTuple):
+    """What beside the columns that every table of pages has."""
+
+    text: bool = False
+    language: bool = False
+    robots: bool = False  # rows for robots.txt, too
+
+
+def columns(asked: Asked) -> tuple[Column, ...]:
+    return (*PAGES, TEXT) if asked.text else PAGES
+
+
+class Read(NamedTuple):
+    """A capture, decoded, with the handler's way to read it."""
+
+    content_type: str
+    mime: str  # declared, as written, its essence
+    media_type: str  # by which it is read
+    codec: str  # of textual types; empty otherwise
+    body: bytes
+
+
+def read(capture: Capture) -> Read:
+    """The body of a capture as a handler reads it."""
+    exchange = capture.exchange
+    content_type = (exchange.value(b"content-type") or b"").decode("latin-1")
+    mime = exchange.mime
+    if capture.revisit:
+        return Read(content_type, REVISIT, REVISIT, "", b"")
+    body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
+    media_type = detected(body, mime)
+    codec = charset.sniff(body, content_type) if handler_of(media_type) is not None else ""
+    return Read(content_type, mime, media_type, codec, body)
+
+
+def is_robots(capture: Capture) -> bool:
+    """Whether no URL of the frontier stands behind a capture: a robots.txt, asked for its rules."""
+    unit = capture.record.unit
+    return unit is not None and str(NO_SEGMENT) in unit and json.loads(unit).get("segment") == NO_SEGMENT
+
+
+def subset_of(capture: Capture) -> str:
+    """Common Crawl's subset of a capture."""
+    return ROBOTS if is_robots(capture) else WARC if capture.exchange.status == 200 else DIAGNOSTICS
+
+
+def row_of(capture: Capture, archive: Archive, asked: Asked) -> Row:
+    """A row of `columns(asked)`."""
+    page = read(capture)
+    status = capture.exchange.status
+    handler = handler_of(page.media_type) if page.body else None
+    found = handler.read(page.body, page.codec) if handler is not None else _NOTHING
+    words = handler.text(page.body, page.codec) if handler is not None and (asked.text or asked.language) else ""
+    fields = capture.record.fields
+    url = capture.url
+    stored = url.encode()
+    parts = _url_columns(stored)
+    canonical_url = _resolved(found.canonical, found.base, stored, page.codec) if found.canonical else None
+    row: Row = (
+        surt(stored).decode(), url, *parts,
+        fields.get("warc-date"), status or None, _redirect(capture, status, stored),
+        fields.get("warc-payload-digest", "").removeprefix("sha1:") or None,
+        page.mime or None, page.media_type, _charset_name(page.codec) if page.codec else None,
+        language_of(words) if asked.language else None, fields.get("warc-truncated"), archive.name,
+        capture.record.offset, capture.length, _segment(archive.name),
+        found.title or None, found.description or None, canonical_url, found.lang or None, found.opengraph or None,
+        found.jsonld_types or None, found.links,
+    )  # fmt: skip
+    return (*row, words or None) if asked.text else row
+
+
+def rows(captures: Iterator[Capture], archive: Archive, asked: Asked) -> Iterator[tuple[str, Row]]:
+    """(Common Crawl's subset, row) of each capture of an archive."""
+    for capture in captures:
+        subset = subset_of(capture)
+        if subset != ROBOTS or asked.robots:
+            yield subset, row_of(capture, archive, asked)
+
+
+def _url_columns(url: bytes) -> Row:
+    """The columns from `url_host_name` to `url_query` of a stored URL; of any other, none of them."""
+    scheme, mark, rest = url.decode().partition("://")
+    authority, slash, target = rest.partition("/")
+    if not mark or not slash:
+        return (None,) * 15
+    path, question, query = target.partition("?")
+    port = authority.rpartition(":")[2] if not authority.endswith("]") else ""
+    number = int(port) if port.isdigit() and port != authority else None
+    return *host_columns(host_of(url)), scheme, number, f"/{path}", query if question else None
+
+
+def _redirect(capture: Capture, status: int, url: bytes) -> str | None:
+    location = capture.exchange.value(b"location") if 300 <= status < 400 else None
+    target = canonical(location, url) if location else None
+    return target.decode() if target is not None else None
+
+
+def _resolved(href: str, base: str, url: bytes, codec: str) -> str | None:
+    resolver = resolver_of(url, base, codec)
+    target = resolver.join(href) if resolver is not None else None
+    return target.decode() if target is not None else None
+
+
+def resolver_of(url: bytes, base: str, codec: str) -> Base | None:
+    """What resolves the references of a page at `url` that names this base (empty: none). None for a URL that no crawl
+    fetches."""
+    try:
+        resolver = Base(url, codec or "utf-8")
+    except ValueError:
+        return None
+    named = resolver.join(base) if base else None
+    return resolver if named is None else Base(named, codec or "utf-8", stored=True)
+
+
+@lru_cache(maxsize=64)
+def _charset_name(codec: str) -> str:
+    """As browsers name it, in capitals as in cc-index."""
+    name = codec.removeprefix("whatwg-")
+    return f"WINDOWS-{name}" if name.isdigit() else name.upper()
+
+
+@lru_cache(maxsize=64)
+def _segment(name: str) -> str | None:
+    """The stream that wrote an archive: Common Crawl's segments are parts of a crawl, too."""
+    told = WarcName.parse(name)
+    return None if told is None else f"s{told.stream:04d}"

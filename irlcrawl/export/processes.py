@@ -1,0 +1,68 @@
+"""Work on archives, several at a time, each in a process of its own that gives way to others (a crawl, above all)."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from irlcrawl.base.job import JobError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+NICENESS = 10
+_PR_SET_PDEATHSIG = 1
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
+    """(item, work(item)) as they are done. With `jobs` of 1, or one item, all is done in this process. `work` is a
+    function of a module, or a partial of one. Raises what `work` raises; JobError if a process was killed. Whoever
+    takes no more, or is interrupted, waits for nothing."""
+    jobs = min(jobs, len(items))
+    if jobs < 2:
+        for item in items:
+            yield item, work(item)
+        return
+    # Processes are forked from one that has no threads: the one that draws a progress bar has.
+    context = multiprocessing.get_context("forkserver")
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(jobs, context, _begin) as pool:
+        running: dict[Future[R], T] = {}
+        left = iter(items)
+        try:
+            for item in left:
+                running[pool.submit(work, item)] = item
+                if len(running) > jobs:  # one waits, so that no process does
+                    yield from _done(running)
+            while running:
+                yield from _done(running)
+        except BrokenProcessPool:
+            raise JobError("a process of the export was killed, perhaps for want of memory; try fewer --jobs") from None
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+            raise
+
+
+def _done(running: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
+    """Wait for at least one."""
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        yield running.pop(future), future.result()
+
+
+def _begin() -> None:
+    """A process ends with the one that started it, and leaves signals of the terminal to that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.nice(NICENESS)

@@ -1,0 +1,84 @@
+"""What pages say, by media type; and that no page makes a handler slow or fail."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.export.media import html, xml
+from irlcrawl.export.media.content import Link
+from irlcrawl.export.media.kinds import handler_of
+from irlcrawl.export.media.sniff import detected
+
+TYPES = ("text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/atom+xml")
+BITS = (
+    "<a href=x>", "</a>", "<a ", "'", '"', "<!--", "-->", "<script>", "</script>", "<title>", "</title>", "<item>",
+    "</item>", "<link>u</link>", "<link href='v'/>", "<![CDATA[", "]]>", "<rss>", "<base href=b>", "<meta ", "&amp;",
+    ">", '<script type="application/ld+json">', '{"@type": "\\ud800"}', "[" * 50, "\0", "\ufffd", "ü", " ", "/>",
+    "<template>",
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(BITS), max_size=30), st.sampled_from(TYPES), st.sampled_from(("utf-8", "utf-16-le")))
+def test_no_page_makes_a_handler_fail(bits: list[str], media_type: str, codec: str) -> None:
+    body = "".join(bits).encode()
+    handler = handler_of(media_type)
+    assert handler is not None
+    content = handler.read(body, codec)
+    base, links = handler.links(body, codec)
+    for words in (content.title, content.description, base, *content.jsonld_types, *(link.text for link in links)):
+        words.encode()
+
+
+@pytest.mark.parametrize("bit", ["<a ", "<a x='", "<!--", "<script>", "<script type=application/ld+json ", "<title>",
+                                 "<item>", "<item><link>", "<link ", "<", "<a href=x>", "-", "<![CDATA["])  # fmt: skip
+def test_no_page_takes_more_than_linear_time(bit: str) -> None:
+    """Twice as much of it takes about twice as long: a hundred times as much would take minutes, and time out."""
+    body = bit.encode() * 60_000
+    for media_type in TYPES:
+        handler = handler_of(media_type)
+        assert handler is not None
+        assert handler.read(body, "utf-8").description == ""
+
+
+def test_the_links_of_a_feed_stand_under_their_titles() -> None:
+    feed = b"""<feed xml:lang="fr"><title>T</title><subtitle>S</subtitle><entry><title type="html">
+        &lt;b&gt;One&lt;/b&gt;        </title><link rel="self" href="/self"/><link href="/1?a=1&amp;b=2"/></entry>
+        <entry><link href="/2"/></entry></feed>"""
+    assert list(xml.links(feed, "utf-8")[1]) == [Link("/1?a=1&b=2", "One", "", "entry"), Link("/2", "", "", "entry")]
+    content = xml.read(feed, "utf-8")
+    assert (content.title, content.description, content.lang, content.links) == ("T", "S", "fr", 2)
+
+
+def test_xhtml_closes_elements_by_themselves() -> None:
+    page = b"<html><head><title/><script src='x'/></head><body><a href='y'>z</a></body></html>"
+    handler = handler_of("application/xhtml+xml")
+    assert handler is not None and handler.read(page, "utf-8").links == 1
+    assert [link.href for link in handler.links(page, "utf-8")[1]] == ["y"]
+
+
+def test_words_of_images_stand_for_a_link_without_words() -> None:
+    page = b"<a href=1><img alt=' an  image '></a><a href=2>word <img alt=no></a><area href=3 alt=map>"
+    assert [link.text for link in html.links(page, "utf-8")[1]] == ["an image", "word", "map"]
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "found"),
+    [
+        (b"%PDF-1.7", "text/html", "application/pdf"),
+        (b"<!doctype html><p>", "", "text/html"),
+        (b"<!-- x --><HTML >", "application/octet-stream", "text/html"),
+        (b"<?xml version='1.0'?><html>", "text/html", "application/xhtml+xml"),
+        (b"<?xml version='1.0'?><urlset>", "text/xml", "application/xml"),
+        (b"<?xml version='1.0'?><a:feed x='y'>", "text/xml", "application/atom+xml"),
+        (b"body { }", "text/css", "text/css"),
+        (b"words", "", "text/plain"),
+        (b"a\0b", "text/plain", "application/octet-stream"),
+        (b"PK\x03\x04", "application/epub+zip", "application/epub+zip"),
+        (b"", "text/html", "text/html"),
+    ],
+)
+def test_media_types_by_their_first_bytes(body: bytes, declared: str, found: str) -> None:
+    assert detected(body, declared) == found

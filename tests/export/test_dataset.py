@@ -1,0 +1,252 @@
+"""Tables in a directory: bit by bit, resumed, changed archives anew; JSON lines and Parquet alike."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.export import dataset
+from irlcrawl.export.media import html
+from tests.cli.conftest import Run, tree
+from tests.export.made import Page, add, make_job
+
+PAGES = [
+    Page("http://www.a.example/", b"""<html lang=en><head><title> A\n page </title>
+        <meta name=description content="what it is"><link rel="x canonical" href="/home">
+        <meta property="og:title" content="O"><base href="/b/"></head><body>
+        <a href=c>c</a> <!-- <a href=no> --> <script type="application/ld+json">
+        {"@graph": [{"@type": "Article", "author": {"@type": ["Person", "Agent"]}}]}</script></body>"""),
+    Page("http://a.example:81/p?q=1", b"plain \xfc", {"Content-Type": "text/plain; charset=latin1"}),
+    Page("http://a.example/robots.txt", b"User-agent: *\n", {"Content-Type": "text/plain"}, robots=True),
+    Page("https://b.example/x", b"gone", {"Content-Type": "text/html"}, status=404),
+    Page("https://b.example/feed", b"<?xml version='1.0'?><rss><channel><title>News</title><language>de</language>"
+         b"<item><title>One &amp; two</title><link>https://b.example/1</link></item></channel></rss>",
+         {"Content-Type": "text/xml"}),
+    Page("https://b.example/cut", b"%PDF-1.4", {"Content-Type": "text/html"}, truncated="length"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDir:
+    job = make_job(tmp_path / "job", PAGES[:3])
+    add(job, PAGES[3:], stream=2)
+    return job
+
+
+def rows_in(directory: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for path in sorted(directory.rglob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
+    assert run("export", "pages", job.path, "-o", tmp_path / "out")[0] == ExitCode.DONE
+    rows = {str(row["url"]): row for row in rows_in(tmp_path / "out")}
+    first = rows["http://www.a.example/"]
+    assert first["title"] == "A page" and first["description"] == "what it is" and first["lang"] == "en"
+    assert first["canonical"] == "http://www.a.example/home" and first["opengraph"] == {"og:title": "O"}
+    assert first["jsonld_types"] == ["Article", "Person", "Agent"] and first["links"] == 1
+    assert first["url_surtkey"] == "example,a)/" and first["url_host_name_reversed"] == "example.a.www"
+    assert first["url_host_registered_domain"] == "a.example" and first["fetch_time"] == "2023-11-14T22:30:00.000Z"
+    plain = rows["http://a.example:81/p?q=1"]
+    assert (plain["url_port"], plain["url_path"], plain["url_query"]) == (81, "/p", "q=1")
+    assert (plain["content_charset"], plain["links"], plain["title"]) == ("WINDOWS-1252", None, None)
+    feed, cut = rows["https://b.example/feed"], rows["https://b.example/cut"]
+    assert (feed["content_mime_detected"], feed["title"], feed["lang"]) == ("application/rss+xml", "News", "de")
+    assert (cut["content_mime_detected"], cut["content_truncated"]) == ("application/pdf", "length")
+    assert rows["https://b.example/x"]["fetch_status"] == 404 and len(rows) == 5, "no robots.txt"
+
+
+def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: Run) -> None:
+    """As in the index: its media type says that it is a revisit."""
+    with open(job.warcs / "other-20230101000000000-00000-s0009.warc.gz", "wb") as stream:
+        writer = WARCWriter(stream, gzip=True, warc_version="WARC/1.1")
+        http = StatusAndHeaders("304 Not Modified", [("ETag", "x")], protocol="HTTP/1.1")
+        for headers, url in ((http, "http://a.example/again"), (None, "http://a.example/bare")):
+            writer.write_record(writer.create_revisit_record(url, "sha1:AAAA", url, "2023-01-01T00:00:00Z", headers))
+    rows = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    found = {row["url"]: row for row in rows if row["content_mime_type"] == "warc/revisit"}
+    again, bare = found["http://a.example/again"], found["http://a.example/bare"]
+    assert (again["fetch_status"], bare["fetch_status"], again["content_digest"]) == (304, None, "AAAA")
+    assert again["title"] is None and not [row for row in rows if row["url"] == bare["url"] and row["links"]]
+    assert len(run("export", "links", job.path)[1].splitlines()) == 2
+
+
+def test_what_is_new_is_added(job: JobDir, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("export", "pages", job.path, "-o", out)[0] == ExitCode.DONE
+    before = {path.name: path.stat().st_ino for path in out.glob("*.jsonl")}
+    add(job, [Page("http://c.example/")], stream=3)
+    _, _, err = run("export", "pages", job.path, "-o", out, "--jobs", 2)
+    assert "1 row of 1 archive added" in err
+    assert {path.name: path.stat().st_ino for path in out.glob("*.jsonl")}.items() > before.items()
+    (moved,) = job.warcs.glob("*s0001*")
+    moved.unlink()
+    assert "0 rows of 0 archives" in run("export", "pages", job.path, "-o", out)[2]
+    assert len(rows_in(out)) == 6, "what was exported of an archive that was moved away stays"
+
+
+def test_an_archive_that_was_changed_is_exported_anew(job: JobDir, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("export", "links", job.path, "-o", out)
+    (changed,) = job.warcs.glob("*s0001*")
+    changed.unlink()
+    add(job, [], stream=9)
+    other = make_job(tmp_path / "other", [Page("http://z.example/", b"<a href=/1>1</a><a href=/2>2</a>")])
+    (new,) = other.warcs.iterdir()
+    new.rename(changed)
+    assert "2 rows of 1 archive" in run("export", "links", job.path, "-o", out)[2]
+    assert {row["from_url"] for row in rows_in(out)} == {"http://z.example/", "https://b.example/feed"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_export_that_is_interrupted_goes_on(
+    job: JobDir, run: Run, tmp_path: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    whole = tmp_path / "whole"
+    run("export", "pages", job.path, "-o", whole)
+    (broken,) = job.warcs.glob("*s0002*")
+    kept = broken.read_bytes()
+    broken.write_bytes(kept[:-9])
+    code, _, err = run("export", "pages", job.path, "-o", out, "--jobs", jobs)
+    assert code == ExitCode.DAMAGED and str(broken) in err
+    assert not list(out.glob("*s0002*.jsonl")), "nothing half made has its name"
+    assert jobs > 1 or len(list(out.iterdir())) == 2, "the state and the archive that was whole"
+    broken.write_bytes(kept)
+    with open(out / dataset.STATE, "ab") as stream:
+        stream.write(b'{"archive": "tor')  # killed while it was written
+    assert run("export", "pages", job.path, "-o", out, "--jobs", jobs)[0] == ExitCode.DONE
+    same = {name: data for name, data in tree(out).items() if name != dataset.STATE}
+    assert same == {name: data for name, data in tree(whole).items() if name != dataset.STATE}
+    assert "0 rows of 0 archives" in run("export", "pages", job.path, "-o", out)[2]
+
+
+def test_standard_output_has_the_same_rows(job: JobDir, run: Run, tmp_path: Path) -> None:
+    for what in ("pages", "links"):
+        run("export", what, job.path, "-o", tmp_path / what)
+        streamed = [json.loads(line) for line in run("export", what, job.path)[1].splitlines()]
+        assert streamed == rows_in(tmp_path / what) and streamed
+
+
+def test_common_crawls_partitions(job: JobDir, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("export", "pages", job.path, "-o", out, "--crawl", "TEST-1")[0] == ExitCode.DONE
+    subsets = {path.name: {row["url"] for row in rows_in(path)} for path in (out / "crawl=TEST-1").iterdir()}
+    assert subsets["subset=robotstxt"] == {"http://a.example/robots.txt"}
+    assert subsets["subset=crawldiagnostics"] == {"https://b.example/x"}
+    assert len(subsets["subset=warc"]) == 4
+
+
+@pytest.mark.parametrize("what", ["pages", "links"])
+def test_parquet_has_the_rows_of_json_lines(job: JobDir, run: Run, tmp_path: Path, what: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is missing: pip install 'irlcrawl[export]'")
+    run("export", what, job.path, "-o", tmp_path / "json")
+    assert run("export", what, job.path, "-o", tmp_path / "out", "--format", "parquet")[0] == ExitCode.DONE
+    found = [
+        row for path in sorted((tmp_path / "out").glob("*.parquet")) for row in parquet.read_table(path).to_pylist()
+    ]
+    for row in found:
+        row["fetch_time"] = (
+            row["fetch_time"].strftime("%Y-%m-%dT%H:%M:%S.") + f"{row['fetch_time'].microsecond // 1000:03}Z"
+        )
+        if row.get("opengraph") is not None:
+            row["opengraph"] = dict(row["opengraph"])
+    assert found == rows_in(tmp_path / "json")
+
+
+def test_hosts_and_graph_as_parquet(job: JobDir, run: Run, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is missing: pip install 'irlcrawl[export]'")
+    assert run("export", "graph", job.path, "-o", tmp_path / "g", "--format", "parquet")[0] == ExitCode.DONE
+    assert parquet.read_table(tmp_path / "g" / "vertices.parquet")["name"].to_pylist() == ["example.a", "example.b"]
+    assert run("export", "hosts", job.path, "-o", tmp_path / "h.parquet", "--format", "parquet")[0] == ExitCode.DONE
+    assert parquet.read_table(tmp_path / "h.parquet").num_rows == 0, "nothing was committed here"
+
+
+def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("resiliparse", reason="resiliparse is missing: pip install 'irlcrawl[text]'")
+    words = b"The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the warm straw. " * 5
+    add(
+        job,
+        [Page("http://t.example/", b"<body><nav><a href=/>Home</a></nav><main><p>" + words + b"</p></main>")],
+        stream=5,
+    )
+    run("export", "pages", job.path, "-o", tmp_path / "out", "--text", "--language")
+    row = next(row for row in rows_in(tmp_path / "out") if row["url"] == "http://t.example/")
+    assert (
+        row["content_languages"] == "eng" and "quick brown fox" in str(row["text"]) and "Home" not in str(row["text"])
+    )
+
+
+def test_the_graph_in_the_formats_of_others(job: JobDir, run: Run, tmp_path: Path) -> None:
+    import gzip
+
+    add(job, [Page("http://www.a.example/", b"<a href=https://b.example/>b</a><a href=http://c.example/>c</a>"),
+              Page("http://b.example/", b"<a href=http://www.a.example/>a</a>"),
+              Page("http://alone.example/")], stream=4)  # fmt: skip
+    for format_ in ("cc", "webgraph"):
+        assert run("export", "graph", job.path, "-o", tmp_path / "g", "--format", format_)[0] == ExitCode.DONE
+    assert gzip.decompress((tmp_path / "g" / "vertices.txt.gz").read_bytes()).decode().splitlines() == [
+        "0\texample.a", "1\texample.alone", "2\texample.b", "3\texample.c",
+    ]  # fmt: skip
+    edges = [(0, 2), (0, 3), (2, 0)]
+    packed = gzip.decompress((tmp_path / "g" / "edges.txt.gz").read_bytes())
+    assert [tuple(map(int, line.split(b"\t"))) for line in packed.splitlines()] == edges
+    assert (tmp_path / "g" / "graph.graph-txt").read_text().split("\n") == ["4", "2 3", "", "0", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pages", "--format", "parquet"], "-o"),
+        (["graph"], "-o"),
+        (["links", "--text", "-o", "out"], "--text"),
+        (["pages", "--format", "cc", "-o", "out"], "--format"),
+        (["pages", "--crawl", "../up", "-o", "out"], "--crawl"),
+        (["hosts", "--jobs", "2"], "--jobs"),
+        (["pages", "-o", "taken"], "taken"),
+    ],
+)
+def test_a_wrong_command_line(
+    job: JobDir, run: Run, words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    code, _, err = run("export", words[0], job.path, *words[1:])
+    assert code == ExitCode.CONFIG and said in err and not (tmp_path / "out").exists()
+
+
+def test_another_export_into_the_same_directory_is_refused(job: JobDir, run: Run, tmp_path: Path) -> None:
+    run("export", "pages", job.path, "-o", tmp_path / "out")
+    code, _, err = run("export", "links", job.path, "-o", tmp_path / "out")
+    assert code == ExitCode.CONFIG and "other options (what)" in err
+
+
+@pytest.mark.parametrize(
+    ("library", "words", "extra"),
+    [("selectolax", [], "export"), ("pyarrow", ["--format", "parquet"], "export"), ("resiliparse", ["--text"], "text")],
+)
+def test_a_missing_library_is_named(
+    job: JobDir, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, words: list[str], extra: str
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    code, _, err = run("export", "pages", job.path, "-o", tmp_path / "out", "--jobs", 1, *words)
+    assert code == ExitCode.FAILED and f"pip install 'irlcrawl[{extra}]'" in err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [dataset.STATE]
+
+
+def test_links_are_counted_as_a_browser_would() -> None:
+    page = (
+        b"<A HREF=1>x</A><a\nhref='2'><a title='>' href=3><area href=4><a name=x><abbr href=5><a data-href=6>"
+        b"<!-- <a href=7> --><script>'<a href=8>'</script><textarea><a href=9></textarea>"
+        b"<!--><a href=10><title><a href=11>"
+    )
+    assert html.read(page, "utf-8").links == 5

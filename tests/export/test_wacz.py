@@ -1,0 +1,84 @@
+"""WACZ: what py-wacz's validator accepts, with an index in which every capture is found."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.export import wacz
+from tests.cli.conftest import Run
+from tests.export.made import Page, add, make_job
+
+PAGES = [Page(f"http://a.example/{number}", b"<title>Page %d</title>" % number) for number in range(700)]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDir:
+    job = make_job(tmp_path / "job", [Page("http://a.example/", b"<title>Home</title>", depth=0), *PAGES])
+    add(job, [Page("http://b.example/x", b"gone", status=404), Page("http://b.example/t", b"t", {})], stream=2)
+    return job
+
+
+@pytest.fixture
+def package(job: JobDir, run: Run, tmp_path: Path) -> zipfile.ZipFile:
+    code, _, err = run("export", "wacz", job.path, "-o", tmp_path / "x.wacz", "--title", "A crawl")
+    assert code == ExitCode.DONE, err
+    return zipfile.ZipFile(tmp_path / "x.wacz")
+
+
+def test_the_validator_of_py_wacz_accepts_it(package: zipfile.ZipFile, capfd: pytest.CaptureFixture[str]) -> None:
+    theirs = pytest.importorskip("wacz.main", reason="wacz is missing: pip install wacz")
+    assert theirs.main(["validate", "-f", package.filename]) == 0, capfd.readouterr().out
+
+
+def test_what_is_in_it(package: zipfile.ZipFile, job: JobDir) -> None:
+    told = json.loads(package.read("datapackage.json"))
+    names = set(package.namelist()) - {"datapackage.json", "datapackage-digest.json"}
+    assert (told["wacz_version"], told["title"], told["mainPageUrl"]) == ("1.1.1", "A crawl", "http://a.example/")
+    assert {resource["path"] for resource in told["resources"]} == names
+    for resource in told["resources"]:
+        data = package.read(resource["path"])
+        assert (len(data), f"sha256:{hashlib.sha256(data).hexdigest()}") == (resource["bytes"], resource["hash"])
+    for path in job.warcs.iterdir():
+        info = package.getinfo(f"archive/{path.name}")
+        assert info.compress_type == zipfile.ZIP_STORED and package.read(info) == path.read_bytes()
+    digest = json.loads(package.read("datapackage-digest.json"))
+    assert digest["hash"] == f"sha256:{hashlib.sha256(package.read('datapackage.json')).hexdigest()}"
+
+
+def test_pages_that_a_person_named_come_first(package: zipfile.ZipFile) -> None:
+    header, *pages = [json.loads(line) for line in package.read("pages/pages.jsonl").splitlines()]
+    assert header["format"] == "json-pages-1.0"
+    assert [(page["url"], page["title"]) for page in pages] == [("http://a.example/", "Home")]
+    _, *extra = [json.loads(line) for line in package.read("pages/extraPages.jsonl").splitlines()]
+    assert {page["url"] for page in extra} == {page.url for page in PAGES} and extra[1]["title"] == "Page 1"
+    assert len({page["id"] for page in pages + extra}) == 701
+
+
+def test_the_index_has_every_capture(package: zipfile.ZipFile, job: JobDir, run: Run) -> None:
+    packed = package.read("indexes/index.cdx.gz")
+    meta, *blocks = package.read("indexes/index.idx").decode().splitlines()
+    assert json.loads(meta.removeprefix("!meta 0 ")) == {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
+    text = b""
+    for line in blocks:
+        key, _, values = line.partition(" {")
+        place = json.loads("{" + values)
+        block = gzip.decompress(packed[place["offset"] : place["offset"] + place["length"]])
+        assert block.decode().startswith(key + " ") and block.count(b"\n") <= wacz.INDEX_LINES
+        text += block
+    assert text.decode() == run("export", "cdxj", job.path)[1] and len(blocks) == 3
+
+
+def test_nothing_is_left_of_one_that_failed(job: JobDir, run: Run, tmp_path: Path) -> None:
+    broken = max(job.warcs.iterdir())
+    broken.write_bytes(broken.read_bytes()[:-9])
+    assert run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")[0] == ExitCode.DAMAGED
+    assert not list(tmp_path.glob("x.wacz*"))
+    assert run("export", "wacz", job.path)[0] == ExitCode.CONFIG
