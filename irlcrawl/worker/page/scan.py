@@ -78,7 +78,9 @@ def _name(characters: frozenset[str], firsts: frozenset[str], but: tuple[str, ..
 
     rest = one(characters)
     begins = [f"{one(firsts, ''.join(pair[0] for pair in but))}{rest}*"]
-    begins += [f"{one(firsts & {first, first.upper()})}(?:{one(characters, second)}{rest}*)?" for first, second in but]
+    for pair in but:
+        first = one(firsts & {pair[0], pair[0].upper()})
+        begins.append(f"{first}(?:{one(characters, pair[1])}{rest}*)?")
     return f"(?:{'|'.join(begins)})"
 
 
