@@ -70,7 +70,6 @@ class Politeness:
         self._detours = Detours(self._gaps, self._table, self._waiting)
         self._leased: set[HostEntry] = set()
         self._machine = machine
-        self._session = Session(machine, self._told)
         self._put_back: list[tuple[HostEntry, float]] = []
         self._not_before = 0.0
 
@@ -130,7 +129,7 @@ class Politeness:
     def pop(self) -> HostEntry | None:
         """A host that may be visited now; it holds its clocks until `visit_over`. None if there is none. Detours go
         first."""
-        with self._session as may_begin:
+        with Session(self._machine, self._told) as may_begin:
             if may_begin:
                 return (self._pop_detour() if self._detours else None) or self._pop()
         self._soon()
@@ -153,7 +152,7 @@ class Politeness:
         """`pop` and `visit_size` until `visits_max` visits have begun, or visits of `urls_max` URLs together, or no
         host may be visited now. No detours: they have no URLs, see `pop_detour`. urls_of(hosts): how many URLs each has
         for one visit, at least 1."""
-        with self._session as may_begin:
+        with Session(self._machine, self._told) as may_begin:
             if may_begin:
                 return self._pop_many(urls_max, urls_of, visits_max)
         self._soon()
@@ -198,7 +197,7 @@ class Politeness:
         none. Ask for it even if no worker has room for a visit, because a visit that is out waits for it."""
         if not self._detours:
             return None
-        with self._session as may_begin:
+        with Session(self._machine, self._told) as may_begin:
             if may_begin:
                 return self._pop_detour()
         self._soon()
@@ -448,7 +447,7 @@ class Politeness:
     def share(self) -> None:
         """Tell other crawls what ended visits taught, if no visit has begun since; once per tick, as Clocks.news."""
         if self._machine is not None and self._machine.wants_to_look:
-            with self._session:
+            with Session(self._machine, self._told):
                 pass
 
     def close(self) -> None:
