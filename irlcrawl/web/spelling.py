@@ -73,6 +73,8 @@ class Spelling:
         self._general = frozenset(params.merge)
         self._overrides = Overrides(sites) if any(site.merge_urls is not None for site in sites.values()) else None
         self._of_host = lru_cache(maxsize=HOSTS_CACHED)(self._rules_of)
+        all_rules = self._general.union(*(site.merge_urls or () for site in sites.values()))
+        self._only_by_sign = all_rules <= _BY_SIGN
         own = parameter_names(params.parameters_file) if params.parameters_file else []
         self._names, self._prefixes = _split([*TRACKING, *own])
 
@@ -93,6 +95,12 @@ class Spelling:
                 return url
             before = known
         return url
+
+    def of_all(self, urls: list[bytes]) -> list[bytes]:
+        """The spelling of each; the same list if none has a sign. Most pages link to no URL that any rule is about."""
+        if self._only_by_sign and not _SIGN.search(b"".join(urls)):
+            return urls
+        return list(map(self.of, urls))
 
     def of_target(self, target: bytes, url: bytes) -> bytes:
         """The spelling of what `url` redirects to; as it came where that would be `url` itself."""

@@ -40,7 +40,7 @@ class ReadyLine:
         self._most = plan
         self._plan = array("q")
         self._at = 0  # of it, the next
-        self._waiting = tuple(array("q") for _ in range(CLASSES))  # by worth, in order of arrival, from _head on
+        self._waiting = [array("q") for _ in range(CLASSES)]  # by worth, in order of arrival, from _head on
         self._head = [0] * CLASSES
         self._filled = 0  # a bit for each worth of which some wait
         self._arrivals = 0
@@ -97,7 +97,7 @@ class ReadyLine:
             return array("q", (one for one in some if not gone(one & _NUMBER_MASK)))
 
         self._plan, self._at = kept(self._plan[self._at :]), 0
-        self._waiting = tuple(kept(some[head:]) for some, head in zip(self._waiting, self._head, strict=True))
+        self._waiting = [kept(some[head:]) for some, head in zip(self._waiting, self._head, strict=True)]
         self._head = [0] * CLASSES
         self._filled = sum(1 << worth for worth, some in enumerate(self._waiting) if some)
 
@@ -134,6 +134,10 @@ class ReadyLine:
     def _take(self, worth: int, count: int) -> array[int]:
         """The first `count` of those worth so much, or all of them."""
         head, some = self._head[worth], self._waiting[worth]
+        if not head and len(some) <= count:  # mostly, where clocks are what is waited for: one at a time
+            self._waiting[worth] = array("q")
+            self._filled &= ~(1 << worth)
+            return some
         taken = some[head : head + count]
         head += len(taken)
         if head == len(some) or (head > 1024 and head > len(some) >> 1):

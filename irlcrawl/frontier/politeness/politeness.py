@@ -133,7 +133,7 @@ class Politeness:
         first."""
         with Session(self._machine, self._told) as may_begin:
             if may_begin:
-                return self._pop_detour() or self._pop()
+                return (self._pop_detour() if self._detours else None) or self._pop()
         self._soon()
         return None
 

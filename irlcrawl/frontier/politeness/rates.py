@@ -17,6 +17,7 @@ No I/O and no clock: times are unix seconds, as the caller says. Rates are reque
 
 from __future__ import annotations
 
+from array import array
 from statistics import median
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class Rate:
         self._answers = 0
         self._bad: list[tuple[int, int, bool]] = []  # (number of the answer, site, throttled) of the last bad ones
         self._blamed: dict[int, float] = {}  # site -> when it last counted as one that throttles
-        self._took: list[float] = []  # seconds of the last good answers
+        self._took = array("d")  # seconds of the last good answers
         self._usual_s = 0.0
 
     def begins(self, now: float, due: float) -> float:
@@ -117,7 +118,7 @@ class Rate:
         self.limit = max(self.limit, self.rate) if self.limit else 0.0
         self._depth, self._grown, self._decreased = max(self.limit - self.rate, self.rate / 2), 0.0, now
         self._bad.clear()
-        self._took.clear()
+        del self._took[:]
         return True
 
     def _blame(self, site: int, now: float) -> bool:
@@ -135,7 +136,7 @@ class Rate:
         if len(self._took) < LATENCIES:
             return False
         took, usual = median(self._took), self._usual_s
-        self._took.clear()
+        del self._took[:]
         slow = usual > 0 and took > max(SLOWER * usual, usual + SLOWER_S)
         self._usual_s = min(took, 2 * usual) if slow else usual + (took - usual) / 8 if usual else took
         return slow

@@ -30,11 +30,12 @@ class Context:
         """The weight that the operator's rules give a URL; None if there are none."""
         self.product_token = product_token(config.crawl.user_agent)
         self.site_of = SiteOf(config.scope.private_suffixes)
-        self._names = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)
+        self.names_of = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)
+        """names() by the URL's origin."""
 
     def names(self, url: bytes) -> tuple[int, int]:
         """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
-        return self._names(origin_of(url))
+        return self.names_of(origin_of(url))
 
     def _names_of(self, origin: bytes) -> tuple[int, int]:
         return name_key(self.site_of(host_of(origin + b"/")).encode("ascii")), name_key(origin)

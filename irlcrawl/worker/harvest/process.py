@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
+from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.base.url import canonical
@@ -83,7 +84,7 @@ def received(exchange: Exchange) -> int:
 def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: UnitRows) -> tuple[Any, ...]:
     """A row of rows.OUTCOME."""
     size = 0 if exchange is None else received(exchange)
-    cut = {name: str(found.counts[name]) for name in CUT if name in found.counts}
+    cut = {name: str(found.counts[name]) for name in CUT if name in found.counts} if found.counts else None
     line = crawl_log.line(unit, exchange, location, cut)
     return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
 
@@ -200,7 +201,7 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
 
 def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
     """Of what a site lists, those URLs that are in scope, by their spelling."""
-    spelled = list(dict.fromkeys(map(context.spelling.of, urls)))
+    spelled = list(dict.fromkeys(context.spelling.of_all(urls)))
     inside = [(url, Source.SITEMAP) for url in spelled if context.scope.contains(url, depth, 0)]
     if len(inside) < len(spelled):
         found.counts["out_of_scope"] = len(spelled) - len(inside)
@@ -209,10 +210,9 @@ def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) ->
 
 def _spelled(links: list[tuple[bytes, Source]], context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
     """The links by their spelling (web/spelling.py), each once, from its best source."""
-    spelling = context.spelling.of
-    spelled = [spelling(url) for url, _ in links]
-    changed = sum(new is not old for new, (old, _) in zip(spelled, links, strict=True))
-    if not changed:
+    urls = [url for url, _ in links]
+    spelled = context.spelling.of_all(urls)
+    if spelled is urls or not (changed := sum(map(is_not, spelled, urls))):
         return links
     found.counts["respelled"] = changed
     sources: dict[bytes, Source] = {}
@@ -251,8 +251,8 @@ def _add(
     unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
 ) -> None:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
-    names, seed, rows = context.names, context.seed, found.links
-    own_site = names(unit.url)[0]
+    names_of, seed, rows = context.names_of, context.seed, found.links
+    own_site = context.names(unit.url)[0]
     carried = {
         source: [Carried(depth, hop, source, priority_of(depth, source, home), via=unit.url) for home in (False, True)]
         for source in {source for _, source in links}
@@ -260,12 +260,14 @@ def _add(
     others: set[int] = set()
     weight_of = context.weight_of
     for url, source in links:
-        site, host = names(url)
+        origin = origin_of(url)
+        home = len(origin) + 1 == len(url)
+        site, host = names_of(origin)
         if site != own_site:
             others.add(site)
-        one = carried[source][is_home(url)]
+        one = carried[source][home]
         if weight_of is not None and (weight := weight_of(url)):
-            one = one._replace(priority=priority_of(depth, source, is_home(url), weight))
+            one = one._replace(priority=priority_of(depth, source, home, weight))
         rows.append((url_key(url, seed), site, host, one, url))
     if any(source == Source.SITEMAP for _, source in links):
         return  # what an owner lists is no link: it supports nobody

@@ -26,9 +26,9 @@ BODY_BYTES_MAX = 1 << 20
 TITLE_WITHIN = 16 << 10
 """Bytes in which a page's title is looked for."""
 
-_TEXTS = re.compile(rb">([^<]{20,}+)(?!</(?:script|style))")
-"""In bytes: one search for a single byte a tag. A script that has a `<` gives texts that nobody reads: a miss at
-worst."""
+_TEXTS = re.compile(rb">[^<]{20,}+(?!</(?:script|style))")
+"""In bytes: one search for a single byte a tag. That byte counts as well, without a group that would leave it out. A
+script that has a `<` gives texts that nobody reads: a miss at worst."""
 
 
 def fingerprint(body: bytes, html: bool = True) -> int:

@@ -223,11 +223,10 @@ class References:
             self.references[href] = min(source, self.references.get(href, source))
 
     def _meta(self, get: Get) -> None:
-        content = get("content") or ""
         if (get("http-equiv") or "").lower() == "refresh":
-            self._add(refresh_target(content), Source.LINK)
+            self._add(refresh_target(get("content") or ""), Source.LINK)
         elif (get("name") or "").strip().lower() in self._names:
-            nofollow, noindex = _directives([content], self._names)
+            nofollow, noindex = _directives([get("content") or ""], self._names)
             self.nofollow |= nofollow
             self.noindex |= noindex
 

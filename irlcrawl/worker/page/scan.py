@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import html
 import re
+import string
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html.entities import html5
@@ -44,21 +45,22 @@ _S = r"[ \t\n\r\f]"
 
 # -- ordinary markup: RE2, so linear however it is written ------------------------------------------------------------
 
-_ORDINARY_ATTRIBUTE = r"""[^ \t\n\r\f/<>"'=]+(?:="[^"<>]*"|='[^'<>]*'|=[^ \t\n\r\f<>"'=`]+)?"""
-_ORDINARY_TOKENS = (
-    r"""/[a-zA-Z][^<>"'=]*""",
-    rf"(?:(?i:{_ORDINARY})|[a-z]+-[a-z-]*)(?:[ \t\n\r\f/]+{_ORDINARY_ATTRIBUTE})*[ \t\n\r\f/]*",
-    r"!--[^<>-]*(?:-[^<>-]+)*--",
-    r"![a-zA-Z][^<>]*",
-    r"\?[^<>]*",
-    *(  # without a slash at the end of the start tag, which in SVG would mean something
-        rf"(?i:{name})(?:{_S}+{_ORDINARY_ATTRIBUTE})*{_S}*>(?:[^<]|<[^<!/a-zA-Z])*</(?i:{name}){_S}*"
-        for name in ("script", "style", "title")
-    ),
-)
-_ORDINARY_NAMED = rf"(?i:{'|'.join(_NAMED)})(?:[ \t\n\r\f/]+{_ORDINARY_ATTRIBUTE})*[ \t\n\r\f/]*"
-_ORDINARY_A = rf"[aA](?:[ \t\n\r\f/]+{_ORDINARY_ATTRIBUTE})*[ \t\n\r\f/]*"
-_PLAIN_A = rf"""a(?:{_S}+[a-z][a-z0-9_:-]*="[^"<>]*")*{_S}*"""
+_VALUE_OR_NOT = r"""(?:="[^"<>]*"|='[^'<>]*'|=[^ \t\n\r\f<>"'=`]+)?"""
+_NAMES = frozenset(map(chr, range(256))) - frozenset(" \t\n\r\f/<>\"'=")
+_ANY_NAME = (_NAMES, _NAMES)
+_PLAIN_NAME = (frozenset(string.ascii_lowercase + string.digits + "_:-"), frozenset(string.ascii_lowercase))
+"""Of a plain attribute, whose value is in double quotes: characters, and those at the beginning."""
+
+
+class _Runs(NamedTuple):
+    """Each matches text and tags in which every `<` that a letter follows starts a tag, and every `>` behind it ends
+    that: so tags can be found in it without looking at anything else."""
+
+    head: re2._Regexp[bytes]
+    """Ordinary markup without an `<a>`."""
+    body: re2._Regexp[bytes]
+    """Ordinary markup whose only tags of interest are `<a>`, written as nearly everybody writes them."""
+    any: re2._Regexp[bytes]
 
 
 def _automaton(expression: str) -> re2._Regexp[bytes]:
@@ -68,17 +70,60 @@ def _automaton(expression: str) -> re2._Regexp[bytes]:
     return re2.compile(expression.encode(), options)
 
 
-def _run_of(*tokens: str) -> re2._Regexp[bytes]:
-    """Text and tags in which every `<` that a letter follows starts a tag, and every `>` behind it ends that: so tags
-    can be found in it without looking at anything else."""
-    return _automaton(rf"[^<]*(?:<(?:{'|'.join(tokens)})>[^<]*)*")
+def _name(characters: frozenset[str], firsts: frozenset[str], but: tuple[str, ...] = ()) -> str:
+    """An attribute's name of those characters that begins with none of the pairs in `but`, in any case."""
+
+    def one(of: frozenset[str], besides: str = "") -> str:
+        return "[" + "".join(f"\\x{ord(char):02x}" for char in sorted(of - frozenset(besides + besides.upper()))) + "]"
+
+    rest = one(characters)
+    begins = [f"{one(firsts, ''.join(pair[0] for pair in but))}{rest}*"]
+    for pair in but:
+        first = one(firsts & {pair[0], pair[0].upper()})
+        begins.append(f"{first}(?:{one(characters, pair[1])}{rest}*)?")
+    return f"(?:{'|'.join(begins)})"
 
 
-_HEAD_RUN = _run_of(*_ORDINARY_TOKENS, _ORDINARY_NAMED)
-"""Ordinary markup without an `<a>`."""
-_BODY_RUN = _run_of(*_ORDINARY_TOKENS, _PLAIN_A)
-"""Ordinary markup whose only tags of interest are `<a>`, written as nearly everybody writes them."""
-_ANY_RUN = _run_of(*_ORDINARY_TOKENS, _ORDINARY_NAMED, _ORDINARY_A)
+def _runs(attribute: str, of_a: str, of_plain_a: str) -> _Runs:
+    """The attributes are those of a tag, of an `<a>`, and of one as nearly everybody writes it."""
+    attributes = rf"(?:[ \t\n\r\f/]+{attribute})*[ \t\n\r\f/]*"
+    tokens = (
+        r"""/[a-zA-Z][^<>"'=]*""",
+        rf"(?:(?i:{_ORDINARY})|[a-z]+-[a-z-]*){attributes}",
+        r"!--[^<>-]*(?:-[^<>-]+)*--",
+        r"![a-zA-Z][^<>]*",
+        r"\?[^<>]*",
+        *(  # without a slash at the end of the start tag, which in SVG would mean something
+            rf"(?i:{name})(?:{_S}+{attribute})*{_S}*>(?:[^<]|<[^<!/a-zA-Z])*</(?i:{name}){_S}*"
+            for name in ("script", "style", "title")
+        ),
+    )
+    named = rf"(?i:{'|'.join(_NAMED)}){attributes}"
+    plain_a = rf"a(?:{_S}+{of_plain_a})*{_S}*"
+    any_a = rf"[aA](?:[ \t\n\r\f/]+{of_a})*[ \t\n\r\f/]*"
+    kinds = ((*tokens, named), (*tokens, plain_a), (*tokens, named, any_a))
+    return _Runs(*(_automaton(f"[^<]*(?:<(?:{'|'.join(kind)})>[^<]*)*") for kind in kinds))
+
+
+_ANY_ATTRIBUTE = _name(*_ANY_NAME) + _VALUE_OR_NOT
+_ORDINARY_RUNS = _runs(_ANY_ATTRIBUTE, _ANY_ATTRIBUTE, _name(*_PLAIN_NAME) + '="[^"<>]*"')
+
+# In an innocent run besides nothing is hidden, and no `<a>` has a `rel` to look for. To prove that costs nothing, where
+# a search costs a look at each byte. An automaton has no "any but these": so it knows beginnings of other names, styles
+# without a `y:` as in `display:`, and some values of `rel`. What it does not know may still be innocent.
+HARMLESS_RELS = (
+    "alternate", "author", "bookmark", "contents", "copyright", "external", "help", "home", "index", "license", "me",
+    "next", "noopener", "noreferrer", "prev", "previous", "search", "start", "tag", "top", "up",
+)  # fmt: skip
+_STYLE = r'style="(?:[^"<>yY]|[lL][yY]|[yY]+[^"<>yY: \t\n\r\f])*[yY]*"'
+_REL = f'rel="(?:(?:{"|".join(HARMLESS_RELS)}) ?)*"'
+_INNOCENT_RUNS = _runs(
+    f"(?:{_name(*_ANY_NAME, ('hi', 'st'))}{_VALUE_OR_NOT}|{_STYLE})",
+    f"(?:{_name(*_ANY_NAME, ('hi', 're', 'st'))}{_VALUE_OR_NOT}|{_STYLE}|{_REL})",
+    f'(?:{_name(*_PLAIN_NAME, ("hi", "re", "st"))}="[^"<>]*"|{_STYLE}|{_REL})',
+)
+INNOCENT_RUNS_MAX = 8
+"""Behind so many the rest of the page is searched instead: each costs as much as a search of 10 KB."""
 
 # -- what is found in it, and everything else -------------------------------------------------------------------------
 
@@ -133,7 +178,8 @@ _XLINK = "xlink:href"
 # -- what nobody sees -------------------------------------------------------------------------------------------------
 
 _UNSEEN_STYLE = r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))"
-_HIDING = tuple(map(_automaton, (rf"(?i)style\s*=[^<>]*{_UNSEEN_STYLE}", r"(?i)hidden[\s/=>]")))
+_HIDING_WORDS = (rf"style\s*=[^<>]*{_UNSEEN_STYLE}", r"hidden[\s/=>]")
+_HIDING = tuple(_automaton(f"(?i){word}") for word in _HIDING_WORDS)
 """In a start tag that may hide what is in it. Each begins with letters, which RE2 looks for at four times the speed."""
 _SAYS_UNSEEN = re.compile(rf"(?:^|[;\s]){_UNSEEN_STYLE}", re.IGNORECASE)
 _START = _compiled(rf"<([a-zA-Z][^ \t\n\r\f/>]*+)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:>|\Z)")
@@ -219,31 +265,40 @@ def elements(markup: bytes, *rels: str) -> Iterator[Element | bytes]:
     ones that are alike, perhaps only the first.
 
     Most `<a>` come as their references: as they are written (see unescaped), up to the fragment. `rels` (lower case)
-    are values of the attribute `rel` to look for: each `<a>` that may have one is an element, and so is each that is
-    hidden, and, behind the first `<svg>`, each that may have an `xlink:href`.
+    are values of the attribute `rel` to look for, none of HARMLESS_RELS: each `<a>` that may have one is an element,
+    and so is each that is hidden, and, behind the first `<svg>`, each that may have an `xlink:href`.
     """
     at = 0
     foreign_end = 0
     svg = False
-    wanted = _wanted(rels) if rels and _wanted(rels).search(markup) else None
     unseen = Unseen(markup)
+    wanted: re2._Regexp[bytes] | None = None
+    runs, innocent = _INNOCENT_RUNS, INNOCENT_RUNS_MAX
     while True:
-        start, at = at, _end(_HEAD_RUN, markup, at)
-        head_end, at = at, _end(_BODY_RUN, markup, at)
+        start, at = at, _end(runs.head, markup, at)
+        head_end, at = at, _end(runs.body, markup, at)
         for begin, stop, hidden in unseen.parts(start, at):
             for tag, text in _HEAD_TAGS.findall(markup, begin, min(stop, head_end)):
                 yield Element(tag.decode("ascii").lower(), Attributes(text), hidden)
             yield from _references(markup, max(begin, head_end), stop, wanted, hidden)
         if markup.startswith((b"<a", b"<A"), at):
-            start, at = at, _end(_ANY_RUN, markup, at)
+            start, at = at, _end(runs.any, markup, at)
             for begin, stop, hidden in unseen.parts(start, at):
                 yield from _tags(markup, begin, stop, wanted, hidden)
         other = _OTHER.match(markup, at)
+        tag = _TAG.match(markup, at) if other is None else None
+        if runs is _INNOCENT_RUNS and (token := other or tag) is not None:
+            innocent -= 1
+            if not innocent or _telling(rels).search(markup, at, token.end()):
+                runs = _ORDINARY_RUNS
+                unseen.look(at)
+                if rels and _wanted(rels).search(markup, at):
+                    wanted = _wanted(rels) if wanted is None else _wanted(rels, _XLINK)
+                continue
         if other is not None:
             unseen.skim(at, other.end())
             at = other.end()
             continue
-        tag = _TAG.match(markup, at)
         if tag is None or tag[3] is None:
             return  # the end, or a tag that the page ends in
         name = tag[1].decode("ascii").lower()
@@ -316,8 +371,18 @@ def _tags(
 @lru_cache(maxsize=16)
 def _wanted(rels: tuple[str, ...], *words: str) -> re2._Regexp[bytes]:
     """Finds an attribute `rel` with one of the values, or one of the words, in any case."""
-    says = [rf"rel\s*=\s*(?:\"[^\"<>]*|'[^'<>]*|[^\s\"'<>]*)(?:{'|'.join(map(re2.escape, rels))})"] if rels else []
-    return _automaton(f"(?i){'|'.join([*says, *map(re2.escape, words)])}")
+    return _automaton(f"(?i){'|'.join([*_says(rels), *map(re2.escape, words)])}")
+
+
+@lru_cache(maxsize=16)
+def _telling(rels: tuple[str, ...]) -> re2._Regexp[bytes]:
+    """Finds what makes markup less than innocent."""
+    return _automaton(f"(?i){'|'.join([*_says(rels), *_HIDING_WORDS])}")
+
+
+def _says(rels: tuple[str, ...]) -> list[str]:
+    values = "|".join(map(re2.escape, rels))
+    return [rf"rel\s*=\s*(?:\"[^\"<>]*|'[^'<>]*|[^\s\"'<>]*)(?:{values})"] if rels else []
 
 
 class Unseen:
@@ -326,8 +391,13 @@ class Unseen:
 
     def __init__(self, markup: bytes) -> None:
         self._markup = markup
-        self._words = sorted((found.start() for word in _HIDING for found in word.finditer(markup)), reverse=True)
+        self._words: list[int] = []  # that may hide something, the last first
         self._end = 0  # of the last such part found
+
+    def look(self, start: int) -> None:
+        """From `start` on something may be hidden, not only by `<noscript>`."""
+        found = (word.start() for hiding in _HIDING for word in hiding.finditer(self._markup, start))
+        self._words = sorted(found, reverse=True)
 
     def parts(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
         """Ordinary markup cut where a part begins or ends: (start, end, whether it is hidden), in order."""

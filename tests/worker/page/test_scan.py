@@ -190,6 +190,21 @@ def test_what_a_page_hides_ends_where_its_element_does(markup: str, seen: str) -
     assert "".join(shown) == seen
 
 
+BEFORE = st.sampled_from([
+    "<!-- - -- -->", '<p high=1 style="font-family: x">', '<b rel="nofollow" start=2>', "<svg></svg>",
+    "<noscript></noscript>", '<a name="0" rel="next">', "<a REV=x>",
+])  # fmt: skip
+
+
+@given(st.lists(BEFORE, max_size=20).map("".join))
+def test_words_are_found_whatever_stands_before_them(before: str) -> None:
+    markup = before + '<div hidden><a href="1"></div><a href="2" rel="nofollow"><a href="3">'
+    found = [e for e in scan.elements(markup.encode(), "nofollow") if isinstance(e, bytes) or e.attrs.get("href")]
+    assert [e if isinstance(e, bytes) else (e.attrs.get("href"), e.hidden) for e in found] == [
+        ("1", True), ("2", False), b"3",
+    ]  # fmt: skip
+
+
 Shadow = tuple[str, list[Any]]
 SHADOWS = st.recursive(
     st.sampled_from(["<a href=x>", '<a href="y">', "text", "<br>"]),
