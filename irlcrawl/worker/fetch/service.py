@@ -30,13 +30,15 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
+from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.slices import Slices
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
-from irlcrawl.worker.harvest.process import process, rules_text
+from irlcrawl.worker.harvest.process import discovering, finished, rules_text
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 RULES_CACHE_BYTES = 2 << 20
@@ -58,6 +60,7 @@ class Worker:
         self.config: Config = from_dict(hello["config"])
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
         self.fetcher = open_fetcher(self.config, self.clock)
+        self._slices = self.fetcher.slices = Slices(self.clock)
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files
@@ -95,10 +98,24 @@ class Worker:
 
     # What visits use
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
-        """Archive, process, harvest: one unit, in one piece, so that harvest and archive agree on the order."""
+    async def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+        """Read a unit, in slices if it is long; then archive and harvest it in one piece, so that both agree on the
+        order."""
+        large = exchange is not None and len(exchange.body) > BODY_FREE_BYTES
+        if large:
+            self.fetcher.hold_large(1)
+        try:
+            found = await self._slices.run(discovering(unit, exchange, self._context))
+        except MemoryError:
+            self._warc.append(unit, exchange)  # it is read again after this worker's end
+            raise
+        finally:
+            if large:
+                self.fetcher.hold_large(-1)
+        began = self.clock.now()
         location = self._warc.append(unit, exchange)
-        pointer = self._harvest.add(process(unit, exchange, location, self._context))
+        pointer = self._harvest.add(finished(found, unit, exchange, location))
+        self._slices.hold(began)
         held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
         if held >= bound and not self._full:
             self._full = True

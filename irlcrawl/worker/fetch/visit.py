@@ -39,7 +39,7 @@ class Services(Protocol):
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+    async def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
         """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
         ...
 
@@ -145,7 +145,7 @@ class Visit:
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
         if self._rules is not None and not self._rules.allowed(unit.url):
-            self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
+            await self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
         fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
@@ -156,7 +156,7 @@ class Visit:
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
         self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
-        self._services.keep(unit, fetched.exchange if verdict.keep else None)
+        await self._services.keep(unit, fetched.exchange if verdict.keep else None)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
@@ -194,7 +194,7 @@ class Visit:
         self._requests += 1
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
-        self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
+        self._ended, self._fetch_s = fetched.ended, fetched.took
         self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
         return fetched
 
@@ -227,15 +227,15 @@ class Visit:
 
     def _stamp(self, unit: Unit, fetched: Fetched) -> None:
         unit.start = fetched.started
-        unit.duration_ms = round((fetched.ended - fetched.started) * 1000)
+        unit.duration_ms = round(fetched.took * 1000)
         unit.detail, unit.address = fetched.detail, self.lease.address
         unit.faults, unit.paces = fetched.faults, self._paces or None
 
-    def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
+    async def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
         """A unit without a request."""
         unit.cls, unit.reason, unit.status = cls, reason, CRAWL_LOG_STATUS[reason]
         unit.start = self._clock.now()
-        self._services.keep(unit, None)
+        await self._services.keep(unit, None)
 
     # robots.txt
 
@@ -263,15 +263,15 @@ class Visit:
             fetched, refused = await self._ask_robots(url)
             if fetched is None:
                 if refused is not None:
-                    return self._learn_robots(url, None, refused)
+                    return await self._learn_robots(url, None, refused)
                 if hops:
                     self._services.redirected[self.lease.host_key] = (url, hops)
                 return False
             target = self._redirect(url, fetched)
             if target is None or hops >= self._config.robots.redirects_max:
-                return self._learn_robots(url, fetched, fetched.reason)
+                return await self._learn_robots(url, fetched, fetched.reason)
             self._answered = True
-            self._keep_robots(url, fetched, None)
+            await self._keep_robots(url, fetched, None)
             url, hops = target, hops + 1
 
     def _robots_url(self) -> bytes:
@@ -308,7 +308,7 @@ class Visit:
             self._services.detour_end(detour, self._ended if asked else None, self._fetch_s if asked else 0.0)
         return fetched, None
 
-    def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:
+    async def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:
         """Archives the last answer with what it says about the host; whether the host may be asked for pages."""
         whole = fetched is not None and fetched.reason is Reason.OK
         status = fetched.status if fetched is not None and whole else None
@@ -334,7 +334,7 @@ class Visit:
         }
         if asked > crawl_delay:
             fact["crawl_delay_asked"] = asked
-        pointer = self._keep_robots(url, fetched, fact, reason)
+        pointer = await self._keep_robots(url, fetched, fact, reason)
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:
             self._services.learnt_robots(self.lease.visit, self._robots)
@@ -345,7 +345,7 @@ class Visit:
             self._retry_after = judge(fetched, 0, self._config).retry_after
         return False
 
-    def _keep_robots(
+    async def _keep_robots(
         self, url: bytes, fetched: Fetched | None, fact: dict[str, Any] | None, reason: Reason = Reason.OK
     ) -> Pointer | None:
         unit = Unit(
@@ -360,4 +360,4 @@ class Visit:
                 unit.reason = judge(fetched, 0, self._config).reason
         if fetched is not None:
             self._stamp(unit, fetched)
-        return self._services.keep(unit, None if fetched is None else fetched.exchange)
+        return await self._services.keep(unit, None if fetched is None else fetched.exchange)
