@@ -13,7 +13,7 @@ from typing import TypeVar
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.steps import Steps
 
-SLICE_SECONDS = 0.01
+SLICE_SECONDS = 0.005
 AT_ONCE_STEPS = 4
 """Steps of a page that are done at once; this bounds what a page that waits has unpacked (web/coding.py)."""
 PAGES_MAX = 2
