@@ -157,6 +157,10 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             note(self.format(record))
 
+    class Shown(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return words.shown(super().format(record))
+
     def pack(source: str, target: str) -> None:
         with open(source, "rb") as text, gzip.open(target, "wb") as packed:
             shutil.copyfileobj(text, packed)
@@ -166,9 +170,9 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
         file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True, errors="backslashreplace"
     )
     to_file.namer, to_file.rotator = (lambda name: name + COMPRESSED), pack
-    to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    to_file.setFormatter(Shown("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     to_person = ToPerson(logging.WARNING)
-    to_person.setFormatter(logging.Formatter("irlcrawl: %(message)s"))
+    to_person.setFormatter(Shown("irlcrawl: %(message)s"))
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     root.addHandler(to_file)
@@ -186,7 +190,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
         print(f"go on:     {command('resume', name)}")
     elif code == ExitCode.SIZE_LIMIT:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
-    print(f"archives:  {job.warcs}")
+    print(words.shown(f"archives:  {job.warcs}"))
     commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
 
@@ -253,7 +257,7 @@ def _dry_retry(job: JobDir, selection: Selection) -> ExitCode:
     drawing = _drawing(job, selection)
     with reader_may_leave():
         for entry in drawing.entries() if drawing is not None else ():
-            print(entry.status, entry.reason, entry.url.decode(), sep="\t")
+            print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
     return ExitCode.DONE
 
 

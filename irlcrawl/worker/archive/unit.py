@@ -51,7 +51,10 @@ class Unit:
     @classmethod
     def from_json(cls, text: str | bytes, url: bytes) -> Unit:
         """ValueError when `text` is not a unit. Unknown fields are ignored: a later version may have added them."""
-        values = json.loads(text)
+        try:
+            values = json.loads(text)
+        except RecursionError:
+            raise ValueError("a unit is not so deep") from None
         if not isinstance(values, dict):
             raise ValueError("a unit is a JSON object")
         try:
