@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.toml import load, override
 from irlcrawl.worker.archive.unit import Unit
 from tests.fuzz.mutate import BYTES_MAX, mutated
 from tests.fuzz.parsers import PARSERS
@@ -33,3 +37,12 @@ def test_a_unit_of_many_brackets_in_a_strangers_archive_ended_its_reader(text: b
     """By a RecursionError, which nobody takes for damage."""
     with pytest.raises(ValueError, match="not so deep"):
         Unit.from_json(text, b"http://a.test/")
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "[" + "a." * 5000 + "a]", "a = " + "9" * 5000])
+def test_a_configuration_of_many_brackets_was_a_traceback(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(ConfigError):
+        load(tmp_path / "x.toml")
+    with suppress(ConfigError):
+        override(f"{text[:10]}={text[4:]}")
