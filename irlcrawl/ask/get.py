@@ -16,11 +16,11 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.base.url import canonical
 from irlcrawl.web.coding import decode
-from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.archive import crawl_log, log_parts, taken_down
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.reader import Record, record_at
 from irlcrawl.worker.archive.record import split_response, uri, wire_header
-from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.archive.unit import Exchange, Unit
 
 What = Literal["payload", "headers", "record"]
 DECODED_BYTES_MAX = 256 << 20
@@ -45,6 +45,9 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
     path, record = _record(files, os.fspath(job.warcs), entry)
     if what == "record":
         return _uncompressed(files, path, record)
+    if (at := taken_down.since(record)) is not None:
+        why = Unit.from_json(record.unit or "{}", stored).detail
+        raise Unavailable(_gone(stored, at, why))
     try:
         header, body = split_response(record.block)
     except ValueError as error:
@@ -68,6 +71,8 @@ def _entry(files: Files, log: str, url: bytes, what: What) -> LogEntry:
     if entry is None:
         more = " (its WARC record says more)" if last.warc is not None else ""
         when = crawl_log.logged_time(last)
+        if (at := last.notes.get("taken_down")) is not None:
+            raise Unavailable(_gone(url, at, last.notes.get("detail", "")))
         raise Unavailable(
             f"{_text(url)}: no response is archived: {last.outcome}, reason {last.reason}, status {last.status}, "
             f"at {when}{more}"
@@ -110,6 +115,10 @@ def _uncompressed(files: Files, path: str, record: Record) -> bytes:
     finally:
         files.close(handle)
     return isal_zlib.decompress(data, 31)
+
+
+def _gone(url: bytes, at: str, why: str) -> str:
+    return f"{_text(url)}: taken down at {at}{': ' if why else ''}{why} (its WARC record says so, too)"
 
 
 def _text(url: str | bytes) -> str:

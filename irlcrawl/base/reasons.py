@@ -32,6 +32,10 @@ class Reason(IntEnum):
     HTTP_ERROR = 1  # a response >= 400
     REDIRECT = 2
     TRUNCATED = 3  # body over its byte bound: kept as far as it came
+    UNWANTED_TYPE = 4  # a page of a media type that fetch.types leaves out: its body was not read
+    UNWANTED_LENGTH = 5  # a page longer than fetch.length_max: its body was not read
+    CHALLENGE = 6  # in the place of a page: prove that a person asks
+    PARKED = 7  # in the place of a page: the domain is for sale
     DNS = 10
     CONNECT = 11
     TLS = 12
@@ -47,16 +51,22 @@ class Reason(IntEnum):
     QUOTA_SITE = 23
     BLOCKED = 24
     FRONTIER_FULL = 26  # given up to keep the frontier within frontier.bytes_max
+    WITHHELD = 30  # its owner asks not to keep it (page.wishes_obeyed): read for links, not stored
+    OPTED_OUT = 31  # its owner wants to be left alone (scope.opt_out_file)
+    TAKEN_DOWN = 32  # it was fetched, and its records were taken out of the archive since
 
 
 CLASS_OF = {
     Reason.OK: Class.FETCHED, Reason.HTTP_ERROR: Class.FETCHED, Reason.REDIRECT: Class.FETCHED,
-    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED,
+    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED, Reason.UNWANTED_TYPE: Class.FETCHED,
+    Reason.UNWANTED_LENGTH: Class.FETCHED, Reason.CHALLENGE: Class.FETCHED, Reason.PARKED: Class.FETCHED,
+    Reason.WITHHELD: Class.FETCHED, Reason.TAKEN_DOWN: Class.FETCHED,
     Reason.DNS: Class.FAILED, Reason.CONNECT: Class.FAILED, Reason.TLS: Class.FAILED, Reason.TIMEOUT: Class.FAILED,
     Reason.LOST: Class.FAILED, Reason.PROTOCOL: Class.FAILED, Reason.ADDRESS: Class.FAILED,
     Reason.HOST_DEAD: Class.FAILED,
     Reason.ROBOTS: Class.EXCLUDED, Reason.ROBOTS_UNREACHABLE: Class.EXCLUDED, Reason.QUOTA_HOST: Class.EXCLUDED,
     Reason.QUOTA_SITE: Class.EXCLUDED, Reason.BLOCKED: Class.EXCLUDED, Reason.FRONTIER_FULL: Class.EXCLUDED,
+    Reason.OPTED_OUT: Class.EXCLUDED,
 }  # fmt: skip
 """The class of a URL that is done for this reason."""
 
@@ -64,6 +74,7 @@ CRAWL_LOG_STATUS = {
     Reason.DNS: -1, Reason.CONNECT: -2, Reason.TLS: -2, Reason.LOST: -3, Reason.TIMEOUT: -4, Reason.PROTOCOL: -5,
     Reason.ADDRESS: -7, Reason.HOST_DEAD: -8, Reason.ROBOTS: -9998, Reason.ROBOTS_UNREACHABLE: -61,
     Reason.QUOTA_HOST: -5003, Reason.QUOTA_SITE: -5003, Reason.BLOCKED: -5001, Reason.FRONTIER_FULL: -5003,
+    Reason.OPTED_OUT: -5002,
 }  # fmt: skip
 """Heritrix's negative fetch status for outcomes without a response."""
 
@@ -72,6 +83,12 @@ DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
 
 PASSING = DOUBTFUL | {Reason.TLS}
 """Failures of a request in which the host gave no answer, and may give one later: the URL is asked for again."""
+
+NO_PAGE = {Reason.CHALLENGE: "challenge", Reason.PARKED: "parked"}
+"""What came stands in the place of a page, and how that is counted (counters.py): nothing is taken from it."""
+
+UNWANTED = frozenset((Reason.UNWANTED_TYPE, Reason.UNWANTED_LENGTH))
+"""The host would have sent a page, and the configuration does not want it."""
 
 LIMITS = frozenset((Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.FRONTIER_FULL))
 """A limit of the configuration left the URL out, whatever its host would have said."""

@@ -3,8 +3,8 @@
 Pure: rows in, rows out. URLs of one host come out best first (priority byte, then arrival); a host gets at most as
 many as it can use within the horizon, the others go to the calendar behind what is already waiting, and age there, so
 that none starves behind ever new and better ones; those of a host that failed rest until it is asked again, and then
-until one of them was answered; where fresh rules, a block, a quota or a dead host decide, a URL leaves here without a
-request.
+until one of them was answered; where fresh rules, a block, an owner's opt-out, a quota or a dead host decide, a URL
+leaves here without a request.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from irlcrawl.base.keys import PRIORITY_AGED, PRIORITY_LEVEL_SHIFT
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, probed, records_of
+from irlcrawl.web.opt_out import OptOuts
 
 CALENDAR, RESTS = -1, -2
 """Fates of a row for which its host has no room, and of one that rests; 0: it goes to a run; a Reason: it leaves."""
@@ -67,7 +68,9 @@ class Policy:
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int  # with so many in a row a robots.txt is given up
+    opens: Callable[[bytes], float] | None = None  # origin -> when it may be asked (Hours); None: all at any time
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
+    opt_outs: Callable[[], OptOuts | None] = lambda: None  # what owners want left alone, as the list is now
 
 
 def release(rows: Batch, policy: Policy) -> Verdicts:
@@ -131,8 +134,15 @@ def _judge(
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
     if policy.blocked is not None:
         whole[[policy.blocked(origin) for origin in origins.tolist()]] = Reason.BLOCKED
+    opt_outs = policy.opt_outs()
+    if opt_outs is not None:
+        whole[[opt_outs.of_host(origin + b"/") is not None for origin in origins.tolist()]] = Reason.OPTED_OUT
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
+    if opt_outs is not None and opt_outs.of_urls:
+        left = np.flatnonzero(fate == 0)  # a Python loop per URL: only URLs say whether a pattern is in them
+        urls = links["url"].take(left).tolist()
+        fate[left[[opt_outs.of(url) is not None for url in urls]]] = Reason.OPTED_OUT
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
         fate[(fate == 0) & (ordinal >= policy.quota_host)] = Reason.QUOTA_HOST
     denied = robots == Robots.DENY
@@ -141,11 +151,16 @@ def _judge(
     refused = denied & (states["denials"] >= policy.denials_max)
     fate[closed] = hosts.spread(np.where(refused, Reason.ROBOTS_UNREACHABLE, RESTS).astype(np.int16))[closed]
     due = np.where(closed, hosts.spread(until), 0.0)
-    open_ = np.flatnonzero((whole == 0) & (until <= now))
+    opens = np.zeros(len(whole))
+    if policy.opens is not None:
+        opens[:] = [policy.opens(origin) for origin in origins.tolist()]
+        shut = hosts.spread(opens > now) & (fate == 0)
+        fate[shut], due[shut] = CALENDAR, hosts.spread(opens)[shut]
+    open_ = np.flatnonzero((whole == 0) & (until <= now) & (opens <= now))
     room, gap, free_at = np.zeros((3, len(whole)))
     load = policy.load(links["host"][hosts.starts[open_]], states.take(open_))
     room[open_], gap[open_], free_at[open_] = np.maximum(load.room, 0), load.gap, load.free_at
-    ruled = np.flatnonzero((robots == Robots.RULES) & (whole == 0))
+    ruled = np.flatnonzero((robots == Robots.RULES) & (whole == 0) & (opens <= now))
     # A Python loop per host with rules: they are looked up and matched one host at a time.
     for at, record in zip(ruled.tolist(), records_of(states.take(ruled)), strict=True):
         part = slice(hosts.starts[at], hosts.ends[at])

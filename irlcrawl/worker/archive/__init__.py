@@ -3,6 +3,7 @@
 unit.py        a unit and an exchange: the shapes that worker, replay and readers share
 record.py      the bytes of WARC records
 warc.py        the WARC files of one stream: names, appending, closing
+taken_down.py  the record that stands where a response was taken out
 reader.py      records of a WARC file, read forward
 redo.py        after a crash: cutting a torn tail, reading units again
 crawl_log.py   lines of the crawl log: writing and parsing

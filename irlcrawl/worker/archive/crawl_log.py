@@ -11,8 +11,10 @@ kind L; `via` is the page that linked to the URL first, or redirected to it. Ann
 request and the start of the next, where an address is shared by many sites or a site has many hosts (their requests
 overlap, and what is due changes); `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked` if it
 asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults` are
-those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py). What was left out of a
-page is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
+those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py), `wishes` those of the
+page's owner about its use, joined alike (web/wishes.py). What was left out of a page is told with its number:
+`truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a proxy resolves names,
+`address` is 100::…, one for each name.
 
 A failure that passes has the outcome `retry`, and in `due` the time before which the URL is not asked again. With
 `fetched`, `failed` or `excluded` a URL is done: that is its last word, unless a later line has the outcome `returned`,
@@ -103,9 +105,11 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     notes |= cut or {}
     if unit.faults:
         notes["faults"] = unit.faults
+    if unit.wishes:
+        notes["wishes"] = unit.wishes
     if unit.detail:
         notes["detail"] = unit.detail
-    if address := exchange.ip if exchange is not None else unit.address:
+    if address := (exchange.ip if exchange is not None else "") or unit.address:
         notes["address"] = address
     for kind, gap in (unit.paces or {}).items():
         notes[f"gap_{kind}"] = f"{math.floor(gap * 1e6) / 1e6:g}"  # never more: an audit adds up thousands of them

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from irlcrawl.base.rows import Carried
+from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.web.coding import decoding
 
-TRUNCATED: Final = ("length", "time", "disconnect")
-"""WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early."""
+TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
+"""WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early; or it is not
+wanted."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")
@@ -42,6 +45,7 @@ class Unit:
     address: str = ""  # the address tried, where no exchange tells it
     faults: str = ""  # what is wrong with the response, and was taken all the same: words joined by `+`
     paces: dict[str, float] | None = None  # Lease.paces, where the request was made
+    wishes: str = ""  # of the page's owner about its use (web/wishes.py)
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
@@ -68,6 +72,7 @@ _FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "ca
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
     "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
+    "wishes": "",
 }  # fmt: skip
 
 
@@ -84,6 +89,7 @@ class Exchange:
     start: float = 0.0  # unix seconds: the request went out
     duration: float = 0.0  # seconds until the last byte of the response; replay gives it to the millisecond
     _fields: list[tuple[bytes, bytes]] | None = field(default=None, init=False, repr=False, compare=False)
+    _decoded: tuple[bytes, bool] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def status(self) -> int:
@@ -123,6 +129,16 @@ class Exchange:
     def coding(self) -> str:
         """Content-Encoding, all lines of it; empty without one."""
         return b", ".join(self.values(b"content-encoding")).decode("latin-1")
+
+    def decoded(self, bytes_max: int) -> tuple[bytes, bool]:
+        """The body with its content coding undone, as web/coding.decode gives it; each caller has the same bound."""
+        return at_once(self.decoding(bytes_max))
+
+    def decoding(self, bytes_max: int) -> Steps[tuple[bytes, bool]]:
+        """decoded(), in steps."""
+        if self._decoded is None:
+            self._decoded = yield from decoding(self.body, self.coding, bytes_max)
+        return self._decoded
 
     @property
     def mime(self) -> str:

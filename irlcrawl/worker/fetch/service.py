@@ -23,19 +23,26 @@ import irlcrawl
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT
+from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
+from irlcrawl.web.wishes import joined
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
 from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.slices import Slices
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
-from irlcrawl.worker.harvest.builder import HarvestBuilder
+from irlcrawl.worker.fetch.wishes import Wishes
+from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
 from irlcrawl.worker.harvest.process import discovering, finished, rules_text
@@ -61,6 +68,7 @@ class Worker:
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
         self.fetcher = open_fetcher(self.config, self.clock)
         self._slices = self.fetcher.slices = Slices(self.clock)
+        self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files
@@ -87,6 +95,9 @@ class Worker:
         self._room = asyncio.Event()
         self._room.set()
         self._token = product_token(self.config.crawl.user_agent)
+        self._wishes = Wishes(self.config)
+        self._opt_out_file = OptOutFile(self.config.scope.opt_out_file)
+        self._opt_outs = self._opt_out_file.latest()
         self._rules = KnownRules(files, self._state_dir, self._token, RULES_CACHE_BYTES)
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self._visits: dict[asyncio.Task[None], Visit] = {}
@@ -98,22 +109,37 @@ class Worker:
 
     # What visits use
 
-    async def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+    def _read(
+        self, unit: Unit, exchange: Exchange | None, rules: Rules | None
+    ) -> Steps[tuple[UnitRows, Exchange | None]]:
+        """What a unit yields, and what is stored of it."""
+        stored = exchange
+        if exchange is not None and unit.segment != NO_SEGMENT:
+            if unit.cls == Class.FETCHED and exchange.coding:
+                yield from exchange.decoding(self.config.fetch.decoded_bytes_max)  # the wishes in it are looked for
+            said = self._wishes.of(exchange, rules)
+            unit.wishes = joined(said)
+            if unit.cls == Class.FETCHED and self._wishes.withhold(said, exchange, unit.start):
+                unit.reason, stored = Reason.WITHHELD, None
+        return (yield from discovering(unit, exchange, self._context)), stored
+
+    async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Read a unit, in slices if it is long; then archive and harvest it in one piece, so that both agree on the
         order."""
         large = exchange is not None and len(exchange.body) > BODY_FREE_BYTES
         if large:
             self.fetcher.hold_large(1)
         try:
-            found = await self._slices.run(discovering(unit, exchange, self._context))
+            found, stored = await self._slices.run(self._read(unit, exchange, rules))
         except MemoryError:
-            self._warc.append(unit, exchange)  # it is read again after this worker's end
+            stored = None if unit.reason == Reason.WITHHELD else exchange
+            self._warc.append(unit, stored)  # it is read again after this worker's end
             raise
         finally:
             if large:
                 self.fetcher.hold_large(-1)
         began = self.clock.now()
-        location = self._warc.append(unit, exchange)
+        location = self._warc.append(unit, stored)
         pointer = self._harvest.add(finished(found, unit, exchange, location))
         self._slices.hold(began)
         held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
@@ -123,6 +149,9 @@ class Worker:
         if held >= HELD_FACTOR * bound:
             self._room.clear()
         return pointer
+
+    def opted_out(self, url: bytes) -> bool:
+        return self._opt_outs is not None and self._opt_outs.of(url) is not None
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
         self._wire.send({"t": "robots", "visit": visit, "robots": robots})
@@ -271,11 +300,13 @@ class Worker:
         self._wire.close()
 
     async def run(self) -> None:
-        """Syncs the archive and hands over what is old, until something fails."""
+        """Syncs the archive, hands over what is old and reads lists again that changed, until something fails."""
         sync_seconds, harvest_seconds = self.config.archive.archive_sync_seconds, self.config.frontier.harvest_seconds
         trim = Trim(self.clock)
         while not self._failed.done():
             await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
+            if self._opt_out_file.changed:
+                self._opt_outs = await asyncio.get_running_loop().run_in_executor(None, self._opt_out_file.latest)
             if self.clock.now() - self._synced_at >= sync_seconds:
                 await self._sync_archive()
             if self._harvest.age >= harvest_seconds and not self._full:

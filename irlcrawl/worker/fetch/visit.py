@@ -23,6 +23,7 @@ from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
@@ -35,12 +36,18 @@ class Services(Protocol):
     config: Config
     clock: Clock
     fetcher: Fetcher
+    terms: TermsOf
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
 
-    async def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
-        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
+    async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
+        its host: what they say about its use is noted."""
+        ...
+
+    def opted_out(self, url: bytes) -> bool:
+        """Whether its owner wants it left alone."""
         ...
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
@@ -99,6 +106,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
         self._outcome = "ok"
@@ -108,7 +116,7 @@ class Visit:
 
     async def run(self) -> Message:
         try:
-            if await self._know_rules():
+            if self._is_left_alone() or await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
@@ -144,11 +152,15 @@ class Visit:
             url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
+        if self._services.opted_out(unit.url):
+            await self._decide(unit, Class.EXCLUDED, Reason.OPTED_OUT)
+            self._reached += 1
+            return True
         if self._rules is not None and not self._rules.allowed(unit.url):
             await self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
+        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, page=True)
         if fetched is None:
             return False
         verdict = judge(fetched, carried.attempt, self._config)
@@ -156,11 +168,17 @@ class Visit:
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
         self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
-        await self._services.keep(unit, fetched.exchange if verdict.keep else None)
+        await self._services.keep(unit, fetched.exchange if verdict.keep else None, self._rules)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
         return verdict.ends is None
+
+    def _is_left_alone(self) -> bool:
+        """Whether nothing at all will be asked, a robots.txt neither: owners want all its URLs left alone. Turns see to
+        that; this is for what was in runs when a list was changed."""
+        urls = self.lease.urls["url"].split("\n") if len(self.lease) else []
+        return bool(urls) and all(self._services.opted_out(url.encode("ascii")) for url in urls)
 
     def _note_answer(self, unit: Unit, fetched: Fetched, throttled: bool) -> None:
         """A visit without any response, or the first response after failed ones, is news about the host; a 429 or 503
@@ -172,10 +190,15 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
-        """The only way to a request. None when it is not to be made in this visit."""
+    async def _ask(
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False
+    ) -> Fetched | None:
+        """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
+        unwanted."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        terms = self._services.terms.of(host)
+        wants = terms.wants if page else None
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
@@ -195,7 +218,10 @@ class Visit:
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.took
-        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
+        size = 0 if fetched.exchange is None else received(fetched.exchange)
+        self._bytes += size
+        if request.terms is not None and (rate := request.terms.bytes_per_second):
+            self._unpaid_s = size / rate - self._fetch_s
         return fetched
 
     def _is_spent(self) -> bool:
@@ -213,7 +239,7 @@ class Visit:
         due = now
         if self._ended is not None:
             grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
-            due = self._ended + max(self._gap, grown)
+            due = self._ended + max(self._gap, grown, self._unpaid_s)
         if due > self.lease.not_after or due - now > self._patience:
             return False
         while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early
@@ -289,6 +315,8 @@ class Visit:
         """Asks at the lease's address when it is the same host name, else where a detour may go; also there when this
         visit has had its request. The reason is there when nothing was asked and nothing will be."""
         bound, here = self._config.robots.bytes_max, split(url)[1] == self.lease.host
+        if not here and self._services.opted_out(url):
+            return None, Reason.OPTED_OUT
         if here and not self._is_spent():
             return await self._ask(url, self.lease.address, bound), None
         if not here:

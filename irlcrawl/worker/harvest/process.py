@@ -3,21 +3,23 @@
 `process` is pure: live, in steps (`discovering`, and when the unit has its place in the archive, `finished`), and
 after a crash, on the unit read back from the archive, it gives the same rows. So it looks only at what the unit and the
 stored exchange carry (durations to the millisecond, the body as received), the location, and the crawl's configuration,
-seed and committed scope.
+seed and committed scope. One exception: a page that was withheld is not in the archive, so if no harvest had its links
+it is asked for again.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
-from irlcrawl.base.reasons import Class
+from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config, Page
-from irlcrawl.web.coding import decode, decoding
+from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
@@ -44,6 +46,8 @@ _log = logging.getLogger(__name__)
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
+    if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
+        unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
     return finished(at_once(discovering(unit, exchange, context)), unit, exchange, location)
 
 
@@ -127,6 +131,10 @@ def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     """Links, pairs and scope entries of a response."""
     if unit.status in REDIRECTS:
         yield from _redirect(unit, exchange, context, found)
+    elif unit.reason in NO_PAGE:
+        found.counts[NO_PAGE[Reason(unit.reason)]] = 1
+    elif unit.reason in UNWANTED:
+        found.counts["unwanted"] = 1
     elif 200 <= unit.status < 300:
         yield from _links(unit, exchange, context, found)
 
@@ -153,7 +161,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
     bytes_max = context.config.fetch.decoded_bytes_max
-    body, partly = yield from decoding(exchange.body, exchange.coding, bytes_max)
+    body, partly = yield from exchange.decoding(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     found.content = fingerprint(body, is_html(body, content_type))

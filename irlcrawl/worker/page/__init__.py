@@ -2,9 +2,11 @@
 
 links.py         the links of a page: references found, resolved, made canonical
 scan.py          start tags by HTML's tokenizer rules, and what hides them, in linear time
+metas.py         the <meta> elements of a head that have certain names
 charset.py       which encoding a page is in
 labels.py        the labels of the web's encodings, and a codec for each
 sitemaps.py      what a site itself lists: sitemaps, feeds, the Sitemap: lines of a robots.txt
+interstitial.py  what a server may send in the place of a page: a challenge, a parking page
 linklist.py      whether a page is a list of links, which supports no site
 fingerprint.py   the fingerprint of what a page says: its texts, digits apart
 repetition.py    near-duplicates in a row in one directory
