@@ -309,6 +309,9 @@ class Catalog:
         elif record["n"] != self.number + 1:
             raise Damaged(path, at, f"commit {record['n']} follows commit {self.number}")
         self.number = record["n"]
+        for name in (name for value in record["put"].values() for name in files_of(value)):
+            if not isinstance(name, str) or name in ("", ".", "..") or os.path.basename(name) != name:
+                raise Damaged(path, at, f"names {name!r}, which can be no file of this directory")  # it may be deleted
         self._apply(record["put"], record["drop"])
 
     def _check_files(self) -> None:

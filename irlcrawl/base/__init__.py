@@ -9,5 +9,6 @@ clock.py        time as an argument: the system's clock, and how tests give anot
 job.py          JOB, the directory of a crawl: its paths, its lock
 job_files.py    names of all files in JOB, made and parsed
 exit_codes.py   with which code a run ends; what a full disk is
+steps.py        work that stops now and then, for an event loop
 memory.py       handing freed memory back to the system
 """

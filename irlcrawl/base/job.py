@@ -151,6 +151,28 @@ class JobDir:
             check_mounted(directory)
             if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
                 raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
+        self._check_links()
+
+    def _check_links(self) -> None:
+        """Raise JobError for a link in place of a file that a crawl writes: in the JOB of a stranger it might lead to
+        any file of ours. Directories may be links, and so may archives that are closed."""
+        for directory in (self.path, self.state, self.logs, self.warcs):
+            if not directory.is_dir():
+                continue
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_symlink() and self._is_written(directory, entry):
+                        raise JobError(
+                            f"{entry.path}: a link to {os.readlink(entry.path)}, which would be written to; put the "
+                            "file itself there, or remove the link"
+                        )
+
+    def _is_written(self, directory: Path, entry: os.DirEntry[str]) -> bool:
+        if directory == self.path:
+            return not entry.is_dir()
+        if directory == self.warcs:
+            return entry.name.endswith(job_files.OPEN)
+        return directory == self.state or entry.name in (job_files.CRAWL_LOG, job_files.OWN_LOG)
 
     def _check_repaired(self) -> None:
         if any((self.path / f"{path.name}{REPAIRED}").exists() for path in (self.state, self.logs)):

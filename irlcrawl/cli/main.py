@@ -24,6 +24,7 @@ from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
 from irlcrawl.terminal.progress import reader_may_leave, unheard
+from irlcrawl.terminal.words import shown
 
 DEPENDENCIES = (
     "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy",
@@ -120,13 +121,13 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
 
 def _show(text: str) -> ExitCode:
     with reader_may_leave():
-        print(text)
+        print(shown(text))
     return ExitCode.DONE
 
 
 def _fail(what: object, code: ExitCode) -> ExitCode:
     with unheard(sys.stderr):  # the exit code says it, too
-        print(f"irlcrawl: {what}", file=sys.stderr)
+        print(shown(f"irlcrawl: {what}"), file=sys.stderr)
     return code
 
 

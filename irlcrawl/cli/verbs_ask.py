@@ -19,6 +19,7 @@ from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.cli.filters import host_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import bar_for, reader_may_leave
 
 WATCH_SECONDS = 1.0
@@ -47,7 +48,7 @@ def _print_status(job: JobDir, as_json: bool) -> str:
         print(json.dumps(record), flush=True)
     else:
         clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
-        print(f"{clear}{job.path}", *status_record.lines(record), "", sep="\n", end="", flush=True)
+        print(clear + words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
     return str(record["state"])
 
 
@@ -68,7 +69,7 @@ def inspect(args: argparse.Namespace) -> int:
     from irlcrawl.ask.inspect import describe
 
     with reader_may_leave():
-        print("\n".join(describe(JobDir(args.job).require(), args.job)))
+        print(words.shown("\n".join(describe(JobDir(args.job).require(), args.job))))
     return ExitCode.DONE
 
 
@@ -79,7 +80,7 @@ def urls(args: argparse.Namespace) -> int:
     found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
     with reader_may_leave():
         for fields in found:
-            print(*fields, sep="\t")
+            print(*map(words.printable, fields), sep="\t")
     return ExitCode.DONE
 
 
@@ -188,4 +189,4 @@ def why(args: argparse.Namespace) -> int:
 
 def _tell(told: dict[str, Any], lines: Callable[[dict[str, Any]], Iterable[str]], as_json: bool) -> None:
     with reader_may_leave():
-        print(json.dumps(told) if as_json else "\n".join(lines(told)))
+        print(json.dumps(told) if as_json else words.shown("\n".join(lines(told))))

@@ -164,6 +164,10 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             note(self.format(record))
 
+    class Shown(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return words.shown(super().format(record))
+
     def pack(source: str, target: str) -> None:
         with open(source, "rb") as text, gzip.open(target, "wb") as packed:
             shutil.copyfileobj(text, packed)
@@ -173,9 +177,9 @@ def _log_to(file: Path, note: Callable[[str], None]) -> None:
         file, maxBytes=LOG_BYTES_MAX, backupCount=LOGS_KEPT, encoding="utf-8", delay=True, errors="backslashreplace"
     )
     to_file.namer, to_file.rotator = (lambda name: name + COMPRESSED), pack
-    to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    to_file.setFormatter(Shown("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     to_person = ToPerson(logging.WARNING)
-    to_person.setFormatter(logging.Formatter("irlcrawl: %(message)s"))
+    to_person.setFormatter(Shown("irlcrawl: %(message)s"))
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     root.addHandler(to_file)
@@ -195,7 +199,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
     elif code == ExitCode.NOTHING_HAD:
         print(f"go on:     {command('retry', name)}; {command('resume', name)}")
-    print(f"archives:  {job.warcs}")
+    print(words.shown(f"archives:  {job.warcs}"))
     commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
 

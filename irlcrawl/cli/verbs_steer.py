@@ -120,7 +120,7 @@ def _dry_retry(job: JobDir, selection: Selection) -> ExitCode:
     drawing = _drawing(job, selection)
     with reader_may_leave():
         for entry in drawing.entries() if drawing is not None else ():
-            print(entry.status, entry.reason, entry.url.decode(), sep="\t")
+            print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
     return ExitCode.DONE
 
 

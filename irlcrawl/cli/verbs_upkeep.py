@@ -101,7 +101,7 @@ def _say_repair(told: str, as_json: bool) -> None:
 def _say(what: object) -> None:
     """Print, even if nobody reads any more: findings and repairs do not depend on the reader."""
     with unheard(sys.stdout):
-        print(what)
+        print(words.shown(what))
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -208,7 +208,7 @@ def snapshots(args: argparse.Namespace) -> int:
     else:
         with reader_may_leave():
             for one in shots.snapshots(job):
-                print(json.dumps({**vars(one), "path": str(one.path)}) if args.json else _line(one))
+                print(json.dumps({**vars(one), "path": str(one.path)}) if args.json else words.printable(_line(one)))
     return ExitCode.DONE
 
 

@@ -230,9 +230,17 @@ def _text(file: str | os.PathLike[str]) -> str:
         raise ConfigError(f"{os.fspath(file)}: not TOML: {error}") from error
 
 
-def _parsed(text: str, file: str | os.PathLike[str]) -> dict[str, Any]:
+def _loads(text: str) -> dict[str, Any]:
+    """TOMLDecodeError for all that is no TOML: numbers of thousands of digits and brackets by the thousand, too."""
     try:
         return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise tomllib.TOMLDecodeError(str(error)) from error
+
+
+def _parsed(text: str, file: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        return _loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{os.fspath(file)}: not TOML: {error}") from error
 
@@ -244,7 +252,7 @@ def override(text: str) -> dict[str, Any]:
         raise ConfigError(f"-s {text}: write section.key=value")
     path, value = match[1].strip(), match[2].strip()
     try:
-        parts = _path(tomllib.loads(f"{path} = 0"))
+        parts = _path(_loads(f"{path} = 0"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"-s {text}: {path} is not a key: {error}") from error
     if not parts:  # a comment
@@ -268,7 +276,7 @@ def parse_value(key: Key | None, text: str) -> Any:
     """The value that an option's text stands for: TOML if the text is TOML of the key's type, else the text as
     written."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        value = _loads(f"value = {text}")["value"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:
         value = text
     if key is not None and key.type == "str" and not isinstance(value, str):

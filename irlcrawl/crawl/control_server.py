@@ -84,7 +84,7 @@ class ControlServer:
         try:
             request = {**json.loads(line), "by": by}
             handler = self._handlers[request["cmd"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not a request; commands are {', '.join(sorted(self._handlers))}"}
         try:
             return {"ok": handler(request)}

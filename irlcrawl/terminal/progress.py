@@ -76,7 +76,7 @@ class Speaker:
     def note(self, text: str) -> None:
         """Print a line once, without disturbing the rest of the screen."""
         with unheard(self._stream):
-            print(text, file=self._stream)
+            print(words.shown(text), file=self._stream)
 
     def close(self) -> None:
         """Release the terminal."""
@@ -148,7 +148,7 @@ class TerminalProgress(Progress):
 
     def note(self, text: str) -> None:
         with unheard(self._stream):
-            self._console.print(text, markup=False, highlight=False)
+            self._console.print(words.shown(text), markup=False, highlight=False)
 
     def close(self) -> None:
         if self._live is not None:
@@ -234,7 +234,7 @@ class TerminalBar(Bar):
         return f"{self._told(self._done)} of {self._told(self._total)}" if self._total else ""
 
     def note(self, text: str) -> None:
-        self._bars.console.print(text, markup=False, highlight=False)
+        self._bars.console.print(words.shown(text), markup=False, highlight=False)
 
     def close(self) -> None:
         self._bars.stop()

@@ -56,6 +56,11 @@ def plural(number: float, one: str, many: str | None = None) -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
+def shown(text: object) -> str:
+    """Lines as printable() shows each: a name, a URL or an error may hold what a stranger wrote."""
+    return "\n".join(map(printable, str(text).split("\n")))
+
+
 def printable(text: str) -> str:
     """`text` without characters that would move a terminal's cursor or cannot be encoded: servers write parts of it."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

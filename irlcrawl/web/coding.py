@@ -18,12 +18,18 @@ import brotlicffi
 import zstandard
 from isal import isal_zlib
 
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.web.damaged import ERRORS, Ended, Feed, to_the_byte
 
 PIECE = 64 << 10
 _GZIP = b"\x1f\x8b"
 ZSTD_PIECE = 128
+STEP_BYTES = 512 << 10
+"""Of output between two stops of `decoding`."""
+SILENT_BYTES = 64 << 10
+"""A piece that brings nothing counts as so many bytes: it may be one that is decoded once more (damaged.py)."""
 MEMBERS_MAX = 4096
+FRAMES_MAX = 65_536
 CODINGS_MAX = 4
 """More codings in a row than this are an attack, not an encoding: the body is taken as it came."""
 
@@ -38,20 +44,26 @@ def decode(body: bytes, content_encoding: str | None, limit: int) -> tuple[bytes
     is as much as could be decoded. A wrong checksum behind a whole stream is no damage. A body in an unknown coding, or
     not in its coding at all, is returned as it came.
     """
+    return at_once(decoding(body, content_encoding, limit))
+
+
+def decoding(body: bytes, content_encoding: str | None, limit: int) -> Steps[tuple[bytes, bool]]:
+    """decode(), in steps."""
     codings = [c for c in (c.strip().lower() for c in (content_encoding or "").split(",")) if c not in ("", "identity")]
     if len(codings) > CODINGS_MAX or not all(c in _DECODERS for c in codings):
         codings = []
     truncated = False
     for coding in reversed(codings):  # listed in the order they were applied
-        body, cut = _undo(coding, body, limit)
+        body, cut = yield from _undo(coding, body, limit)
         truncated = truncated or cut
     return body[:limit], truncated or len(body) > limit
 
 
-def _undo(coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
+def _undo(coding: str, body: bytes, limit: int) -> Steps[tuple[bytes, bool]]:
     magic = _MAGIC.get(coding)
     if magic is not None and not magic.match(body):
         return body, False
+    worked = 0
     out = BytesIO()  # gives away its memory as the body: a copy of a large page would be new pages of memory each time
     try:
         for piece in _DECODERS[coding](body):
@@ -59,6 +71,10 @@ def _undo(coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
             if out.tell() > limit:
                 out.truncate(limit)
                 return out.getvalue(), True
+            worked += len(piece) or SILENT_BYTES
+            if worked >= STEP_BYTES:
+                worked = 0
+                yield
     except ERRORS:
         # br and bare deflate have no magic: plain text fed to them brings an error after a few bytes of nonsense
         return (body, False) if magic is None and out.tell() <= len(body) else (out.getvalue(), True)
@@ -150,7 +166,7 @@ def _zstd(body: bytes) -> Iterator[bytes]:
     small pieces instead: one cannot unpack to more than 4 MiB (a block is 4 bytes and 128 KiB at the extreme)."""
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
     decoder = context.decompressobj()
-    fresh = True
+    fresh, frames = True, 0
     for start in range(0, len(body), ZSTD_PIECE):
         piece = body[start : start + ZSTD_PIECE]
         while piece:
@@ -158,6 +174,9 @@ def _zstd(body: bytes) -> Iterator[bytes]:
             fresh, piece = decoder.eof, decoder.unused_data
             if decoder.eof:
                 decoder = context.decompressobj()
+                frames += 1
+                if frames > FRAMES_MAX:
+                    raise EOFError("too many zstd frames")
     if not fresh:
         raise EOFError("stream ended early")
 

@@ -213,3 +213,32 @@ def test_a_configuration_that_is_there_already_needs_no_room(tmp_path: Path, mon
         job.write_config(to_toml(load(job.config_file)))
         with pytest.raises(JobFull, match="no room on its disk; make some"):
             job.write_config("[crawl]\n")
+
+
+@pytest.mark.parametrize(
+    "file", ["LOCK", "irlcrawl.toml", "ballast", "state/leases.log", "state/catalog-000001.log", "logs/crawl.log",
+             "logs/irlcrawl.log", "warcs/x-20200101000000000-00000-s0001.warc.gz.open"],
+)  # fmt: skip
+def test_the_lock_of_a_strangers_job_led_to_a_file_of_ours_which_was_cut(tmp_path: Path, file: str) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    with JobDir(tmp_path / "job"):
+        pass
+    (tmp_path / "job" / "irlcrawl.toml").touch()
+    (tmp_path / "job" / file).unlink(missing_ok=True)
+    (tmp_path / "job" / file).symlink_to(mine)
+    with pytest.raises(JobError, match="a link to"):
+        JobDir(tmp_path / "job").acquire()
+    assert mine.read_text() == "mine"
+
+
+def test_directories_and_closed_archives_may_be_links(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with JobDir(tmp_path / "job"):
+        pass
+    (tmp_path / "job" / "warcs").rmdir()
+    (tmp_path / "job" / "warcs").symlink_to(elsewhere)
+    (elsewhere / "x-20200101000000000-00000-s0001.warc.gz").symlink_to(tmp_path / "moved.warc.gz")
+    with JobDir(tmp_path / "job"):
+        pass

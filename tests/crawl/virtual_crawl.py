@@ -192,6 +192,9 @@ class Crawl:
             async def fetch(self, request: Request) -> Fetched:
                 return await crawl._fetch(request)
 
+            def hold_large(self, count: int) -> None:
+                pass
+
             async def close(self) -> None:
                 pass
 
@@ -206,10 +209,10 @@ class Crawl:
                 self.stream = hello["stream"]
                 super().__init__(hello, *rest)
 
-            def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+            async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
                 if unit.cls not in (Class.RETRY, Class.NONE):
                     assert unit.url not in crawl.archived, f"{unit.url!r} is in the archive already"
-                pointer = super().keep(unit, exchange, rules)
+                pointer = await super().keep(unit, exchange, rules)
                 if unit.cls not in (Class.RETRY, Class.NONE):
                     crawl.archived.add(unit.url)
                 crawl.on_kept(unit)

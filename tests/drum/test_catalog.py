@@ -57,6 +57,24 @@ def test_it_is_a_map(
     assert len(list(root.glob("catalog-*"))) == 1
 
 
+@pytest.mark.parametrize("name", ["../mine.seg", "/etc/mine.seg", "a/b.seg", "..", "", 7])
+def test_a_catalogue_of_a_stranger_deleted_files_outside_its_directory(tmp_path: Path, name: object) -> None:
+    """A line named one and the next line named it no more, so that it was deleted after the next commit."""
+    (tmp_path / "mine.seg").write_text("mine")
+    root = tmp_path / "catalogue"
+    root.mkdir()
+    catalog = Catalog.open(root)
+    for put, drop in (({"a": {"files": [name]}}, []), ({}, ["a"])):
+        number = catalog.number + 1
+        with open(log_of(root), "ab") as log:
+            log.write(module._line({"n": number, "put": put, "drop": drop}))
+        catalog.number = number
+    catalog.close()
+    with pytest.raises(Damaged, match="no file of this directory"):
+        committed(Catalog.open(root), b=1)
+    assert (tmp_path / "mine.seg").exists()
+
+
 def test_edits_remember_the_last_word() -> None:
     first, second = Edits(), Edits()
     first.set("a", 1)

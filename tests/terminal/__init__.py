@@ -1,6 +1,1 @@
-"""Tests of irlcrawl/terminal: those of MODULE.py are test_MODULE.py, or begin so.
-
-Modules whose tests stand elsewhere in tests/:
-
-words.py   crawl/test_status.py
-"""
+"""Tests of irlcrawl/terminal: those of MODULE.py are test_MODULE.py, or begin so."""

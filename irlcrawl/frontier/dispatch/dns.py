@@ -40,6 +40,12 @@ CHANNEL_NAMES = 256
 """Questions to one c-ares channel. It remembers each answer for as long as that holds, an hour at most, and cannot be
 told not to: 1.4 KB a name (measured), beside our own cache, which has a bound. A new channel costs 0.13 ms."""
 
+JUDGED_MAX = 64
+"""Addresses looked at in one answer, which may have thousands: those that come first as text."""
+KEPT_MAX = 16
+"""Addresses kept of a name."""
+SHOWN_MAX = 4
+
 _TRIES = 2
 """A packet may be lost: that is no silence."""
 _HOSTS_FILE = "/etc/hosts"
@@ -241,14 +247,14 @@ class Resolver:
         """Those that may be contacted, in an order that is the same each time: a name keeps its address, and names that
         share many addresses spread over them. Those of the family that network.prefer names go first."""
         six = self._params.prefer == "ipv6"
-        parsed = {_plain(ip_address(address)) for address in addresses}
+        parsed = {_plain(ip_address(address)) for address in sorted(set(addresses))[:JUDGED_MAX]}
         admitted = sorted(
             (str(address) for address in parsed if self._reach.admits(address)),
             key=lambda address: ((":" in address) != six, name_key(f"{name} {address}".encode())),
         )
         if admitted:
-            return _Known(tuple(admitted), None, expires)
-        listed = ", ".join(sorted(map(str, parsed)))
+            return _Known(tuple(admitted[:KEPT_MAX]), None, expires)
+        listed = ", ".join([*sorted(map(str, parsed))[:SHOWN_MAX], *(["…"] if len(parsed) > SHOWN_MAX else [])])
         return _Known((), ResolveError(name, f"not public: {listed}", Reason.ADDRESS, permanent=True), expires)
 
     # ---- asking

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from irlcrawl.base.rows import Carried
-from irlcrawl.web.coding import decode
+from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.web.coding import decoding
 
 TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
 """WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early; or it is not
@@ -54,7 +55,10 @@ class Unit:
     @classmethod
     def from_json(cls, text: str | bytes, url: bytes) -> Unit:
         """ValueError when `text` is not a unit. Unknown fields are ignored: a later version may have added them."""
-        values = json.loads(text)
+        try:
+            values = json.loads(text)
+        except RecursionError:
+            raise ValueError("a unit is not so deep") from None
         if not isinstance(values, dict):
             raise ValueError("a unit is a JSON object")
         try:
@@ -128,8 +132,12 @@ class Exchange:
 
     def decoded(self, bytes_max: int) -> tuple[bytes, bool]:
         """The body with its content coding undone, as web/coding.decode gives it; each caller has the same bound."""
+        return at_once(self.decoding(bytes_max))
+
+    def decoding(self, bytes_max: int) -> Steps[tuple[bytes, bool]]:
+        """decoded(), in steps."""
         if self._decoded is None:
-            self._decoded = decode(self.body, self.coding, bytes_max)
+            self._decoded = yield from decoding(self.body, self.coding, bytes_max)
         return self._decoded
 
     @property

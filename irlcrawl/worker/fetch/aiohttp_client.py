@@ -88,7 +88,18 @@ class AiohttpClient:
         )
         self._terms = TermsOf(config).general
         self._large = asyncio.Semaphore(http.BODY_LARGE_MAX)
+        self._held = 0  # large bodies whose exchange is over
+        self._room = asyncio.Event()
+        self._room.set()
+        self.slices: http.Held = http.NeverHeld()  # what it was held for counts in its exchanges: it sees no events
         self._idle: OrderedDict[tuple[str, int, str, str], float] = OrderedDict()
+
+    def hold_large(self, count: int) -> None:
+        self._held += count
+        if self._held < http.BODY_LARGE_MAX:
+            self._room.set()
+        else:
+            self._room.clear()
 
     async def close(self) -> None:
         await self._session.close()
@@ -164,6 +175,7 @@ class AiohttpClient:
                 if size > BODY_FREE_BYTES and not permit:
                     await self._large.acquire()
                     permit = True
+                    await self._room.wait()
             return None
         finally:
             if permit:

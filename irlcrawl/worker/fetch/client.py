@@ -92,7 +92,11 @@ class Client:
         self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
         self._permits = Permits(http.BODY_LARGE_MAX)
         self._pool = Pool()
+        self.slices: http.Held = http.NeverHeld()
         self._terms = TermsOf(config).general
+
+    def hold_large(self, count: int) -> None:
+        self._permits.more(-count)
 
     async def close(self) -> None:
         self._pool.close()
@@ -117,7 +121,7 @@ class Client:
                 connection.abort()
         fetched.ended = self._clock.now()
         if fetched.exchange is not None:
-            fetched.exchange.duration = fetched.ended - started
+            fetched.exchange.duration = fetched.took
         return fetched
 
     async def _connect(self, request: Request, key: PoolKey, fetched: Fetched) -> Connection | None:
@@ -128,7 +132,7 @@ class Client:
             tls = None
             if request.scheme == "https":
                 tls = TlsClient(self._tls, request.host.rstrip("."), session)
-            opening = Connection(self._fetch.header_bytes_max, self._permits, tls, self._pool.forget)
+            opening = Connection(self._fetch.header_bytes_max, self._permits, tls, self._pool.forget, self.slices)
             async with asyncio.timeout(self._fetch.connect_seconds):
                 if request.terms is None or (proxy := request.terms.proxy) is None:
                     await self._loop.create_connection(lambda: opening, request.address, request.port)
@@ -137,6 +141,7 @@ class Client:
                     await self._loop.create_connection(lambda: opening, sock=sock)
                 connection = opening
                 await connection.secured()
+            fetched.late = connection.late
             return connection
         except (ssl.SSLError, ValueError) as error:  # a ValueError is a name that TLS cannot carry
             self._sessions.pop(key, None)
@@ -169,6 +174,7 @@ class Client:
         except asyncio.CancelledError:
             connection.abort()
             raise
+        fetched.late += connection.late
         reader = connection.reader
         fetched.reason = _REASONS[end]
         fetched.detail = connection.detail[:DETAIL_CHARS_MAX]

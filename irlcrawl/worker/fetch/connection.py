@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import cast
 
-from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
+from irlcrawl.worker.fetch.http import BODY_FREE_BYTES, Held
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.tls import TlsClient
 from irlcrawl.worker.fetch.wants import Wants
@@ -39,7 +39,7 @@ class Permits:
 
     def ask(self, connection: Connection) -> bool:
         """Whether there is a permit now; if not, `permitted` of the connection is called when there is one."""
-        if self._free:
+        if self._free > 0:
             self._free -= 1
             return True
         self._waiting[connection] = None
@@ -48,28 +48,35 @@ class Permits:
     def give_back(self, connection: Connection, held: bool) -> None:
         """A connection needs no permit any more, whether it had one or waits."""
         self._waiting.pop(connection, None)
-        if not held:
-            return
-        if self._waiting:
+        if held:
+            self.more(1)
+
+    def more(self, count: int) -> None:
+        """There are so many permits more, or fewer: there may be fewer than none until some come back."""
+        self._free += count
+        while self._free > 0 and self._waiting:
+            self._free -= 1
             following = next(iter(self._waiting))
             del self._waiting[following]
             following.permitted()
-        else:
-            self._free += 1
 
 
 class Connection(asyncio.Protocol):
     """`gone` is called if the connection ends while it is idle."""
 
     def __init__(
-        self, header_bytes_max: int, permits: Permits, tls: TlsClient | None, gone: Callable[[Connection], None]
-    ) -> None:
+        self, header_bytes_max: int, permits: Permits, tls: TlsClient | None, gone: Callable[[Connection], None],
+        slices: Held,
+    ) -> None:  # fmt: skip
         self.reader = ResponseReader(header_bytes_max)
         self.key: tuple[str, int, str, str] | None = None
         """Where it is pooled (Request.pool_key)."""
         self.tls = tls
         self.detail = ""
         """What ended the last exchange, for people."""
+        self.late = 0.0
+        """Seconds for which what opened the connection, or what began and ended the last exchange, waited for us."""
+        self._slices = slices
         self._permits = permits
         self._gone = gone
         self._loop = asyncio.get_running_loop()
@@ -99,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._fresh = False
         self.reader.begin(body_bytes_max, wants)
         self.detail = ""
+        self.late = 0.0
         self._heard = self._loop.time()
         self._due, self._read_seconds = due, read_seconds
         result = self._result = self._loop.create_future()
@@ -141,6 +149,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        self.late += self._slices.held
         if self.tls is not None:
             self._transport.write(self.tls.outgoing())
 
@@ -215,6 +224,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(answer)
         if tls.connected and self._secured is not None and not self._secured.done():
             self._secured.set_result(None)
+            self.late += self._slices.held
         if tls.ended and self._transport is not None:
             self._loop.call_soon(self.close)  # after what came with it was read
         return plain
@@ -246,6 +256,7 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, end: End, error: Exception | None = None) -> None:
         if self._result is not None and not self._result.done():
+            self.late += self._slices.held
             if error is not None:
                 self.detail = f"{type(error).__name__}: {error}"
             self._result.set_result(end)

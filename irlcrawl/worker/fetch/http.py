@@ -62,10 +62,10 @@ class Fetched:
 
     reason: OK (a whole response, or one cut at a bound of ours: exchange.truncated says so), or CONNECT, TLS, TIMEOUT,
     LOST, PROTOCOL. `exchange` is there when a response header came, and partial when reason is TIMEOUT or LOST.
-    `started` and `ended` are unix seconds. `stale`: a reused connection broke before any response; such servers close
-    idle connections at any moment, so this says nothing about the URL. `faults`: what is wrong with the response though
-    it was taken, words joined by `+` (repair.py; the httptools client alone). `unwanted`: why the body was not read,
-    though there is one (Request.wants).
+    `started` and `ended` are unix seconds; for `late` of them answers waited for our own loop. `stale`: a reused
+    connection broke before any response; such servers close idle connections at any moment, so this says nothing about
+    the URL. `faults`: what is wrong with the response though it was taken, words joined by `+` (repair.py; the
+    httptools client alone). `unwanted`: why the body was not read, though there is one (Request.wants).
     """
 
     reason: Reason
@@ -76,7 +76,13 @@ class Fetched:
     stale: bool = False
     detail: str = ""
     faults: str = ""
+    late: float = 0.0
     unwanted: Reason = Reason.OK
+
+    @property
+    def took(self) -> float:
+        """Seconds that the exchange took the server and the network."""
+        return max(self.ended - self.started - self.late, 0.0)
 
     @property
     def answered(self) -> bool:
@@ -93,11 +99,28 @@ class Fetched:
         return None if self.exchange is None else self.exchange.value(name)
 
 
+class Held(Protocol):
+    """Tells for how long the loop was held."""
+
+    held: float
+    """Seconds of the loop's current pass."""
+
+
+class NeverHeld:
+    held = 0.0
+
+
 class Fetcher(Protocol):
     """The client of one worker. Use inside a running loop; close() when done."""
 
+    slices: Held
+
     async def fetch(self, request: Request) -> Fetched:
         """One GET within the deadlines and bounds of the configuration. Raises nothing but CancelledError."""
+        ...
+
+    def hold_large(self, count: int) -> None:
+        """So many large bodies more are kept although their exchange is over; so many fewer may come meanwhile."""
         ...
 
     async def close(self) -> None: ...

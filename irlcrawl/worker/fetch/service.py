@@ -25,6 +25,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
+from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
 from irlcrawl.web.block import blocked_urls
@@ -35,15 +36,17 @@ from irlcrawl.web.wishes import joined
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
+from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.slices import Slices
 from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.fetch.wishes import Wishes
-from irlcrawl.worker.harvest.builder import HarvestBuilder
+from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
-from irlcrawl.worker.harvest.process import process, rules_text
+from irlcrawl.worker.harvest.process import discovering, finished, rules_text
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 RULES_CACHE_BYTES = 2 << 20
@@ -65,6 +68,7 @@ class Worker:
         self.config: Config = from_dict(hello["config"])
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
         self.fetcher = open_fetcher(self.config, self.clock)
+        self._slices = self.fetcher.slices = Slices(self.clock)
         self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
         self.stopping = asyncio.Event()
         self._wire = wire
@@ -107,16 +111,39 @@ class Worker:
 
     # What visits use
 
-    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
-        """Archive, process, harvest: one unit, in one piece, so that harvest and archive agree on the order."""
+    def _read(
+        self, unit: Unit, exchange: Exchange | None, rules: Rules | None
+    ) -> Steps[tuple[UnitRows, Exchange | None]]:
+        """What a unit yields, and what is stored of it."""
         stored = exchange
         if exchange is not None and unit.segment != NO_SEGMENT:
+            if unit.cls == Class.FETCHED and exchange.coding:
+                yield from exchange.decoding(self.config.fetch.decoded_bytes_max)  # the wishes in it are looked for
             said = self._wishes.of(exchange, rules)
             unit.wishes = joined(said)
             if unit.cls == Class.FETCHED and self._wishes.withhold(said, exchange, unit.start):
                 unit.reason, stored = Reason.WITHHELD, None
+        return (yield from discovering(unit, exchange, self._context)), stored
+
+    async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+        """Read a unit, in slices if it is long; then archive and harvest it in one piece, so that both agree on the
+        order."""
+        large = exchange is not None and len(exchange.body) > BODY_FREE_BYTES
+        if large:
+            self.fetcher.hold_large(1)
+        try:
+            found, stored = await self._slices.run(self._read(unit, exchange, rules))
+        except MemoryError:
+            stored = None if unit.reason == Reason.WITHHELD else exchange
+            self._warc.append(unit, stored)  # it is read again after this worker's end
+            raise
+        finally:
+            if large:
+                self.fetcher.hold_large(-1)
+        began = self.clock.now()
         location = self._warc.append(unit, stored)
-        pointer = self._harvest.add(process(unit, exchange, location, self._context))
+        pointer = self._harvest.add(finished(found, unit, exchange, location))
+        self._slices.hold(began)
         held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
         if held >= bound and not self._full:
             self._full = True

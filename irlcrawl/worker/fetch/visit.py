@@ -43,7 +43,7 @@ class Services(Protocol):
     blocked: Callable[[bytes], bool] | None
     """Whether the operator lets nothing be asked of a URL; None: none is blocked."""
 
-    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+    async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
         its host: what they say about its use is noted."""
         ...
@@ -119,14 +119,14 @@ class Visit:
     async def run(self) -> Message:
         try:
             urls = list(self.lease.rows())
-            while urls and self._blocked(*urls[0]):  # so that not even robots.txt is asked for
+            while urls and await self._blocked(*urls[0]):  # so that not even robots.txt is asked for
                 del urls[0]
             if (urls or not len(self.lease)) and await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
                 for row in urls:
-                    if not self._blocked(*row) and not await self._url(*row):
+                    if not await self._blocked(*row) and not await self._url(*row):
                         break
         except asyncio.CancelledError:
             self._ended = self._clock.now() if self._requests else None
@@ -157,7 +157,7 @@ class Visit:
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
         )  # fmt: skip
 
-    def _blocked(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+    async def _blocked(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
         """Whether a URL of the lease was not to be asked, and is done."""
         services, stored = self._services, url.encode("ascii")
         if services.opted_out(stored):
@@ -166,7 +166,7 @@ class Visit:
             reason = Reason.BLOCKED
         else:
             return False
-        self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, reason)
+        await self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, reason)
         self._reached += 1
         return True
 
@@ -174,7 +174,7 @@ class Visit:
         """One URL of the lease. Returns whether the visit goes on."""
         unit = self._unit(row, url_key, url, carried)
         if self._rules is not None and not self._rules.allowed(unit.url):
-            self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
+            await self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
         fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, page=True)
@@ -185,7 +185,7 @@ class Visit:
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
         self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
-        self._services.keep(unit, fetched.exchange if verdict.keep else None, self._rules)
+        await self._services.keep(unit, fetched.exchange if verdict.keep else None, self._rules)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
@@ -228,7 +228,7 @@ class Visit:
         self._requests += 1
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
-        self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
+        self._ended, self._fetch_s = fetched.ended, fetched.took
         size = 0 if fetched.exchange is None else received(fetched.exchange)
         self._bytes += size
         if request.terms is not None and (rate := request.terms.bytes_per_second):
@@ -264,15 +264,15 @@ class Visit:
 
     def _stamp(self, unit: Unit, fetched: Fetched) -> None:
         unit.start = fetched.started
-        unit.duration_ms = round((fetched.ended - fetched.started) * 1000)
+        unit.duration_ms = round(fetched.took * 1000)
         unit.detail, unit.address = fetched.detail, self.lease.address
         unit.faults, unit.paces = fetched.faults, self._paces or None
 
-    def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
+    async def _decide(self, unit: Unit, cls: Class, reason: Reason) -> None:
         """A unit without a request."""
         unit.cls, unit.reason, unit.status = cls, reason, CRAWL_LOG_STATUS[reason]
         unit.start = self._clock.now()
-        self._services.keep(unit, None)
+        await self._services.keep(unit, None)
 
     # robots.txt
 
@@ -300,15 +300,15 @@ class Visit:
             fetched, refused = await self._ask_robots(url)
             if fetched is None:
                 if refused is not None:
-                    return self._learn_robots(url, None, refused)
+                    return await self._learn_robots(url, None, refused)
                 if hops:
                     self._services.redirected[self.lease.host_key] = (url, hops)
                 return False
             target = self._redirect(url, fetched)
             if target is None or hops >= self._config.robots.redirects_max:
-                return self._learn_robots(url, fetched, fetched.reason)
+                return await self._learn_robots(url, fetched, fetched.reason)
             self._answered = True
-            self._keep_robots(url, fetched, None)
+            await self._keep_robots(url, fetched, None)
             url, hops = target, hops + 1
 
     def _robots_url(self) -> bytes:
@@ -347,7 +347,7 @@ class Visit:
             self._services.detour_end(detour, self._ended if asked else None, self._fetch_s if asked else 0.0)
         return fetched, None
 
-    def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:
+    async def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:
         """Archives the last answer with what it says about the host; whether the host may be asked for pages."""
         whole = fetched is not None and fetched.reason is Reason.OK
         status = fetched.status if fetched is not None and whole else None
@@ -373,7 +373,7 @@ class Visit:
         }
         if asked > crawl_delay:
             fact["crawl_delay_asked"] = asked
-        pointer = self._keep_robots(url, fetched, fact, reason)
+        pointer = await self._keep_robots(url, fetched, fact, reason)
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:
             self._services.learnt_robots(self.lease.visit, self._robots)
@@ -384,7 +384,7 @@ class Visit:
             self._retry_after = judge(fetched, 0, self._config).retry_after
         return False
 
-    def _keep_robots(
+    async def _keep_robots(
         self, url: bytes, fetched: Fetched | None, fact: dict[str, Any] | None, reason: Reason = Reason.OK
     ) -> Pointer | None:
         unit = Unit(
@@ -399,4 +399,4 @@ class Visit:
                 unit.reason = judge(fetched, 0, self._config).reason
         if fetched is not None:
             self._stamp(unit, fetched)
-        return self._services.keep(unit, None if fetched is None else fetched.exchange)
+        return await self._services.keep(unit, None if fetched is None else fetched.exchange)

@@ -30,9 +30,10 @@ COUNTERS = {
     ),
     "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
     "partly_read": Counted(
-        "pages longer than fetch.decoded_bytes_max: links behind that were not looked for",
+        "pages longer than fetch.decoded_bytes_max, or more work to read than one page may take "
+        "(worker/page/scan.py): links behind that were not looked for",
         "partly_read_pages",
-        "pages read up to fetch.decoded_bytes_max",
+        "pages read in part (fetch.decoded_bytes_max, or too much work)",
     ),
     "damaged": Counted(
         "pages in a damaged content coding: links behind the damage were not found", "damaged_pages", "pages damaged"

@@ -1,9 +1,10 @@
 """What an archived unit means for the crawl: its outcome, the links on its page, what it says about its host.
 
-`process` is pure: live, right after a unit was appended, and after a crash, on the unit read back from the archive, it
-gives the same rows. So it looks only at what the unit and the stored exchange carry (durations to the millisecond, the
-body as received), the location, and the crawl's configuration, seed and committed scope. One exception: a page that was
-withheld is not in the archive, so if no harvest had its links it is asked for again.
+`process` is pure: live, in steps (`discovering`, and when the unit has its place in the archive, `finished`), and
+after a crash, on the unit read back from the archive, it gives the same rows. So it looks only at what the unit and the
+stored exchange carry (durations to the millisecond, the body as received), the location, and the crawl's configuration,
+seed and committed scope. One exception: a page that was withheld is not in the archive, so if no harvest had its links
+it is asked for again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
@@ -27,9 +29,16 @@ from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
-from irlcrawl.worker.page.links import Found, extract, is_html, link_header, refresh_target, robots_header
+from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
 
+STEP_BYTES = 128 << 10
+"""Of links worked on between two stops; a link counts as its length and LINK_BYTES."""
+LINK_BYTES = 256
+LINKS_STEP = 500
+"""Rows made between two stops."""
+URL_BYTES_SPELLED = 65_535
+"""A longer URL is out of every scope, so its spelling does not matter."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 _log = logging.getLogger(__name__)
@@ -40,18 +49,28 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
     metadata record. MemoryError, unless it is read again."""
     if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
         unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
+    return finished(at_once(discovering(unit, exchange, context)), unit, exchange, location)
+
+
+def discovering(unit: Unit, exchange: Exchange | None, context: Context) -> Steps[UnitRows]:
+    """All that needs no place in the archive, in steps."""
     found = UnitRows()
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
     if unit.segment != NO_SEGMENT:
-        _of_url(unit, exchange, context, found)
+        yield from _of_url(unit, exchange, context, found)
     elif found.fact is not None and found.fact.rules and context.config.page.sitemaps:
-        _sitemaps(unit, found.fact.rules, context, found)
+        yield from _sitemaps(unit, found.fact.rules, context, found)
+    return found
+
+
+def finished(found: UnitRows, unit: Unit, exchange: Exchange | None, location: Location) -> UnitRows:
+    """With the outcome."""
     found.outcome = _outcome(unit, exchange, location, found)
     return found
 
 
-def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows) -> None:
+def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows) -> Steps[None]:
     """What a URL's unit yields beside its outcome."""
     if unit.cls in (Class.FETCHED, Class.FAILED):
         found.site = context.names(unit.url)[0]
@@ -59,7 +78,7 @@ def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: Unit
         found.retry = _retry(unit, context)
     elif unit.cls == Class.FETCHED and exchange is not None:
         try:
-            _discover(unit, exchange, context, found)
+            yield from _discover(unit, exchange, context, found)
         except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
             if isinstance(error, MemoryError) and not context.again:
                 raise  # other pages may have taken it: the worker ends, and the unit is read again
@@ -109,19 +128,19 @@ def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
     return unit.key, site, host, unit.carried.again(), unit.url, unit.retry_due
 
 
-def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
+def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     """Links, pairs and scope entries of a response."""
     if unit.status in REDIRECTS:
-        _redirect(unit, exchange, context, found)
+        yield from _redirect(unit, exchange, context, found)
     elif unit.reason in NO_PAGE:
         found.counts[NO_PAGE[Reason(unit.reason)]] = 1
     elif unit.reason in UNWANTED:
         found.counts["unwanted"] = 1
     elif 200 <= unit.status < 300:
-        _links(unit, exchange, context, found)
+        yield from _links(unit, exchange, context, found)
 
 
-def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
+def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     """A redirect is a discovery, one hop further at the same depth. A seed's (depth 0) brings its target into scope."""
     location = exchange.value(b"location")
     target = canonical(location, unit.url) if location else None
@@ -135,38 +154,41 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     elif not scope.contains(target, depth, hop):
         found.counts["out_of_scope"] = 1
         return
-    _add(unit, context, found, [(target, Source.REDIRECT)], depth, hop)
+    yield from _add(unit, context, found, [(target, Source.REDIRECT)], depth, hop)
 
 
-def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
+def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     fields = exchange.fields
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
     bytes_max = context.config.fetch.decoded_bytes_max
-    body, partly = exchange.decoded(bytes_max)
+    body, partly = yield from exchange.decoding(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     found.content = fingerprint(body, is_html(body, content_type))
     found.directory = directory_key(unit.url)
-    if context.config.page.sitemaps and _listed(unit, body, content_type, context, found):
+    if context.config.page.sitemaps and (yield from _listed(unit, body, content_type, context, found)):
         return
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]
-    page = extract(body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow)
+    page = yield from extracting(
+        body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow
+    )
+    if page.partly:
+        found.counts["partly_read"] = 1
     links = page.links
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
-    links = _spelled(links, context, found)
+    links = yield from _spelled(links, context, found)
     depth = unit.carried.depth + 1
-    contains = context.scope.contains
-    inside = [link for link in links if contains(link[0], depth, 0)]
+    inside = yield from _in_scope(links, depth, context)
     if len(inside) < len(links):
         found.counts["out_of_scope"] = len(links) - len(inside)
     if page.beyond:
         found.counts["beyond_max"] = page.beyond
-    _add(unit, context, found, inside, depth, 0)
+    yield from _add(unit, context, found, inside, depth, 0)
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
@@ -175,18 +197,19 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
         found.pairs = [pair for pair in found.pairs if pair[1] in sites_vouched]
 
 
-def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> None:
+def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> Steps[None]:
     """The sitemaps that a robots.txt names are one link away from the URL for which it was asked."""
     assert unit.robots is not None
     depth = unit.robots.get("depth", 0) + 1
-    _add(unit, context, found, _inside(sitemaps.of_robots(rules, unit.url), depth, context, found), depth, 0)
+    inside = yield from _inside(sitemaps.of_robots(rules, unit.url), depth, context, found)
+    yield from _add(unit, context, found, inside, depth, 0)
 
 
-def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> bool:
+def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> Steps[bool]:
     """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
     source = unit.carried.source
-    body, partly = sitemaps.unpacked(body, unit.url, context.config.fetch.decoded_bytes_max)
-    lists = sitemaps.listed(body, content_type, unit.url, source == Source.SITEMAP)
+    body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max)
+    lists = yield from sitemaps.listing(body, content_type, unit.url, source == Source.SITEMAP)
     if lists is None:
         return False
     urls, beyond = lists
@@ -195,23 +218,51 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     if beyond:
         found.counts["beyond_max"] = beyond
     depth = unit.carried.depth + 1
-    _add(unit, context, found, _inside(urls, depth, context, found), depth, 0)
+    inside = yield from _inside(urls, depth, context, found)
+    yield from _add(unit, context, found, inside, depth, 0)
     return True
 
 
-def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
+def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> Steps[list[tuple[bytes, Source]]]:
     """Of what a site lists, those URLs that are in scope, by their spelling."""
-    spelled = list(dict.fromkeys(context.spelling.of_all(urls)))
-    inside = [(url, Source.SITEMAP) for url in spelled if context.scope.contains(url, depth, 0)]
-    if len(inside) < len(spelled):
-        found.counts["out_of_scope"] = len(spelled) - len(inside)
+    spelled = yield from _spellings(urls, context)
+    links = [(url, Source.SITEMAP) for url in dict.fromkeys(spelled)]
+    inside = yield from _in_scope(links, depth, context)
+    if len(inside) < len(links):
+        found.counts["out_of_scope"] = len(links) - len(inside)
     return inside
 
 
-def _spelled(links: list[tuple[bytes, Source]], context: Context, found: UnitRows) -> list[tuple[bytes, Source]]:
+def _in_scope(links: list[tuple[bytes, Source]], depth: int, context: Context) -> Steps[list[tuple[bytes, Source]]]:
+    contains = context.scope.contains
+    inside: list[tuple[bytes, Source]] = []
+    for start in range(0, len(links), LINKS_STEP):
+        if start:
+            yield
+        inside += [link for link in links[start : start + LINKS_STEP] if contains(link[0], depth, 0)]
+    return inside
+
+
+def _spellings(urls: list[bytes], context: Context) -> Steps[list[bytes]]:
+    """The same list if nothing is spelled otherwise."""
+    if sum(map(len, urls)) + LINK_BYTES * len(urls) <= STEP_BYTES:
+        return context.spelling.of_all(urls)
+    spelling = context.spelling.of
+    spelled: list[bytes] = []
+    worked = 0
+    for url in urls:
+        worked += len(url) + LINK_BYTES
+        if worked > STEP_BYTES:
+            worked = 0
+            yield
+        spelled.append(spelling(url) if len(url) <= URL_BYTES_SPELLED else url)
+    return spelled
+
+
+def _spelled(links: list[tuple[bytes, Source]], context: Context, found: UnitRows) -> Steps[list[tuple[bytes, Source]]]:
     """The links by their spelling (web/spelling.py), each once, from its best source."""
     urls = [url for url, _ in links]
-    spelled = context.spelling.of_all(urls)
+    spelled = yield from _spellings(urls, context)
     if spelled is urls or not (changed := sum(map(is_not, spelled, urls))):
         return links
     found.counts["respelled"] = changed
@@ -249,7 +300,7 @@ def _with_header_links(
 
 def _add(
     unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
-) -> None:
+) -> Steps[None]:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
     names_of, seed, rows = context.names_of, context.seed, found.links
     own_site = context.names(unit.url)[0]
@@ -259,7 +310,9 @@ def _add(
     }
     others: set[int] = set()
     weight_of = context.weight_of
-    for url, source in links:
+    for at, (url, source) in enumerate(links):
+        if at % LINKS_STEP == LINKS_STEP - 1:
+            yield
         origin = origin_of(url)
         home = len(origin) + 1 == len(url)
         site, host = names_of(origin)

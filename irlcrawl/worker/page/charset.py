@@ -13,10 +13,13 @@ from functools import lru_cache
 
 import cchardet
 
+from irlcrawl.base.steps import Steps
 from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
 
 PRESCAN_BYTES = 1024
 DETECT_BYTES = 64 << 10
+PIECE_BYTES = 256 << 10
+"""Of a page recoded between two stops."""
 FALLBACK = "whatwg-1252"
 _UTF_16 = ("utf-16-le", "utf-16-be")
 
@@ -74,6 +77,20 @@ def decode(body: bytes, codec: str) -> str:
         return "\ufffd" if body else ""
     text = body.decode(codec, "replace")
     return text[1:] if text.startswith("\ufeff") else text
+
+
+def recoding(body: bytes, codec: str) -> Steps[bytes]:
+    """`body` in UTF-8, as decode() reads it, in steps."""
+    if codec == REPLACEMENT or len(body) <= PIECE_BYTES:
+        return decode(body, codec).encode("utf-8", "replace")
+    decoder = codecs.getincrementaldecoder(codec)("replace")
+    text = decoder.decode(body[:PIECE_BYTES]).removeprefix("\ufeff")
+    pieces = [text.encode("utf-8", "replace")]
+    for start in range(PIECE_BYTES, len(body), PIECE_BYTES):
+        yield
+        end = start + PIECE_BYTES
+        pieces.append(decoder.decode(body[start:end], end >= len(body)).encode("utf-8", "replace"))
+    return b"".join(pieces)
 
 
 # -- what a page declares ---------------------------------------------------------------------------------------------

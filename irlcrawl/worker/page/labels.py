@@ -100,10 +100,16 @@ def _codec(name: str) -> codecs.CodecInfo | None:
         return None
     table = "".join(map(chr, range(0x80))) + upper
     bytes_of = codecs.charmap_build(table)
+
+    class Decoder(codecs.IncrementalDecoder):
+        def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
+            return codecs.charmap_decode(data, self.errors, table)[0]
+
     return codecs.CodecInfo(
         encode=lambda text, errors="strict": codecs.charmap_encode(text, errors, bytes_of),
         decode=lambda data, errors="strict": codecs.charmap_decode(bytes(data), errors, table),
         name=name,
+        incrementaldecoder=Decoder,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from irlcrawl.base.rows import Source
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
 from irlcrawl.web import wishes
@@ -26,6 +27,11 @@ MARKUP_BYTES_MAX = 16 << 20
 """Bytes of markup read of one page; the rest is ignored."""
 URL_BYTES_MAX = 16 << 20
 """Bytes of all URLs of one page together: a giant base makes each of them giant."""
+RESOLVED_BYTES = 32 << 10
+"""Of references resolved between two stops; a reference counts as its length and REFERENCE_BYTES."""
+REFERENCE_BYTES = 64
+SRCDOC_WORK = 10_000
+"""Of scan.WORK_MAX: what may go into all `srcdoc` of a page."""
 SRCDOCS_MAX = 100
 """Attributes `srcdoc` read of one page. One inside another is not read."""
 CANDIDATES_FACTOR = 4
@@ -70,6 +76,8 @@ class Found:
     as many references as links are taken the rest is not even read, nor counted."""
     named: int = 0
     """Number of links on the page, each counted as often as it stands there."""
+    partly: bool = False
+    """The page was not read to its end: it is too long, or too much work (scan.WORK_MAX)."""
 
 
 def extract(
@@ -86,31 +94,51 @@ def extract(
     `product_token` is the crawler's name in `<meta name=...>`; `nofollow` is what X-Robots-Tag said. A body that is
     not HTML (or, with params.scripts, a script) has no links. Never raises on bad input; linear in the body.
     """
+    return at_once(extracting(body, content_type, base_url, params, product_token=product_token, nofollow=nofollow))
+
+
+def extracting(
+    body: bytes,
+    content_type: str,
+    base_url: bytes,
+    params: config.Page,
+    *,
+    product_token: str = "",
+    nofollow: bool = False,
+) -> Steps[Found]:
+    """extract(), in steps."""
     found = Found(base=base_url, nofollow=nofollow)
     kind = _kind(body, content_type)
     if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
         return found
     found.charset = charset.sniff(body, content_type)
-    page = read(body, found.charset, content_type, params, product_token)
+    page = yield from reading(body, found.charset, content_type, params, product_token)
+    found.partly = page.partly
     found.nofollow |= page.nofollow
     found.noindex = page.noindex
     if not (found.nofollow and params.nofollow):
-        _resolve(page, base_url, params.links_max, found)
+        yield from _resolve(page, base_url, params.links_max, found)
     return found
 
 
 def read(body: bytes, codec: str, content_type: str, params: config.Page, product_token: str = "") -> References:
     """The references of `body`, not resolved yet."""
+    return at_once(reading(body, codec, content_type, params, product_token))
+
+
+def reading(body: bytes, codec: str, content_type: str, params: config.Page, product_token: str) -> Steps[References]:
+    """read(), in steps."""
     kind = _kind(body, content_type)
     markup = body[:MARKUP_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
     if codec != "utf-8":
-        markup = charset.decode(markup, codec).encode("utf-8", "replace")
+        markup = yield from charset.recoding(markup, codec)
     page = References(params, product_token.lower())
+    page.partly = len(body) > MARKUP_BYTES_MAX
     if kind == "html":
         xhtml = "xhtml" in content_type.lower()
-        page.read(_closed(markup) if xhtml else markup)
+        yield from page.read((yield from _closed(markup)) if xhtml else markup)
     if params.scripts:
-        page.read_scripts(_script_texts(markup) if kind == "html" else [markup])
+        yield from page.read_scripts(_script_texts(markup) if kind == "html" else [markup])
     return page
 
 
@@ -139,9 +167,17 @@ _RAW_TEXT_SELF_CLOSED = re.compile(
 )
 
 
-def _closed(markup: bytes) -> bytes:
+def _closed(markup: bytes) -> Steps[bytes]:
     """XHTML may write `<script src="x"/>`, which an HTML parser takes for a script without end."""
-    return _RAW_TEXT_SELF_CLOSED.sub(rb"<\1\2></\1>", markup)
+    closed: list[bytes] = []
+    start = 0
+    while start < len(markup):
+        end = markup.find(b"<", start + scan.WINDOW_BYTES)  # no such tag has another `<` in it
+        end = len(markup) if end < 0 else end
+        closed.append(_RAW_TEXT_SELF_CLOSED.sub(rb"<\1\2></\1>", markup[start:end]))
+        start = end
+        yield
+    return b"".join(closed)
 
 
 class References:
@@ -151,6 +187,7 @@ class References:
         self._params = params
         self._token = product_token
         self._srcdocs = srcdocs  # that may still be read
+        self._srcdoc_work = scan.Work(SRCDOC_WORK)
         self._names = {"robots", product_token or "robots"}
         self._room = params.links_max * CANDIDATES_FACTOR
         self.references: dict[str, Source] = {}
@@ -159,23 +196,37 @@ class References:
         self.base: str | None = None
         self.nofollow = False
         self.noindex = False
+        self.partly = False  # it was not read to its end
 
-    def read(self, markup: bytes) -> None:
+    def read(self, markup: bytes, work: scan.Work | None = None) -> Steps[None]:
         """One pass over the elements."""
-        for element in scan.elements(markup, *UNVOUCHED_RELS):
+        work = work or scan.Work()
+        stop = work.left - scan.STOP_WORK
+        for element in scan.elements(markup, *UNVOUCHED_RELS, work=work):
             if isinstance(element, bytes):
                 self._link(scan.unescaped(element))
-            elif element.tag == "a" or element.tag == "area":
-                href = element.attrs.get("href")
-                if href is None and element.tag == "a":
-                    href = element.attrs.get("xlink:href")
-                rels = _rels(element.attrs.get)
-                if href is not None and not (self._params.nofollow and "nofollow" in rels):
-                    self._link(href, not element.hidden and _vouches(rels))
+            elif element is None:
+                yield
             else:
-                self._other(element.tag, element.attrs.get, element.hidden)
+                self._element(element)
+                work.take(1)
+                if work.left < stop or element.tag == "iframe":
+                    stop = work.left - scan.STOP_WORK
+                    yield
             if len(self.references) > self._room:
-                return
+                break
+        self.partly |= work.over
+
+    def _element(self, element: scan.Element) -> None:
+        if element.tag == "a" or element.tag == "area":
+            href = element.attrs.get("href")
+            if href is None and element.tag == "a":
+                href = element.attrs.get("xlink:href")
+            rels = _rels(element.attrs.get)
+            if href is not None and not (self._params.nofollow and "nofollow" in rels):
+                self._link(href, not element.hidden and _vouches(rels))
+        else:
+            self._other(element.tag, element.attrs.get, element.hidden)
 
     def _link(self, href: str, vouched: bool = True) -> None:
         at = href.find("#")
@@ -214,7 +265,8 @@ class References:
             return
         self._srcdocs -= 1
         page = References(self._params, self._token, srcdocs=0)
-        page.read(text.encode())
+        at_once(page.read(text.encode(), self._srcdoc_work))
+        self.partly |= page.partly
         if page.base is not None or (page.nofollow and self._params.nofollow):
             return
         self.named += page.named
@@ -237,8 +289,9 @@ class References:
             if href not in self.references or source < self.references[href]:
                 self.references[href] = source
 
-    def read_scripts(self, texts: Iterable[bytes]) -> None:
+    def read_scripts(self, texts: Iterable[bytes]) -> Steps[None]:
         for text in texts:
+            yield
             for string in _LINK_LIKE.finditer(text.replace(b"\\/", b"/")):
                 if len(self.references) > self._room:
                     return
@@ -264,7 +317,7 @@ def _vouches(rels: list[str]) -> bool:
     return not any(rel in UNVOUCHED_RELS for rel in rels)
 
 
-def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> None:
+def _resolve(page: References, base_url: bytes, links_max: int, found: Found) -> Steps[None]:
     resolver = Base(base_url, found.charset, stored=True)
     if page.base is not None:
         base = resolver.join(page.base)
@@ -277,7 +330,12 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
     room = URL_BYTES_MAX
     found.named = page.named
     references = iter(page.references.items())
+    worked = 0
     for href, source in references:  # per reference: each is a parse, and most pages have under a hundred
+        worked += len(href) + REFERENCE_BYTES
+        if worked > RESOLVED_BYTES:
+            worked = 0
+            yield
         url = join(href)
         if url is None or url == base_url:
             continue

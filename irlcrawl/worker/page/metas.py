@@ -25,7 +25,7 @@ def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if _with_one_of(names).search(body, 0, end) is None:
         return
     for element in scan.elements(body[:end]):
-        if not isinstance(element, bytes) and element.tag == "meta":
+        if isinstance(element, scan.Element) and element.tag == "meta":
             name = (element.attrs.get("name") or "").strip().lower()
             if name in names:
                 yield name, element.attrs.get("content") or ""

@@ -21,6 +21,24 @@ from typing import NamedTuple
 
 import re2
 
+WINDOW_BYTES = 64 << 10
+"""Of ordinary markup read at a time."""
+WORK_MAX = 100_000
+"""Units of work, each about 5 microseconds, that the reading of one page may take: a MB of ordinary markup takes 4,096,
+one of tags that must be looked at one by one up to 200,000. More is left unread."""
+STOP_WORK = 400
+"""Units between two stops."""
+FAST_BYTES = 256
+"""Of ordinary markup that a unit of work reads."""
+PARTS = 32
+"""Tags and attributes of other markup that a unit of work reads."""
+TOKENS_MAX = 1000
+"""Tokens that are no tags of interest, read at a time."""
+ATTRIBUTES_MAX = 200_000
+"""A tag with more ends the reading."""
+VALUE_BYTES_MAX = 256 << 10
+"""Bytes of an attribute's value that are read, where it has character references."""
+
 _RAW_TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 _NAMED = ("link", "meta", "base", "area")
 _STOPS = ("a", "frame", "noscript", "plaintext", "svg", "math", "template", *_NAMED, *_RAW_TEXT)
@@ -42,6 +60,7 @@ def _any_of(names: Iterable[str]) -> str:
 
 
 _S = r"[ \t\n\r\f]"
+_SEPARATORS = b"<=/ \t\n\r\f"
 
 # -- ordinary markup: RE2, so linear however it is written ------------------------------------------------------------
 
@@ -133,7 +152,7 @@ INNOCENT_RUNS_MAX = 8
 _OR_NOT = r"|(?!)"
 _VALUE = r"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\r\f>"'][^ \t\n\r\f>]*+)?+"""
 _ATTRIBUTE = rf"[^ \t\n\r\f/>][^ \t\n\r\f/>=]*+(?:{_S}*+={_S}*+{_VALUE}{_OR_NOT})?+"
-_ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE}{_OR_NOT})*+"
+_ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE}{_OR_NOT}){{0,{ATTRIBUTES_MAX}}}+"
 _END = r"[ \t\n\r\f/]*+(?:>|\Z)"
 
 
@@ -154,20 +173,21 @@ _OTHER = _compiled(
     rf"""(?: [^<]*+
              < (?: /[a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} {_END}
                  | /(?![a-zA-Z])[^>]*+ (?:>|\Z)
-                 | !-- (?: -?> | .*?(?:--!?>|\Z))
+                 | !-- (?: -?> | .*?--!?> | .*+ )
                  | [!?][^>]*+
                  | (?!(?:{_any_of(_STOPS)})[ \t\n\r\f/>])[a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} {_END}
                  | (?![!?/a-zA-Z])
                )
-         )++""",
+         ){{1,{TOKENS_MAX}}}+""",
     re.VERBOSE | re.DOTALL,
 )
 """Text, and tokens that are no start tags of interest."""
 _TAG = _compiled(rf"[^<]*+<([a-zA-Z]++)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:(>)|\Z)")
 _RAW_TEXT_END = {name: _compiled(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE) for name in _RAW_TEXT}
-_FOREIGN_END = {name: _compiled(rf"</{name}[ \t\n\r\f/>]", re.IGNORECASE) for name in ("svg", "math")}
+_FOREIGN_END = {name: _automaton(rf"(?i)</{name}[ \t\n\r\f/>]") for name in ("svg", "math")}
 _NESTED_FOREIGN = _compiled(
-    rf"(?:[^<]*+<(?:{_any_of(('svg', 'math'))})(?=[ \t\n\r\f/>]){_ATTRIBUTES}[ \t\n\r\f/]*+>{_OR_NOT})++"
+    rf"(?:[^<]*+<(?:{_any_of(('svg', 'math'))})(?=[ \t\n\r\f/>]){_ATTRIBUTES}[ \t\n\r\f/]*+>{_OR_NOT})"
+    rf"{{1,{TOKENS_MAX}}}+"
 )
 _TEMPLATE = _compiled(r"<(/?)template(?=[ \t\n\r\f/>])", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9]*+(?:;|(?!=)))")
@@ -183,7 +203,7 @@ _HIDING = tuple(_automaton(f"(?i){word}") for word in _HIDING_WORDS)
 """In a start tag that may hide what is in it. Each begins with letters, which RE2 looks for at four times the speed."""
 _SAYS_UNSEEN = re.compile(rf"(?:^|[;\s]){_UNSEEN_STYLE}", re.IGNORECASE)
 _START = _compiled(rf"<([a-zA-Z][^ \t\n\r\f/>]*+)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:>|\Z)")
-_COMMENT = r"!--(?:-?>|.*?(?:--!?>|\Z))"
+_COMMENT = r"!--(?:-?>|.*?--!?>|.*+)"
 _TOKEN = _compiled(rf"<(?:{_COMMENT}|[!?/][^>]*+|[a-zA-Z][^ \t\n\r\f/>]*+{_ATTRIBUTES})", re.DOTALL)
 _CHILDLESS = frozenset({
     "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source", "track",
@@ -192,7 +212,7 @@ _CHILDLESS = frozenset({
 _SHOWN_BY_SCRIPTS = frozenset({"html", "body"})
 """A page that hides all of itself shows it later."""
 _TAG_IN = _compiled(
-    rf"<(?:{_COMMENT}|(script|style|textarea|title)(?=[\s/>]).*?(?:</\1|\Z)|(/?[a-zA-Z][^ \t\n\r\f/>]*+)[^<>]*+)",
+    rf"<(?:{_COMMENT}|(script|style|textarea|title)(?=[\s/>])(?:.*?</\1|.*+)|(/?[a-zA-Z][^ \t\n\r\f/>]*+)[^<>]*+)",
     re.IGNORECASE | re.DOTALL,
 )
 """A tag, whose name is group 2 (with the slash of an end tag), a comment, or an element of raw text."""
@@ -239,6 +259,8 @@ def _finder(name: str) -> re.Pattern[bytes]:
 
 def unescaped(value: bytes) -> str:
     """An attribute's value in UTF-8, character references resolved."""
+    if len(value) > VALUE_BYTES_MAX and b"&" in value:
+        value = value[:VALUE_BYTES_MAX]
     text = value.decode("utf-8", "replace").replace("\0", "\ufffd")
     return _REFERENCE.sub(_character, text) if "&" in text else text
 
@@ -252,6 +274,22 @@ def _character(reference: re.Match[str]) -> str:
     return "\ufffd" if len(text) > 40 else html.unescape(text)
 
 
+class Work:
+    """The work that may still go into a page. `over`: there was more to do, and it was left undone."""
+
+    __slots__ = ("left", "over")
+
+    def __init__(self, left: int = WORK_MAX) -> None:
+        self.left = left
+        self.over = False
+
+    def take(self, units: int) -> bool:
+        """Whether there was so much left."""
+        self.left -= units
+        self.over = self.over or self.left < 0
+        return not self.over
+
+
 class Element(NamedTuple):
     """A start tag. hidden: nobody sees it, for the page hides it or an element it is in (`Unseen`)."""
 
@@ -260,47 +298,72 @@ class Element(NamedTuple):
     hidden: bool = False
 
 
-def elements(markup: bytes, *rels: str) -> Iterator[Element | bytes]:
+def elements(markup: bytes, *rels: str, work: Work | None = None) -> Iterator[Element | bytes | None]:
     """The start tags of elements that can name a link (a, area, base, frame, iframe, link, meta), in order; of ordinary
     ones that are alike, perhaps only the first.
 
     Most `<a>` come as their references: as they are written (see unescaped), up to the fragment. `rels` (lower case)
     are values of the attribute `rel` to look for, none of HARMLESS_RELS: each `<a>` that may have one is an element,
-    and so is each that is hidden, and, behind the first `<svg>`, each that may have an `xlink:href`.
+    and so is each that is hidden, and, behind the first `<svg>`, each that may have an `xlink:href`. None is a stop: so
+    much work went before that others may want to come first. Where `work` is over the page is read no further.
     """
+    work = work or Work()
+    stop = work.left - STOP_WORK
     at = 0
     foreign_end = 0
     svg = False
-    unseen = Unseen(markup)
+    unseen = Unseen(markup, work)
     wanted: re2._Regexp[bytes] | None = None
     runs, innocent = _INNOCENT_RUNS, INNOCENT_RUNS_MAX
     while True:
-        start, at = at, _end(runs.head, markup, at)
+        if work.left < stop:
+            stop = work.left - STOP_WORK
+            yield None
+        if work.over:
+            return
+        began = start = at
+        at = _end(runs.head, markup, at)
         head_end, at = at, _end(runs.body, markup, at)
-        for begin, stop, hidden in unseen.parts(start, at):
-            for tag, text in _HEAD_TAGS.findall(markup, begin, min(stop, head_end)):
+        for begin, upto, hidden in unseen.parts(start, at):
+            for tag, text in _HEAD_TAGS.findall(markup, begin, min(upto, head_end)):
                 yield Element(tag.decode("ascii").lower(), Attributes(text), hidden)
-            yield from _references(markup, max(begin, head_end), stop, wanted, hidden)
+            yield from _references(markup, max(begin, head_end), upto, wanted, hidden)
+            if work.left < stop:
+                stop = work.left - STOP_WORK
+                yield None
+                if not work.take(0):
+                    return
         if markup.startswith((b"<a", b"<A"), at):
             start, at = at, _end(runs.any, markup, at)
-            for begin, stop, hidden in unseen.parts(start, at):
-                yield from _tags(markup, begin, stop, wanted, hidden)
+            for begin, upto, hidden in unseen.parts(start, at):
+                yield from _tags(markup, begin, upto, wanted, hidden)
+                if work.left < stop:
+                    stop = work.left - STOP_WORK
+                    yield None
+                    if not work.take(0):
+                        return
+        work.take(1 + (at - began) // FAST_BYTES)
+        if at - began >= WINDOW_BYTES // 2:
+            continue  # the window may have ended it
         other = _OTHER.match(markup, at)
         tag = _TAG.match(markup, at) if other is None else None
         if runs is _INNOCENT_RUNS and (token := other or tag) is not None:
             innocent -= 1
             if not innocent or _telling(rels).search(markup, at, token.end()):
                 runs = _ORDINARY_RUNS
-                unseen.look(at)
+                unseen.look()
                 if rels and _wanted(rels).search(markup, at):
                     wanted = _wanted(rels) if wanted is None else _wanted(rels, _XLINK)
                 continue
         if other is not None:
+            work.take(_parts(markup[at : other.end()]))
             unseen.skim(at, other.end())
             at = other.end()
             continue
         if tag is None or tag[3] is None:
+            work.over = tag is None and b"<" in markup[at:]  # behind a tag with very many attributes
             return  # the end, or a tag that the page ends in
+        work.take(_parts(markup[at : tag.end()]))
         name = tag[1].decode("ascii").lower()
         hidden = unseen.at(tag.start(1) - 1, tag.end(), name == "noscript")
         at = tag.end()
@@ -310,7 +373,7 @@ def elements(markup: bytes, *rels: str) -> Iterator[Element | bytes]:
             return
         if name == "template":
             if (Attributes(tag[2]).get("shadowrootmode") or "").lower() != "open":
-                at = _behind_template(markup, at)
+                at = _behind_template(markup, at, work)
         elif name in _FOREIGN_END:
             if name == "svg" and not svg:  # looked for in pages with an SVG only: a search of them all would be felt
                 svg = True
@@ -332,8 +395,14 @@ def elements(markup: bytes, *rels: str) -> Iterator[Element | bytes]:
                 at = found.start()
 
 
+def _parts(tokens: bytes) -> int:
+    """The work that it took to find the end of these tokens: by what stands between tags and attributes."""
+    return (len(tokens) - len(tokens.translate(None, _SEPARATORS))) // PARTS + len(tokens) // 2048
+
+
 def _end(run: re2._Regexp[bytes], markup: bytes, at: int) -> int:
-    found = run.match(markup, at)
+    """Where a run that begins at `at` ends, or its window does: behind a token."""
+    found = run.match(markup, at, at + WINDOW_BYTES)
     assert found is not None, "it may be empty"
     return found.end()
 
@@ -389,20 +458,21 @@ class Unseen:
     """The parts of a page that nobody sees: `<noscript>`, and what the attribute `hidden` or an inline style
     (display: none, visibility: hidden) hides. To be asked from the page's beginning to its end."""
 
-    def __init__(self, markup: bytes) -> None:
+    def __init__(self, markup: bytes, work: Work) -> None:
         self._markup = markup
-        self._words: list[int] = []  # that may hide something, the last first
-        self._end = 0  # of the last such part found
+        self._work = work
+        self._words: list[_Words] = []  # that may hide something
+        self._end = 0  # of the last such part found, as far as its tags were counted
+        self._tags: Iterator[int] | None = None  # the count goes on
 
-    def look(self, start: int) -> None:
-        """From `start` on something may be hidden, not only by `<noscript>`."""
-        found = (word.start() for hiding in _HIDING for word in hiding.finditer(self._markup, start))
-        self._words = sorted(found, reverse=True)
+    def look(self) -> None:
+        """From here on something may be hidden, not only by `<noscript>`."""
+        self._words = [_Words(word, self._markup) for word in _HIDING]
 
     def parts(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
         """Ordinary markup cut where a part begins or ends: (start, end, whether it is hidden), in order."""
         while start < end:
-            hidden = start < self._end
+            hidden = self._hidden(start, end)
             stop = min(self._end, end) if hidden else self._next(start, end)
             if stop > start:
                 yield start, stop, hidden
@@ -410,7 +480,7 @@ class Unseen:
 
     def at(self, start: int, end: int, may: bool = False) -> bool:
         """Whether the start tag there is in such a part, or begins one. may: it may, whatever words are in it."""
-        return start < self._end or ((may or self._word(start, end) is not None) and self._begins(start))
+        return self._hidden(start, end) or ((may or self._word(start, end) is not None) and self._begins(start))
 
     def skim(self, start: int, end: int) -> None:
         """Other markup, without tags of interest, perhaps with comments."""
@@ -418,25 +488,36 @@ class Unseen:
             for token in _TOKEN.finditer(self._markup, start, end):
                 self.at(token.start(), token.end())
 
+    def _hidden(self, at: int, until: int) -> bool:
+        """Whether the place is in the last part found, whose tags are counted up to `until`."""
+        if self._tags is not None and self._end < until:
+            for end in self._tags:
+                self._end = end
+                if end >= until:
+                    break
+            else:
+                self._tags = None
+        return at < self._end
+
     def _next(self, start: int, end: int) -> int:
         """Where the next part begins; `end` if there is none."""
         while (word := self._word(start, end)) is not None:
             tag = self._markup.rfind(b"<", start, word + 1)  # none: it stands in the same tag or text as the last
             if tag >= 0 and self._begins(tag):
                 return tag
-            self._words.pop()
-            start = word
+            start = self._markup.find(b"<", word + 1, end)
+            if start < 0:
+                break
         return end
 
     def _word(self, start: int, end: int) -> int | None:
-        """The next place that may hide something, if it is before `end`. Those before `start` are over."""
-        words = self._words
-        while words and words[-1] < start:
-            words.pop()
-        return words[-1] if words and words[-1] < end else None
+        """The next place that may hide something, if it is before `end`."""
+        word = min((words.next(start) for words in self._words), default=end)
+        return word if word < end else None
 
     def _begins(self, at: int) -> bool:
         """Whether a part begins with the start tag there."""
+        self._work.left -= 1
         tag = _START.match(self._markup, at)
         if tag is None:
             return False
@@ -444,8 +525,25 @@ class Unseen:
         if not _hides(name, Attributes(tag[2])):
             return False
         empty = name in _CHILDLESS or self._markup.startswith(b"/", tag.end() - 2)
-        self._end = tag.end() if empty else _behind(self._markup, tag.end(), name)
+        self._end = tag.end()
+        self._tags = None if empty else _until(self._markup, tag.end(), name, self._work)
         return True
+
+
+class _Words:
+    """Where an automaton finds something in a page, asked for from the page's beginning to its end."""
+
+    def __init__(self, word: re2._Regexp[bytes], markup: bytes) -> None:
+        self._word = word
+        self._markup = markup
+        self._next = -1
+
+    def next(self, start: int) -> int:
+        """The first such place from `start` on; the page's end if there is none."""
+        if self._next < start:
+            found = self._word.search(self._markup, start)
+            self._next = len(self._markup) if found is None else found.start()
+        return self._next
 
 
 def _hides(name: str, attrs: Attributes) -> bool:
@@ -457,27 +555,29 @@ def _hides(name: str, attrs: Attributes) -> bool:
     return _SAYS_UNSEEN.search(attrs.get("style") or "") is not None
 
 
-def _behind(markup: bytes, at: int, name: str) -> int:
-    """Where an element ends whose start tag ends at `at`."""
+def _until(markup: bytes, at: int, name: str, work: Work) -> Iterator[int]:
+    """How far an element reaches whose start tag ends at `at`, tag by tag."""
     ends, starts = _ENDED_BY.get(name, frozenset({"/" + name})), name if name not in _ENDED_BY else ""
     depth = 1
     for tag in _TAG_IN.finditer(markup, at):
+        work.left -= 1
         found = tag[2].decode("latin-1").lower() if tag[2] is not None else None
         if found in ends:
             depth -= 1
         elif found == starts:
             depth += not tag[0].endswith(b"/")
+        yield tag.start()
         if not depth:
-            return tag.start()
-    return len(markup)
+            return
+    yield len(markup)
 
 
-def _behind_template(markup: bytes, at: int) -> int:
+def _behind_template(markup: bytes, at: int, work: Work) -> int:
     """The end of a template that began before `at`: what is in it is no part of the page, unless it is an open shadow
     root (`shadowrootmode`), which readers see."""
     depth = 1
     for tag in _TEMPLATE.finditer(markup, at):
         depth += -1 if tag[1] else 1
-        if not depth:
+        if not depth or not work.take(1):
             return tag.start()
     return len(markup)

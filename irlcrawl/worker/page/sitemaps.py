@@ -9,25 +9,35 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import Base
-from irlcrawl.web.coding import decode
+from irlcrawl.web.coding import decoding
 from irlcrawl.worker.page import charset
 
 LINKS_MAX = 50_000
 """URLs taken of one sitemap: more are none by the protocol."""
 OF_ROBOTS_MAX = 100
 """Sitemaps taken of one robots.txt."""
+REFERENCES_MAX = 4 * LINKS_MAX
+"""References looked at in one sitemap: some are no links, some name the same URL."""
 REFERENCE_BYTES_MAX = 16_384
+BLANKS_MAX = 1000
+WINDOW_BYTES = 256 << 10
+"""Of a sitemap searched between two stops."""
+ELEMENT_BYTES_MAX = 20_000
+"""An element, its attributes, blanks and text at their most."""
+RESOLVED_BYTES = 64 << 10
+"""Of references resolved between two stops; a reference counts as its length and 64."""
 LOOK_BYTES = 4096
 """Markup looks like a sitemap or a feed within so many bytes, if it is one."""
 XML_TYPES = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?xml")
 
 FEEDS = (b"rss", b"feed", b"RDF")
 _KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]")
-_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-_TEXT = rb"\s*+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % REFERENCE_BYTES_MAX
+_COMMENT = re.compile(rb"<!--(?:.*?-->|.*+)", re.DOTALL)
+_TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
 _LOC = re.compile(rb"<(?:[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
 _RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
 _ATOM_LINK = re.compile(rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
@@ -41,14 +51,14 @@ _TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REF
 
 def of_robots(text: bytes, url: bytes) -> list[bytes]:
     """The sitemaps that the robots.txt at `url` names, in stored form, each once, OF_ROBOTS_MAX at most."""
-    return _stored((match[1] for match in _ROBOTS_LINE.finditer(text)), url, OF_ROBOTS_MAX)[0]
+    return at_once(_stored((match[1] for match in _ROBOTS_LINE.finditer(text)), url, OF_ROBOTS_MAX))[0]
 
 
-def unpacked(body: bytes, url: bytes, bytes_max: int) -> tuple[bytes, bool]:
+def unpacking(body: bytes, url: bytes, bytes_max: int) -> Steps[tuple[bytes, bool]]:
     """A file that is itself compressed (`sitemap.xml.gz`), unpacked to at most `bytes_max`: (bytes, whether that is not
-    all); any other body as it is."""
+    all); any other body as it is. In steps."""
     if body.startswith(b"\x1f\x8b") and url.partition(b"?")[0].endswith(b".gz"):
-        return decode(body, "gzip", bytes_max)
+        return (yield from decoding(body, "gzip", bytes_max))
     return body, False
 
 
@@ -56,45 +66,100 @@ def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[l
     """(the URLs that a sitemap or a feed at `url` lists, in stored form, each once, how many more there are than
     LINKS_MAX); None for what is neither. `as_text`: a robots.txt or a sitemap names it, so plain text is a list,
     too."""
+    return at_once(listing(body, content_type, url, as_text))
+
+
+def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[tuple[list[bytes], int] | None]:
+    """listed(), in steps."""
     mime = content_type.partition(";")[0].strip().lower()
     if mime == "text/plain" and as_text:
-        return _stored((match[1] for match in _TEXT_LINE.finditer(body)), url, LINKS_MAX)
+        return (yield from _stored(_lines(body), url, LINKS_MAX))
     packed = mime in ("", "application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream")
     if not (packed or XML_TYPES.fullmatch(mime) or mime == "text/plain"):
         return None
     codec = charset.sniff(body, content_type)
     if codec != "utf-8":
-        body = charset.decode(body, codec).encode("utf-8", "replace")
+        body = yield from charset.recoding(body, codec)
     kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
     if kind is None:
         return None
     if b"<!--" in body:
-        body = _COMMENT.sub(b"", body)
+        body = yield from _uncommented(body)
     references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
-    return _stored(references, url, LINKS_MAX)
+    return (yield from _stored(references, url, LINKS_MAX))
 
 
-def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes]:
-    """What stands in elements, with CDATA undone."""
-    return (match[1].partition(b"]]>")[0] for match in element.finditer(body))
+def _uncommented(body: bytes) -> Steps[bytes]:
+    pieces: list[bytes] = []
+    at = worked = 0
+    while (start := body.find(b"<!--", at)) >= 0:
+        pieces.append(body[at:start])
+        end = body.find(b"-->", start + 4)
+        at = len(body) if end < 0 else end + 3
+        worked += 1
+        if worked % 5000 == 0:
+            yield
+    return b"".join([*pieces, body[at:]])
 
 
-def _of_feed(body: bytes) -> Iterator[bytes]:
-    """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too)."""
+def _found(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:
+    """Matches of an element; None: a stop."""
+    start = at = 0
+    while start < len(body):
+        end = start + WINDOW_BYTES
+        for match in element.finditer(body, max(start, at), end + ELEMENT_BYTES_MAX):
+            if match.start() >= end:
+                break
+            at = match.end()
+            yield match
+        start = end
+        yield None
+
+
+def _lines(body: bytes) -> Iterator[bytes | None]:
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + WINDOW_BYTES) + 1 or len(body)
+        yield from (match[1] for match in _TEXT_LINE.finditer(body[start:end]))
+        start = end
+        yield None
+
+
+def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes | None]:
+    """What stands in elements, with CDATA undone; None: a stop."""
+    return (match and match[1].partition(b"]]>")[0] for match in _found(element, body))
+
+
+def _of_feed(body: bytes) -> Iterator[bytes | None]:
+    """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too); None: a stop."""
     yield from _texts(_RSS_LINK, body)
-    for match in _ATOM_LINK.finditer(body):
+    for match in _found(_ATOM_LINK, body):
+        if match is None:
+            yield None
+            continue
         href, rel = _HREF.search(match[1]), _REL.search(match[1])
         if href is not None and (rel[1].strip().lower() if rel else b"") in _ATOM_RELS:
             yield href[1] or href[2] or b""
 
 
-def _stored(references: Iterator[bytes], url: bytes, links_max: int) -> tuple[list[bytes], int]:
+def _stored(references: Iterable[bytes | None], url: bytes, links_max: int) -> Steps[tuple[list[bytes], int]]:
     """References in stored form, each once and without the document itself, and how many more than `links_max` there
-    are."""
+    are, as far as REFERENCES_MAX; None among them is a stop."""
     found: dict[bytes, None] = {}
-    beyond = 0
+    known: set[bytes] = set()
+    beyond = worked = 0
     base = Base(url, stored=True)
-    for reference in dict.fromkeys(references):
+    for reference in references:
+        if reference is not None:
+            worked += len(reference) + 64
+        if reference is None or worked > RESOLVED_BYTES:
+            worked = 0
+            yield
+        if reference is None or reference in known:
+            continue
+        known.add(reference)
+        if len(known) > REFERENCES_MAX:
+            return list(found), beyond + 1
         if len(found) >= links_max:
             beyond += 1
             continue

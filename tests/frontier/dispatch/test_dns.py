@@ -173,6 +173,47 @@ def test_of_mixed_addresses_only_the_public_ones_are_used() -> None:
     play(scenario)
 
 
+def test_a_name_that_turns_to_a_private_address_is_refused_then() -> None:
+    """Rebinding: what is connected to is the address that was judged, and a new answer is judged anew."""
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["turns.test"] = [(A, 0, "93.184.216.34")]
+        assert (await resolver.resolve("turns.test")).address == "93.184.216.34"
+        server.table["turns.test"] = [(A, 0, "169.254.169.254")]
+        assert (await resolver.resolve("turns.test")).address == "93.184.216.34"  # it is held to its word for a minute
+        clock.advance(61)
+        assert (await refused(resolver, "turns.test")).reason == Reason.ADDRESS
+
+    play(scenario)
+
+
+def test_aliases_in_a_circle_are_no_address() -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["a.test"] = [(CNAME, 60, "b.test"), (CNAME, 60, "a.test")]
+        assert (await refused(resolver, "a.test")).reason == Reason.DNS
+        assert len(server.asked) <= 4
+
+    play(scenario)
+
+
+def test_a_name_with_a_thousand_addresses_filled_the_cache() -> None:
+    """All of them were kept, of each such name. One of them serves, the same whatever the order of the answer."""
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        addresses = [f"93.184.{i // 250}.{i % 250 + 1}" for i in range(1000)]
+        server.table["many.test"] = [(A, 0, address) for address in addresses]
+        first = await resolver.resolve("many.test")
+        known = resolver._cache["many.test"]
+        assert first.address in addresses and len(known.addresses) <= dns.KEPT_MAX
+        clock.advance(61)
+        server.table["many.test"] = [(A, 0, address) for address in reversed(addresses)]
+        assert (await resolver.resolve("many.test")).address == first.address
+        server.table["inside.test"] = [(A, 0, f"10.0.{i // 250}.{i % 250}") for i in range(1000)]
+        assert len(str(await refused(resolver, "inside.test"))) < 200
+
+    play(scenario)
+
+
 def test_networks_that_are_allowed_may_be_contacted() -> None:
     async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
         server.table["docs.test"] = [(A, 300, "127.0.0.77")]

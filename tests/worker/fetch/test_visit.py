@@ -80,7 +80,7 @@ class Web:
         exchange = Exchange(request.url, request.address, b"", header, b"")
         return Fetched(Reason.OK, exchange, int(what), started, ended)
 
-    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+    async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         self.units.append(unit)
         return (1, 0, 9) if unit.robots and unit.robots.get("robots") == Robots.RULES else None
 

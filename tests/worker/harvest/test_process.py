@@ -316,7 +316,7 @@ def test_a_page_that_breaks_a_parser_costs_its_links_alone(
     def broken(*_: Any, **__: Any) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr("irlcrawl.worker.harvest.process.extract", broken)
+    monkeypatch.setattr("irlcrawl.worker.harvest.process.extracting", broken)
     found = process(unit("http://a.test/poison"), exchange(b"<a href=/x>"), LOCATION, context())
     assert found.counts == {"unparsed": 1} and found.links == [] and found.outcome[4] == Class.FETCHED
     assert "http://a.test/poison" in caplog.text and "too deep" in caplog.text

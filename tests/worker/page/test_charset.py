@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import codecs
+from unittest import mock
 
 import cchardet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from irlcrawl.base.steps import at_once
+from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.charset import codec_of, decode, of_content_type, prescan, sniff
 from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
 
@@ -347,8 +350,18 @@ def model_xml(data: bytes) -> str | None:
     if not value.startswith(b"="):
         return None
     value = value[1:].lstrip(bytes(range(0x21)))
+    if value[:1] not in (b"'", b'"'):
+        return None
     label, closed, _ = value[1:].partition(value[:1])
-    if value[:1] not in (b"'", b'"') or not closed or any(byte <= 0x20 for byte in label):
+    if not closed or any(byte <= 0x20 for byte in label):
         return None
     codec = codec_of(label.decode("latin-1"))
     return "utf-8" if codec in ("utf-16-le", "utf-16-be") else codec
+
+
+@given(st.sampled_from(sorted(set(CODECS.values()))), st.binary(max_size=60) | st.text(max_size=30), st.integers(1, 9))
+def test_a_page_recoded_in_pieces_is_the_same_page(codec: str, page: bytes | str, size: int) -> None:
+    python = "latin-1" if codec == charset.REPLACEMENT or codec.startswith("whatwg") else codec
+    body = page.encode(python, "replace") if isinstance(page, str) else page
+    with mock.patch.object(charset, "PIECE_BYTES", size):
+        assert at_once(charset.recoding(body, codec)) == charset.decode(body, codec).encode("utf-8", "replace")

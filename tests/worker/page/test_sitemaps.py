@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from unittest import mock
 from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import canonical
 from irlcrawl.worker.page import sitemaps
 
@@ -83,12 +85,23 @@ def test_what_the_web_sends_as_sitemaps() -> None:
     assert listed(b"<urlset><loc>mailto:x</loc><loc>javascript:1</loc><loc></loc></urlset>") == []
 
 
+PARTS = st.sampled_from([
+    b"<loc>http://a.test/1</loc>", b"<url><loc> /2 </loc></url>", b"<loc><![CDATA[/3]]></loc>",
+    b"<!-- <loc>/4</loc> -->", b"<x:loc a='b'>/5&amp;6</x:loc>", b"<link>/7</link>", b"<link href='/8'/>",
+    b"http://a.test/10\n", b"\nhttp://a.test/11\r\n", b"<loc>", b"<!--", b"-->", b"\n", b" ", b"<",
+])  # fmt: skip
+
+
+def unpacked(body: bytes, url: bytes, bytes_max: int) -> tuple[bytes, bool]:
+    return at_once(sitemaps.unpacking(body, url, bytes_max))
+
+
 def test_a_packed_sitemap_is_unpacked_up_to_a_bound() -> None:
     packed = gzip.compress(INDEX)
-    assert sitemaps.unpacked(packed, b"http://a.test/s.xml.gz?v=1", 1 << 20) == (INDEX, False)
-    assert sitemaps.unpacked(packed, b"http://a.test/s.xml.gz", 50) == (INDEX[:50], True)
-    assert sitemaps.unpacked(packed, b"http://a.test/s.bin", 1 << 20) == (packed, False)
-    assert sitemaps.unpacked(INDEX, b"http://a.test/s.gz", 1 << 20) == (INDEX, False)
+    assert unpacked(packed, b"http://a.test/s.xml.gz?v=1", 1 << 20) == (INDEX, False)
+    assert unpacked(packed, b"http://a.test/s.xml.gz", 50) == (INDEX[:50], True)
+    assert unpacked(packed, b"http://a.test/s.bin", 1 << 20) == (packed, False)
+    assert unpacked(INDEX, b"http://a.test/s.gz", 1 << 20) == (INDEX, False)
 
 
 def test_links_beyond_the_most_of_the_protocol_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,3 +142,17 @@ def test_hostile_markup_comes_to_an_end(part: bytes) -> None:
     body = b"<rss>" + part * ((4 << 20) // len(part))
     for content in (body, b"<urlset>" + body):
         assert sitemaps.listed(content, "text/xml", URL, False) is not None
+
+
+@given(st.lists(PARTS, max_size=30).map(b"".join), st.integers(1, 60))
+def test_a_sitemap_read_in_windows_is_the_same(body: bytes, window: int) -> None:
+    for start, kind in ((b"<urlset>", "text/xml"), (b"<rss>", "text/xml"), (b"", "text/plain")):
+        whole = sitemaps.listed(start + body, kind, b"http://a.test/s", as_text=True)
+        with mock.patch.object(sitemaps, "WINDOW_BYTES", window):
+            assert sitemaps.listed(start + body, kind, b"http://a.test/s", as_text=True) == whole
+
+
+def test_a_sitemap_of_blanks_and_half_elements_is_read_in_linear_time() -> None:
+    """The suite's timeout is the assertion."""
+    for piece in (b"<loc ", b"<loc>" + b" " * 999 + b"<", b"<a:", b"<!--", b"<!---->", b"<link href"):
+        assert sitemaps.listed(b"<urlset>" + piece * (3_000_000 // len(piece)), "text/xml", b"http://a.test/s", False)

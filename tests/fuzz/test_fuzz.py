@@ -1,0 +1,48 @@
+"""A few seconds of what `python -m tests.fuzz` does for hours, and what it found."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.toml import load, override
+from irlcrawl.worker.archive.unit import Unit
+from tests.fuzz.mutate import BYTES_MAX, mutated
+from tests.fuzz.parsers import PARSERS
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), data=st.binary(max_size=200))
+def test_a_parser_gives_what_it_promised_or_refuses(name: str, seed: int, data: bytes) -> None:
+    seeds, check = PARSERS[name]()
+    check(data)
+    check(mutated(seeds, random.Random(seed))[:8192])
+
+
+@given(st.lists(st.binary(max_size=100), min_size=1, max_size=3), st.integers(0, 2**32))
+def test_a_mutation_is_one_of_its_seed_and_bounded(seeds: list[bytes], seed: int) -> None:
+    assert len(mutated(seeds, random.Random(seed))) <= BYTES_MAX
+    assert mutated(seeds, random.Random(seed)) == mutated(seeds, random.Random(seed))
+
+
+@pytest.mark.parametrize("text", [b"[" * 5000, b'{"a":' * 5000])
+def test_a_unit_of_many_brackets_in_a_strangers_archive_ended_its_reader(text: bytes) -> None:
+    """By a RecursionError, which nobody takes for damage."""
+    with pytest.raises(ValueError, match="not so deep"):
+        Unit.from_json(text, b"http://a.test/")
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "[" + "a." * 5000 + "a]", "a = " + "9" * 5000])
+def test_a_configuration_of_many_brackets_was_a_traceback(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(ConfigError):
+        load(tmp_path / "x.toml")
+    with suppress(ConfigError):
+        override(f"{text[:10]}={text[4:]}")

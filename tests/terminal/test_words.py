@@ -1,0 +1,20 @@
+"""What strangers write cannot speak to a terminal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irlcrawl.terminal import words
+
+
+@given(
+    st.text() | st.sampled_from(["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202ereversed", "\udcff", "a\rb", "\x7f"])
+)
+def test_what_is_shown_is_printable_line_by_line(text: str) -> None:
+    shown = words.shown(text)
+    assert all(line.isprintable() for line in shown.split("\n"))
+    shown.encode()
+    assert shown.count("\n") == text.count("\n")
+    if text.replace("\n", "").isprintable():
+        assert shown == text
