@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from irlcrawl.base.job_files import CONFIG
 from irlcrawl.config.keys import Config, ConfigError, keys, value_of
 from irlcrawl.config.toml import parse_stored, to_dict, to_toml, toml_value
 
@@ -16,7 +17,7 @@ def rewritten(text: str, config: Config, header: str) -> str:
     """The text of a file that says what `config` does: `text` as far as possible. header: of one written anew."""
     anew = header + to_toml(config)
     try:
-        old = parse_stored(text, "irlcrawl.toml")
+        old = parse_stored(text, CONFIG)
     except ConfigError:
         return anew
     if to_dict(old) == to_dict(config):
@@ -28,7 +29,7 @@ def rewritten(text: str, config: Config, header: str) -> str:
     }
     edited = _with_tables(_with_values(text, changed), config, old)
     try:
-        return edited if to_dict(parse_stored(edited, "irlcrawl.toml")) == to_dict(config) else anew
+        return edited if to_dict(parse_stored(edited, CONFIG)) == to_dict(config) else anew
     except ConfigError:
         return anew
 

@@ -285,7 +285,7 @@ print(int(code), len(seeds), forked)
 def test_i4_seeds_stayed_in_memory_to_the_end_of_the_crawl(tmp_path: Path) -> None:
     """Those of the command that started it, in the frontier and, forked off it, in every worker."""
     command = [sys.executable, "-c", SEEDED, str(tmp_path / "job")]
-    assert subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip() == "0 0 [True]"
+    assert subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip() == "16 0 [True]"
 
 
 LOADED = """

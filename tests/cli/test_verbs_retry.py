@@ -68,7 +68,7 @@ def test_retry_where_no_crawl_runs(ended: Crawl, run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--reason", "bad"], "--reason bad: takes one of http_error, truncated, dns"),
+        (["--reason", "bad"], "--reason bad: takes one of http_error, truncated, unwanted_type"),
         (["--status", "200"], "--status 200: takes an error such as 404"),
         (["--host", "http://a.test/"], "--host http://a.test/: takes a host's name, and no URL"),
     ],
