@@ -392,6 +392,13 @@ class Frontier:
 
 
 @dataclass
+class Revisit:
+    enabled: bool = key(
+        False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
+    )
+
+
+@dataclass
 class Site:
     """Overrides for a host or a registrable domain and for every host under it, where no nearer name sets the key:
     `[site."example.com"]`."""
@@ -437,6 +444,7 @@ class Config:
     budgets: Budgets = field(default_factory=Budgets)
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
+    revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 
