@@ -53,7 +53,7 @@ class Census:
             self.outcomes[entry.notes.get("was", ""), entry.reason] -= 1
             self._returned.add((key,))
         self.outcomes[entry.outcome, entry.reason] += 1
-        if entry.outcome in DONE_NAMES:
+        if entry.outcome in DONE_NAMES and "visit" not in entry.notes:  # done by its first visit
             self._urls.add((key,))
         pointer = entry.warc
         if pointer is not None:

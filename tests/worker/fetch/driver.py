@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.keys import name_key, priority_of, url_key
 from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.config.keys import Config
+from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.fetch.lease import urls_alike
 from irlcrawl.worker.fetch.wire import Decoder, Message, clock_anchor, encode
 
@@ -101,14 +103,14 @@ class Driver:
     def visit(
         self, origin: str, targets: list[str], address: str = "127.0.0.1", gap: float = 0.0,
         robots: dict[str, Any] | None = None, depth: int = 0, source: int = Source.SEED, attempt: int = 0,
-        not_after: float | None = None, **more: Any,
+        not_after: float | None = None, known: Sequence[Known] | None = None, **more: Any,
     ) -> int:  # fmt: skip
         """Lease `targets` of `origin` (scheme://host:port). Returns the visit's id."""
         scheme, _, authority = origin.partition("://")
         host, _, port = authority.partition(":")
         texts = [origin + target for target in targets]
         same = Carried(depth=depth, source=source, priority=priority_of(depth, source), attempt=attempt)
-        urls = urls_alike(7, self._row, [url_key(text.encode(), SEED) for text in texts], texts, same)
+        urls = urls_alike(7, self._row, [url_key(text.encode(), SEED) for text in texts], texts, same, known)
         self._row += len(texts)
         number = next(self._ids)
         self.send({
