@@ -16,13 +16,13 @@ from typing import Any
 
 from drum import Batch, Files, Section, Segment
 
-from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.clock import SystemClock, since_boot
 from irlcrawl.base.keys import name_key, priority_of, url_key
 from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.fetch.lease import urls_alike
-from irlcrawl.worker.fetch.wire import Decoder, Message, clock_anchor, encode
+from irlcrawl.worker.fetch.wire import AnchoredClock, Decoder, Message, clock_anchor, encode
 
 SEED = 12345
 PATIENCE_SECONDS = 20.0
@@ -42,11 +42,15 @@ def crawl_config() -> Config:
 class Driver:
     """One worker. Use as a context manager; leaving it closes the wire and reaps the process."""
 
-    def __init__(self, job: Path, config: Config, stream: int = 0, entries: tuple[str, ...] = ("any",)) -> None:
+    def __init__(
+        self, job: Path, config: Config, stream: int = 0, entries: tuple[str, ...] = ("any",),
+        ahead_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        """ahead_seconds: by so much is the crawl's clock ahead of the machine's."""
         for name in ("state", "warcs"):
             (job / name).mkdir(parents=True, exist_ok=True)
         self.job, self.config, self.stream = job, config, stream
-        self.clock = SystemClock()
+        self.clock = AnchoredClock(SystemClock().now() + ahead_seconds, since_boot())
         self._ids = itertools.count(1)
         self._row = 0
         self._decoder = Decoder()
