@@ -185,13 +185,19 @@ def split_response(block: bytes) -> tuple[bytes, bytes]:
 
 
 def digest(*data: bytes) -> str:
-    sha1 = hashlib.sha1(usedforsecurity=False)
+    return digest_text(sha1(*data))
+
+
+def sha1(*data: bytes) -> bytes:
+    """Of what these pieces are together."""
+    hasher = hashlib.sha1(usedforsecurity=False)
     for piece in data:
-        sha1.update(piece)
-    return digest_text(sha1.digest())
+        hasher.update(piece)
+    return hasher.digest()
 
 
 def digest_text(sha1: bytes) -> str:
+    """As WARC fields and the crawl log have it: `sha1:BASE32`."""
     return "sha1:" + base64.b32encode(sha1).decode("ascii")
 
 

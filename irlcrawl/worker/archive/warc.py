@@ -105,6 +105,7 @@ class WarcWriter:
         self._clock = clock
         self._dedupe_bytes_min = dedupe_bytes_min
         self._held = Held() if dedupe_bytes_min else None
+        self._sha1 = b""  # of the payload of the last unit
         if existing := warc_files(files, self._directory, stream):
             raise FileExistsError(f"stream {stream} already has an archive: {existing[0].on_disk}")
         self._name = ""
@@ -145,7 +146,7 @@ class WarcWriter:
         self._offset = offset + length
         self.bytes_written += len(prologue) + length
         if self._held is not None and exchange is not None and unit.size is None and self._is_worth(unit, exchange):
-            self._held.put(record.sha1_of(digest), offset + len(first))
+            self._held.put(self._sha1, offset + len(first))
         return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
@@ -187,16 +188,17 @@ class WarcWriter:
         """What comes before the unit's last record, that record, and the payload digest."""
         if exchange is None:
             return b"", record.member(record.metadata(unit, self._warcinfo_id), self._level), ""
-        digest = record.digest(exchange.body)
-        refers = self._refers(unit, exchange, digest)
+        self._sha1 = record.sha1(exchange.body)
+        refers = self._refers(unit, exchange, self._sha1)
         if refers is not None and refers.profile is record.NOT_MODIFIED:
             assert unit.page is not None
-            digest = record.digest_text(unit.page.sha1 or b"")
+            self._sha1 = unit.page.sha1 or b""
+        digest = record.digest_text(self._sha1)
         request, response = record.request_and_response(unit, exchange, self._warcinfo_id, digest, refers)
         packed = len(exchange.body) + len(record.END) if refers is None and record.is_packed(exchange.body) else 0
         return record.member(request, self._level), record.member(response, self._level, packed), digest
 
-    def _refers(self, unit: Unit, exchange: Exchange, digest: str) -> Refers | None:
+    def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
         the page, or in this file; None if its record is to hold it."""
         unit.size, unit.original, unit.header, page = None, None, "", unit.page
@@ -205,16 +207,16 @@ class WarcWriter:
             return Refers(record.NOT_MODIFIED, record.uri(unit.url), record.date(page.stored))
         if exchange.truncated or not exchange.body:
             return None
-        if page is not None and page.stored and page.holds(record.sha1_of(digest)):
+        if page is not None and page.stored and page.holds(sha1):
             unit.size = len(exchange.body)
             return Refers(record.IDENTICAL, record.uri(unit.url), record.date(page.stored))
         if self._held is None or self._handle is None or not self._is_worth(unit, exchange):
             return None
-        offset = self._held.find(record.sha1_of(digest))
+        offset = self._held.find(sha1)
         if offset is None:
             return None
         there = fields_at(self._files, os.path.join(self._directory, self._name + OPEN), offset)
-        if there is None or there.get("warc-payload-digest") != digest:
+        if there is None or there.get("warc-payload-digest") != record.digest_text(sha1):
             return None
         unit.size, unit.original = len(exchange.body), offset
         return Refers(record.IDENTICAL, there["warc-target-uri"], there["warc-date"])

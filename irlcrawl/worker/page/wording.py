@@ -9,19 +9,22 @@ and what stands in `nav`, `aside` and `footer`, in scripts and styles.
 from __future__ import annotations
 
 import re
+from itertools import filterfalse
 
 import xxhash
 
-from irlcrawl.worker.page.fingerprint import BODY_BYTES_MAX, DIGITS, DIGITS_AND_BLANKS, PIECE
+from irlcrawl.worker.page.fingerprint import BODY_BYTES_MAX, DIGITS, PIECE
 
+BLANKS = b" \t\r\n\f"
 TEXTS_BYTES_MIN = 64
 """A page that says less is told by all its bytes, digits apart."""
 FRAMES_MAX = 2000
 """Tags of a page that are looked at to find its frame: what is behind them belongs to the page."""
 
-_FRAME = re.compile(rb"<(/?)(nav|aside|footer|script|style|noscript|template)(?=[\s>/])", re.IGNORECASE)
+_FRAME = re.compile(rb"<(/?)(?=[anfst])(nav|aside|footer|script|style|noscript|template)(?=[\s>/])")
 _TEXT = re.compile(rb">\s*+([^<\s][^<]{7,}+)")
-_LETTERS = bytes(c if chr(c).isalpha() or c >= 0x80 else 0x20 for c in range(256)).lower()
+_DIGIT = re.compile(rb"[0-9]").search
+_LETTERS = bytes(c if chr(c).isalpha() or c >= 0x80 else 0x20 for c in range(256))
 _DATES = frozenset(
     b"""jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july august september
     october november december mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday
@@ -36,8 +39,8 @@ _DATES = frozenset(
 def wording(body: bytes, html: bool = True) -> int:
     """u8, never 0, of a decoded body. html: of its texts; else of all of it, digits apart. Linear in its length."""
     if html:
-        texts = dict.fromkeys(_TEXT.findall(_without_frame(body[:BODY_BYTES_MAX])))
-        said = b"".join([_undated(text) for text in texts]).translate(None, DIGITS_AND_BLANKS)
+        plain, dated = _texts(_without_frame(body[:BODY_BYTES_MAX].lower()))
+        said = plain.translate(None, BLANKS) + _undated(dated)
         if len(said) >= TEXTS_BYTES_MIN:
             return xxhash.xxh3_64_intdigest(said) or 1
     hasher = xxhash.xxh3_64()
@@ -46,11 +49,17 @@ def wording(body: bytes, html: bool = True) -> int:
     return hasher.intdigest() or 1
 
 
+def _texts(body: bytes) -> tuple[bytes, bytes]:
+    """The texts without digits, each once in order of appearance, one behind the other; and those with digits."""
+    plain, dated = [], []
+    for text in dict.fromkeys(_TEXT.findall(body)):
+        (dated if _DIGIT(text) else plain).append(text)
+    return b"".join(plain), b" ".join(dated)
+
+
 def _undated(text: bytes) -> bytes:
-    """A text that has digits in it without the words of dates."""
-    if len(text.translate(None, DIGITS)) == len(text):
-        return text
-    return b"".join([word for word in text.translate(_LETTERS).split() if word not in _DATES])
+    """Lower-case text without digits and the words of dates."""
+    return b"".join(filterfalse(_DATES.__contains__, text.translate(_LETTERS).split()))
 
 
 def _without_frame(body: bytes) -> bytes:
@@ -61,7 +70,7 @@ def _without_frame(body: bytes) -> bytes:
     for number, tag in enumerate(_FRAME.finditer(body)):
         if number == FRAMES_MAX:
             break
-        closes, found = tag[1], tag[2].lower()
+        closes, found = tag[1], tag[2]
         if not name:
             if not closes:
                 name, begin, depth = found, tag.start(), 1
