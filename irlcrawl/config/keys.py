@@ -329,6 +329,10 @@ class Budgets:
         "reputation of their own.", low=1, high=2,
     )  # fmt: skip
     seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
+    ranks_file: str = key(
+        "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
+        "however few sites link to it yet. Empty: off.",
+    )  # fmt: skip
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
     )
