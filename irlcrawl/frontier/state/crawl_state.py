@@ -42,7 +42,7 @@ LONG_MERGE_S = 1.0
 REST_FACTOR = 10.0  # what took long rests so many times as long: a merge here, a turn in crawl/schedule.py
 TOOK_S_MAX = 60.0  # so much of it counts: this process may have been stopped meanwhile, or the machine asleep
 OPEN_FILES_MAX = 128
-PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
+PROMISED = ("unit", "backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 
 _log = logging.getLogger("irlcrawl.crawl")
 
