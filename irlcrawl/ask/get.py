@@ -16,7 +16,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN
 from irlcrawl.base.url import canonical
 from irlcrawl.web.coding import decode
-from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.archive import crawl_log, log_parts, taken_down
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.reader import Record, record_at
 from irlcrawl.worker.archive.record import date as record_date
@@ -47,6 +47,9 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
     path, record = _record(files, os.fspath(job.warcs), entry)
     if what == "record":
         return _uncompressed(files, path, record)
+    if (at := taken_down.since(record)) is not None:
+        why = Unit.from_json(record.unit or "{}", stored).detail
+        raise Unavailable(_gone(stored, at, why))
     exchange = _exchange(path, record)
     if what == "headers":
         return exchange.header
@@ -56,7 +59,10 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
 
 
 def _exchange(path: str, record: Record) -> Exchange:
-    """The response in a record. Damaged."""
+    """The response in a record. Damaged; Unavailable if it was taken down."""
+    url = record.fields.get("warc-target-uri", "")
+    if (at := taken_down.since(record)) is not None:
+        raise Unavailable(_gone(url.encode(), at, "its body stood in a record of another visit or URL"))
     try:
         unit = Unit.from_json(record.unit or "", record.fields.get("warc-target-uri", "").encode("ascii"))
         exchange = exchange_of(unit, record, None)
@@ -94,6 +100,8 @@ def _entry(files: Files, log: str, url: bytes, what: What) -> LogEntry:
     if entry is None:
         more = " (its WARC record says more)" if last.warc is not None else ""
         when = crawl_log.logged_time(last)
+        if (at := last.notes.get("taken_down")) is not None:
+            raise Unavailable(_gone(url, at, last.notes.get("detail", "")))
         raise Unavailable(
             f"{_text(url)}: no response is archived: {last.outcome}, reason {last.reason}, status {last.status}, "
             f"at {when}{more}"
@@ -136,6 +144,10 @@ def _uncompressed(files: Files, path: str, record: Record) -> bytes:
     finally:
         files.close(handle)
     return isal_zlib.decompress(data, 31)
+
+
+def _gone(url: bytes, at: str, why: str) -> str:
+    return f"{_text(url)}: taken down at {at}{': ' if why else ''}{why} (its WARC record says so, too)"
 
 
 def _text(url: str | bytes) -> str:

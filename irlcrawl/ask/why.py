@@ -32,6 +32,7 @@ from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
 from irlcrawl.worker.archive import crawl_log, log_parts
@@ -144,6 +145,7 @@ class _Question:
         key = url_key(self._url, reading.seed)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
+        found |= self._opt_out()
         if last is not None and last.outcome in DONE_NAMES:
             return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
         place = self._place(key)
@@ -157,6 +159,15 @@ class _Question:
             )  # fmt: skip
             return {**found, "place": "harvested" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
+
+    def _opt_out(self) -> Answer:
+        """The line of the opt-out list that names the URL."""
+        try:
+            opt_outs = OptOutFile(self._reading.config.scope.opt_out_file).latest()
+        except ConfigError as error:
+            return {"opt_out": f"unknown: {error}"}
+        line = opt_outs.of(self._url) if opt_outs is not None else None
+        return {"opt_out": str(line)} if line is not None else {}
 
     def _place(self, key: int) -> Answer | None:
         reading = self._reading
@@ -328,7 +339,7 @@ def lines(answer: Answer) -> Iterator[str]:
     if history:
         yield "history"
         for told in history:
-            notes = ("attempt", "due", "was", "address", "detail", "warc")
+            notes = ("attempt", "due", "was", "address", "wishes", "taken_down", "detail", "warc")
             more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
             yield words.printable(f"{text}  {more}" if more else text)

@@ -52,18 +52,22 @@ class Reason(IntEnum):
     QUOTA_SITE = 23
     BLOCKED = 24
     FRONTIER_FULL = 26  # given up to keep the frontier within frontier.bytes_max
+    WITHHELD = 30  # its owner asks not to keep it (page.wishes_obeyed): read for links, not stored
+    OPTED_OUT = 31  # its owner wants to be left alone (scope.opt_out_file)
+    TAKEN_DOWN = 32  # it was fetched, and its records were taken out of the archive since
 
 
 CLASS_OF = {
     Reason.OK: Class.FETCHED, Reason.HTTP_ERROR: Class.FETCHED, Reason.REDIRECT: Class.FETCHED,
     Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED, Reason.UNWANTED_TYPE: Class.FETCHED,
     Reason.UNWANTED_LENGTH: Class.FETCHED, Reason.CHALLENGE: Class.FETCHED, Reason.PARKED: Class.FETCHED,
-    Reason.NOT_MODIFIED: Class.FETCHED,
+    Reason.NOT_MODIFIED: Class.FETCHED, Reason.WITHHELD: Class.FETCHED, Reason.TAKEN_DOWN: Class.FETCHED,
     Reason.DNS: Class.FAILED, Reason.CONNECT: Class.FAILED, Reason.TLS: Class.FAILED, Reason.TIMEOUT: Class.FAILED,
     Reason.LOST: Class.FAILED, Reason.PROTOCOL: Class.FAILED, Reason.ADDRESS: Class.FAILED,
     Reason.HOST_DEAD: Class.FAILED,
     Reason.ROBOTS: Class.EXCLUDED, Reason.ROBOTS_UNREACHABLE: Class.EXCLUDED, Reason.QUOTA_HOST: Class.EXCLUDED,
     Reason.QUOTA_SITE: Class.EXCLUDED, Reason.BLOCKED: Class.EXCLUDED, Reason.FRONTIER_FULL: Class.EXCLUDED,
+    Reason.OPTED_OUT: Class.EXCLUDED,
 }  # fmt: skip
 """The class of a URL that is done for this reason."""
 
@@ -71,6 +75,7 @@ CRAWL_LOG_STATUS = {
     Reason.DNS: -1, Reason.CONNECT: -2, Reason.TLS: -2, Reason.LOST: -3, Reason.TIMEOUT: -4, Reason.PROTOCOL: -5,
     Reason.ADDRESS: -7, Reason.HOST_DEAD: -8, Reason.ROBOTS: -9998, Reason.ROBOTS_UNREACHABLE: -61,
     Reason.QUOTA_HOST: -5003, Reason.QUOTA_SITE: -5003, Reason.BLOCKED: -5001, Reason.FRONTIER_FULL: -5003,
+    Reason.OPTED_OUT: -5002,
 }  # fmt: skip
 """Heritrix's negative fetch status for outcomes without a response."""
 

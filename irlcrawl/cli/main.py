@@ -237,7 +237,8 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
-        "name, and its value: truncated, beyond_max (links over page.links_max), partly_read, damaged, faults, ...",
+        "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
+        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai",
     )  # fmt: skip
 
 
@@ -300,6 +301,25 @@ def _verify_arguments(parser: argparse.ArgumentParser) -> None:
         "what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or single archives"
     )
     _check_arguments(parser)
+
+
+def _takedown_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument("urls", metavar="URL", nargs="*", default=[], help="a URL, this one alone")
+    for name, text in {
+        "--host": "a host: name (all its ports) or name:port",
+        "--site": "a name, and all names below it",
+        "--match": "every URL in which this pattern (RE2) is found",
+        "--opt-out": "file with an opt-out list, such as scope.opt_out_file names: all URLs that it names",
+    }.items():
+        metavar = "FILE" if name == "--opt-out" else name[2].upper()
+        parser.add_argument(name, metavar=metavar, action="append", default=[], help=f"{text}; may be repeated")
+    parser.add_argument(
+        "--reason", metavar="TEXT",
+        help="why, for those who find the gap later; required, but for URLs of --opt-out, whose lines have one",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="list what is stored of the URLs, and touch nothing")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def _snapshot_arguments(parser: argparse.ArgumentParser) -> None:
@@ -370,6 +390,11 @@ VERBS = {
     "fsck": Verb(
         "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that they belong together",
         _fsck_arguments, verbs_upkeep.fsck,
+    ),
+    "takedown": Verb(
+        "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",
+        "take what is stored of some URLs out of the archives of a crawl that does not run",
+        _takedown_arguments, verbs_upkeep.takedown,
     ),
     "verify": Verb(
         "%(prog)s JOB|FILE ... [--json] [--quiet]", "check archives alone: records, digests, units",

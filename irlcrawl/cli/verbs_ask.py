@@ -90,7 +90,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     entries = last_words if outcome is None or outcome in DONE else outcomes
     for entry in entries(job, status=code, host=host_named(args.host), reason=args.reason, note=args.note):
         if outcome is None or entry.outcome == outcome:
-            told = (entry.notes.get(args.note, ""),) if args.note is not None else ()
+            told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told
 
 

@@ -1,4 +1,4 @@
-"""The verbs that look after a crawl's files: `fsck`, `verify`, `snapshot`, `snapshots`."""
+"""The verbs that look after a crawl's files: `fsck`, `verify`, `takedown`, `snapshot`, `snapshots`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError, JobLocked, check_mounted, command
 from irlcrawl.base.job_files import SNAPSHOT
 from irlcrawl.cli.alone import check_alone
+from irlcrawl.config.keys import ConfigError
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave, unheard
 
 if TYPE_CHECKING:
+    from irlcrawl.config.lists import OptOut
     from irlcrawl.upkeep.findings import Finding
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.snapshot import Snapshot
@@ -127,6 +129,45 @@ def verify(args: argparse.Namespace) -> int:
         return _told(check(files, paths, bar), bar, args.json)
     finally:
         bar.close()
+
+
+def takedown(args: argparse.Namespace) -> int:
+    """Take what is stored of some URLs out of a crawl that does not run. FAILED where an archive is away."""
+    from irlcrawl.upkeep.takedown import Takedown, told
+    from irlcrawl.web.opt_out import OptOuts
+
+    job, now = JobDir(args.job).require(), time.time()
+    opt_outs = OptOuts(_named(args, time.strftime("%Y-%m-%d", time.gmtime(now))))
+    bar = bar_for(quiet=args.quiet)
+    work = Takedown(job, opt_outs, args.reason or "", now, bar)
+    if args.dry_run:
+        with reader_may_leave():
+            for entry, _ in work.found():
+                print(entry.status, entry.reason, entry.url.decode(), sep="\t")
+        return ExitCode.DONE
+    check_mounted(job.warcs)
+    try:
+        with job:
+            check_alone(job)
+            work.run()
+    finally:
+        bar.close()
+    return ExitCode.DONE if told(work, _say) else ExitCode.FAILED
+
+
+def _named(args: argparse.Namespace, today: str) -> list[OptOut]:
+    """The URLs that the arguments name, as lines of an opt-out list. ConfigError."""
+    from irlcrawl.config.lists import opt_out, opt_outs
+
+    chosen = {"url": args.urls, "host": args.host, "site": args.site, "match": args.match}
+    lines = [opt_out(kind, what, today) for kind, each in chosen.items() for what in each]
+    if lines and not args.reason:
+        raise ConfigError("--reason: required: the archive has to say why a record was taken down")
+    for path in args.opt_out:
+        lines += opt_outs(path, "--opt-out")
+    if not lines:
+        raise ConfigError("nothing named: takes a URL, --host, --site, --match or --opt-out")
+    return lines
 
 
 def snapshot(args: argparse.Namespace) -> int:

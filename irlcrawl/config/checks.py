@@ -13,7 +13,7 @@ from typing import Any
 from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config import headers, proxies
 from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
-from irlcrawl.config.lists import parameter_names, ranked_floors
+from irlcrawl.config.lists import opt_outs, parameter_names, ranked_floors
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
@@ -158,6 +158,8 @@ def check_start(config: Config) -> None:
     headers.secrets_of(config.site)
     if config.network.proxy_logins_file:
         proxies.read_logins(config.network.proxy_logins_file)
+    if config.scope.opt_out_file:
+        opt_outs(config.scope.opt_out_file)
     ranked_floors(config)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):

@@ -79,6 +79,11 @@ class Scope:
     exclude: list[str] = key(
         [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
     )
+    opt_out_file: str = key(
+        "", "File with hosts, sites, URLs and patterns whose owners want to be left alone: a line of kind, name, date "
+        "and reason each (README, Owners' wishes). Nothing of them is requested, what waits of them is "
+        "excluded (opted_out). It is read again when it changes. Empty: off.",
+    )  # fmt: skip
     depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
     hops_max: int = key(5, "Longest chain of redirects that is followed.", low=0, high=50)
     url_bytes_max: int = key(2048, "URLs longer than this many bytes are out of scope.", low=64, high=65_535)
@@ -324,6 +329,13 @@ class Network:
     dns_cache_names: int = key(20_000, "Names whose address is kept in memory, about 300 bytes each.", low=1)
 
 
+WISHES = (
+    "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "noai", "noimageai", "unavailable_after",
+    "train-ai", "ai-train", "ai-input", "search", "tdm-reservation",
+)  # fmt: skip
+"""What page.wishes_obeyed takes: the names of wishes (web/wishes.py)."""
+
+
 @dataclass
 class Page:
     scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
@@ -334,6 +346,13 @@ class Page:
     sitemaps: bool = key(
         True, "Ask for the sitemaps that robots.txt files name, and follow what sitemaps and feeds (RSS, Atom) list: "
         "at most 50,000 links of each.",
+    )  # fmt: skip
+    wishes_obeyed: list[str] = key(
+        [], "Wishes of owners for which the body of a page is not stored (reason withheld); its links are followed "
+        "unless nofollow forbids it. All wishes are recorded, whatever is obeyed: noindex, noarchive, nocache, "
+        "nosnippet, noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta robots; those with "
+        "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
+        "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(

@@ -1,9 +1,20 @@
-"""Files of names that a configuration points to, read and checked at each start."""
+"""Files of names that a configuration points to, read and checked at each start.
+
+A line of an opt-out list (scope.opt_out_file) says what its owner wants left alone, since when, and why; `#` begins a
+line that is a comment:
+
+    host   shop.example.com        2026-11-02  asked by mail; `host example.com:8080` is one port of it
+    site   example.org             2026-11-02  this name and all names below it
+    url    https://example.net/me  2026-11-03  this URL alone
+    match  [?&]patient=            2026-11-03  every URL in which this pattern (RE2) is found
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple
 
 from irlcrawl.config.keys import Config, ConfigError
 
@@ -23,6 +34,77 @@ def parameter_names(path: str) -> list[str]:
     if len(names) > PARAMETERS_MAX:
         raise ConfigError(f"{where}: has {len(names)} names; at most {PARAMETERS_MAX} are taken")
     return names
+
+
+OPT_OUTS_MAX = 200_000
+OPT_OUT_BYTES_MAX = 8_000
+OPT_OUT_KINDS = ("host", "site", "url", "match")
+_OPT_OUT = re.compile(r"(\S+)[ \t]+(\S+)[ \t]+(\S+)(?:[ \t]+(.*))?")
+
+
+class OptOut(NamedTuple):
+    """A line of such a list."""
+
+    kind: str  # one of OPT_OUT_KINDS
+    what: str  # `name` or `name:port` as URLs have them, a stored URL, or a pattern
+    since: str  # a date, YYYY-MM-DD
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.what} ({self.since}{': ' if self.reason else ''}{self.reason})"
+
+
+def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
+    """One of them, as a person writes it. ConfigError, whose message says what is wrong."""
+    from irlcrawl.base.url import SeedError, named_host, seed_url  # slow to load, and few have a list
+
+    if kind not in OPT_OUT_KINDS:
+        raise ConfigError(f"{kind!r}: a line begins with one of {', '.join(OPT_OUT_KINDS)}")
+    try:
+        date.fromisoformat(since)
+    except ValueError:
+        raise ConfigError(f"{since!r} is no date such as 2026-11-02") from None
+    if kind == "match":
+        import re2  # only a list that has patterns pays for loading the matcher
+
+        options = re2.Options()
+        options.log_errors = False
+        try:
+            re2.compile(what, options)
+        except re2.error as error:
+            raise ConfigError(f"{what!r} is not an RE2 pattern: {error}") from error
+        return OptOut(kind, what, since, reason)
+    try:
+        if kind == "url":
+            return OptOut(kind, seed_url(what).decode("ascii"), since, reason)
+        name, port = named_host(what)
+    except SeedError as error:
+        raise ConfigError(f"{what!r}: {error}") from error
+    if port is not None and kind == "site":
+        raise ConfigError(f"{what!r}: a site has no port")
+    return OptOut(kind, name if port is None else f"{name}:{port}", since, reason)
+
+
+def opt_outs(path: str, where: str = "scope.opt_out_file") -> list[OptOut]:
+    """The lines of an opt-out list. ConfigError, which names the line."""
+    where = f"{where} = {path}"
+    found = []
+    for number, line in enumerate(_lines(path, where, OPT_OUT_BYTES_MAX), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        match = _OPT_OUT.fullmatch(text)
+        if match is None:
+            raise ConfigError(
+                f"{where}, line {number}: {text[:200]!r} is not `host|site|url|match NAME YYYY-MM-DD reason`"
+            )
+        try:
+            found.append(opt_out(match[1], match[2], match[3], match[4] or ""))
+        except ConfigError as error:
+            raise ConfigError(f"{where}, line {number}: {error}") from error
+        if len(found) > OPT_OUTS_MAX:
+            raise ConfigError(f"{where}: has more than {OPT_OUTS_MAX} lines")
+    return found
 
 
 def ranked_floors(config: Config) -> dict[str, int]:
@@ -58,11 +140,11 @@ def ranked_floors(config: Config) -> dict[str, int]:
     return floors
 
 
-def _lines(path: str, where: str) -> Iterator[str]:
+def _lines(path: str, where: str, bytes_max: int = LINE_BYTES_MAX) -> Iterator[str]:
     """ConfigError."""
     try:
         with open(path, encoding="utf-8") as stream:
-            while line := stream.readline(LINE_BYTES_MAX):
+            while line := stream.readline(bytes_max):
                 yield line
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: cannot be read: {error}") from error

@@ -37,8 +37,10 @@ from irlcrawl.worker.harvest.sections import write_sections
 CHUNK_ROWS = 16_384
 TAKEN, STALE, BUSY = "taken", "stale", "busy"
 """What a running crawl answers: the harvest is its own now; another one came before; it is starting or ending."""
-FETCHED_WELL = (Reason.OK, Reason.REDIRECT)
+FETCHED_WELL = (Reason.OK, Reason.REDIRECT, Reason.TAKEN_DOWN)
 """Nothing is to be asked again for these."""
+LESS_THAN_ALL = ("truncated", "withheld")
+"""Reasons for which less was kept of a page than there was."""
 
 
 @dataclass
@@ -83,7 +85,9 @@ class Selection:
                     yield entry
 
     def _takes(self, entry: LogEntry) -> bool:
-        if entry.outcome == "fetched" and entry.status < 400 and entry.reason != "truncated":
+        if entry.reason == "taken_down":
+            return False
+        if entry.outcome == "fetched" and entry.status < 400 and entry.reason not in LESS_THAN_ALL:
             return False
         named = entry.outcome in self.statuses or self._status.fullmatch(b"%d" % entry.status)
         if self.statuses and not named:

@@ -49,6 +49,7 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.turn.release import Policy
 from irlcrawl.frontier.turn.rules import RulesOfHosts
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import product_token
 
 TELL_SECONDS = 1.0
@@ -74,6 +75,7 @@ class Turns:
         self._gauges = gauges
         self._overrides = Overrides(state.config.site)
         self._hours = Hours(state.config)
+        self._opt_outs = OptOutFile(state.config.scope.opt_out_file)
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
         self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
@@ -255,6 +257,7 @@ class Turns:
             opens=self._opens(now) if self._hours.any else None,
             denials_max=failures_till_given_up(config.politeness),
             level_s=config.frontier.level_hours * 3600,
+            opt_outs=self._opt_outs.latest,
         )
         return Task(
             now=now,

@@ -8,5 +8,6 @@ findings.py   what a check finds, and how it is shown
 repair.py     a whole crawl out of what can be read
 salvage.py    what can be read of a damaged crawl
 rebuild.py    the new state of a repair
+takedown.py   what was stored of some URLs, out of archives and log
 snapshot.py   a crawl as it was at one commit
 """

@@ -24,7 +24,7 @@ from irlcrawl.base.rows import CARRIED
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.start_checks import check_last_commit
 from irlcrawl.upkeep.verify import next_record
-from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive import log_parts, taken_down
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, parse
 from irlcrawl.worker.archive.log_parts import log_files, open_part
 from irlcrawl.worker.archive.reader import Record, records
@@ -177,7 +177,8 @@ def units(files: Files, path: str) -> Iterator[tuple[Unit, Exchange | None, Loca
                     continue
                 parts.append(record)
                 if record.unit is not None:
-                    whole = len(parts) == (2 if record.kind in (RESPONSE, REVISIT) else 1)
+                    two = record.kind in (RESPONSE, REVISIT) or taken_down.since(record)
+                    whole = len(parts) == (2 if two else 1)
                     if whole:
                         yield _unit(files, parts, path, file)
                     parts = []

@@ -19,7 +19,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,10 +77,11 @@ class Snapshot:
 
 def snapshots(job: JobDir) -> Iterator[Snapshot]:
     """Every snapshot, oldest first. Damaged."""
-    yield from sorted(map(_snapshot, _paths(job)), key=lambda one: (one.taken, one.name))
+    yield from sorted(map(_snapshot, paths(job)), key=lambda one: (one.taken, one.name))
 
 
-def _paths(job: JobDir) -> list[Path]:
+def paths(job: JobDir) -> list[Path]:
+    """The directories of whole snapshots."""
     found = job.snapshots.iterdir() if job.snapshots.is_dir() else ()
     return sorted(path for path in found if (path / SNAPSHOT).is_file() and is_snapshot_name(path.name))
 
@@ -146,6 +147,11 @@ def _alone(path: Path, doing: str) -> Iterator[None]:
         raise JobLocked(f"{path}: in use: {doing}") from None
     finally:
         os.close(directory)
+
+
+def alone(job: JobDir) -> AbstractContextManager[None]:
+    """As long as it lasts no snapshot is taken or deleted. JobLocked."""
+    return _alone(job.snapshots, TAKING)
 
 
 def _take(job: JobDir, target: Path, files: Files) -> None:
@@ -216,7 +222,7 @@ def _open_as(source: Path, target: Path, files: Files) -> None:
 def _existing(job: JobDir, name: str) -> Path:
     path = job.snapshots / name
     if not is_snapshot_name(name) or not (path / SNAPSHOT).is_file():
-        known = ", ".join(one.name for one in _paths(job)) or "none"
+        known = ", ".join(one.name for one in paths(job)) or "none"
         raise JobError(f"{job.path}: no snapshot {name!r}; there are: {known}")
     return path
 

@@ -16,6 +16,7 @@ from drum.sectors import SECTOR_BYTES, Unreadable
 from irlcrawl.base.job_files import OPEN, WARC
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note
+from irlcrawl.worker.archive import taken_down
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import digest, split_response
 from irlcrawl.worker.archive.redo import RESPONSE, REVISIT
@@ -87,6 +88,7 @@ def check_file(
             bar.read(following - at)
             at = following
     yield from check.end()
+    yield from check.told()
 
 
 def next_record(files: Files, path: str, start: int, size: int) -> int:
@@ -127,6 +129,7 @@ class _Units:
         self._first = True
         self._ours = False  # it says that irlcrawl wrote it; of other archives only records and digests are checked
         self._request: Record | None = None
+        self._taken_down = 0
 
     def take(self, record: Record) -> Findings:
         yield from self._digests(record)
@@ -151,7 +154,7 @@ class _Units:
 
     def _unit(self, last: Record) -> Findings:
         request, url = self._request, last.fields.get("warc-target-uri", "")
-        if (last.kind in (RESPONSE, REVISIT)) != (request is not None):
+        if (last.kind in (RESPONSE, REVISIT)) != (request is not None) and not taken_down.since(last):
             yield self._wrong(last, f"a unit of {'a request and ' if request else ''}a {last.kind} record")
         elif request is not None and request.fields.get("warc-target-uri") != url:
             yield self._wrong(last, "a response that is not of the request before it")
@@ -160,6 +163,7 @@ class _Units:
         except (ValueError, UnicodeEncodeError) as error:
             yield self._wrong(last, str(error))
             return
+        self._taken_down += taken_down.since(last) is not None
         self._on_unit(Found(last.offset, last.end, unit.url))
 
     def _digests(self, record: Record) -> Findings:
@@ -187,6 +191,11 @@ class _Units:
                 yield note(self._path, f"torn at offset {self._request.offset}: a request without its response is cut")
             else:
                 yield self._wrong(self._request, "a request without its response")
+
+    def told(self) -> Findings:
+        """What is worth knowing of the whole file."""
+        if self._taken_down:
+            yield note(self._path, f"{self._taken_down} answers in it were taken down (`irlcrawl takedown`)")
 
     def _wrong(self, record: Record, what: str) -> Finding:
         return Finding(True, self._path, record.offset, what)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from irlcrawl.base.rows import Robots
 from irlcrawl.config import keys as config
+from irlcrawl.web import wishes
 
 WORK_MAX = 1 << 28
 """Octets of wildcard rules times octets of a path that one check may compare, at most 0.1 CPU-s. Beyond it the path
@@ -33,7 +34,8 @@ _STARS = re.compile(rb"\*{2,}")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _RECORD = re.compile(
-    rb"^[ \t\v\f]*+(user[ -]?agent|allow|dis?sallow|diss?alow|diasllow|disallaw|crawl[ -]delay)"
+    rb"^[ \t\v\f]*+(user[ -]?agent|allow|dis?sallow|diss?alow|diasllow|disallaw|crawl[ -]delay"
+    rb"|content-usage|content-signal)"
     rb"(?:[ \t]*+:|[ \t])([^\n#]*+)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -69,20 +71,23 @@ class Rules:
         for pattern, allows in group.patterns.items():
             self._add(pattern, allows)
         self._wildcards.sort(key=lambda rule: -rule[0])
+        self._usages = [(*_parts(path), words) for path, words in _longest_first(group.usages)]
+        self._usage_bytes = sum(map(len, group.usages))
+        self._signals = frozenset(sorted(wishes.combined(group.signals))[: wishes.WISHES_MAX])
         self._lengths = sorted({len(prefix) for prefix in self._prefixes})
         self._wildcard_bytes = sum(len(part) for _, parts, _ in self._wildcards for part in parts)
         rules = len(self._prefixes) + len(self._wholes) + len(self._wildcards)
         parts = sum(len(parts) for _, parts, _ in self._wildcards)
-        self.nbytes = FILE_BYTES + RULE_BYTES * rules + PART_BYTES * parts + sum(map(len, group.patterns))
+        rules += sum(len(words) + 1 for words in group.usages.values()) + len(group.signals)
+        texts = sum(map(len, group.patterns)) + self._usage_bytes
+        self.nbytes = FILE_BYTES + RULE_BYTES * rules + PART_BYTES * parts + texts
         """Memory this takes, for the cache's bound."""
 
     def _add(self, pattern: bytes, allows: bool) -> None:
         # As Google counts: escapes as they stand, and octets that a URL has to escape as their escapes.
         octets = len(pattern) if pattern.isascii() else len(_HIGH.sub(b"%xx", pattern))
         rank = 2 * octets + allows
-        whole = pattern.endswith(b"$")
-        literals = _STARS.sub(b"*", pattern[:-1] if whole else pattern.rstrip(b"*")).split(b"*")
-        parts = [_unescaped(literal) for literal in literals]
+        parts, whole = _parts(pattern)
         if len(parts) == 1:
             ranks = self._wholes if whole else self._prefixes
             ranks[parts[0]] = max(rank, ranks.get(parts[0], 0))
@@ -96,6 +101,19 @@ class Rules:
         """Whether a URL (stored form), or its path and query alone, may be requested."""
         path = _path(url)
         return path == b"/robots.txt" or self._rank(path) % 2 == 1
+
+    def wishes_for(self, url: bytes) -> wishes.Wishes:
+        """What the file says about the use of a URL: its Content-Signal lines, and those lines of Content-Usage that
+        have the longest path of all that match. That is asked of URLs that may be requested."""
+        if not self._usages:
+            return self._signals
+        path = _unescaped(_path(url))
+        if self._usage_bytes * len(path) > WORK_MAX:
+            return self._signals
+        for parts, whole, words in self._usages:
+            if path == parts[0] if len(parts) == 1 and whole else _matches(path, parts, whole):
+                return wishes.combined(self._signals | words)
+        return self._signals
 
     def _rank(self, path: bytes) -> int:
         """Of the rule that decides about a path; 1 if none does, 0 if that would be too much work."""
@@ -141,6 +159,18 @@ def _octet(escape: re.Match[bytes]) -> bytes:
     return escape[0].upper() if octet in b"/%" else octet
 
 
+def _parts(pattern: bytes) -> tuple[list[bytes], bool]:
+    """(what stands between the `*` of a pattern, whether `$` ends it)."""
+    whole = pattern.endswith(b"$")
+    literals = _STARS.sub(b"*", pattern[:-1] if whole else pattern.rstrip(b"*")).split(b"*")
+    return [_unescaped(literal) for literal in literals], whole
+
+
+def _longest_first(usages: dict[bytes, set[str]]) -> list[tuple[bytes, wishes.Wishes]]:
+    """Paths with what is said of them; of a path that stands twice all that is said."""
+    return sorted(((path, wishes.combined(words)) for path, words in usages.items()), key=lambda one: -len(one[0]))
+
+
 def _matches(path: bytes, parts: list[bytes], whole: bool) -> bool:
     """Whether a path has the parts one after the other, the first at its start, and with `whole` the last at its end.
     The first place of each part is as good as any later one, so nothing is tried twice."""
@@ -161,6 +191,8 @@ class _Group:
 
     patterns: dict[bytes, bool] = field(default_factory=dict)  # whether it allows; of two that are equal allow wins
     crawl_delay: float | None = None
+    usages: dict[bytes, set[str]] = field(default_factory=dict)  # preferences of Content-Usage by path; b"": all
+    signals: set[str] = field(default_factory=set)  # of Content-Signal
 
 
 def _group_for(text: bytes, token: bytes) -> _Group:
@@ -169,8 +201,8 @@ def _group_for(text: bytes, token: bytes) -> _Group:
     named = False  # some group names us, so `*` is not for us even if that group is empty
     for_us = for_all = in_agents = False
     for record in _RECORD.finditer(text.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n")):
-        kind, value = record[1][:1].lower(), record[2].strip()
-        if kind == b"u":
+        kind, value = record[1][:2].lower(), record[2].strip()
+        if kind == b"us":
             if not in_agents:
                 for_us = for_all = False
             in_agents = True
@@ -180,15 +212,31 @@ def _group_for(text: bytes, token: bytes) -> _Group:
             named = named or for_us
             continue
         groups = [group for group, applies in ((ours, for_us), (everyone, for_all)) if applies]
-        if kind == b"c":  # for the agents so far; others may follow
+        if kind == b"cr":  # for the agents so far; others may follow
             delay = _seconds(value)
             for group in groups if delay is not None else ():
                 group.crawl_delay = delay
             continue
+        if kind == b"co":  # the same
+            for group in groups:
+                _take_wishes(group, record[1].lower(), value)
+            continue
         in_agents = False
         for group in groups if value[:1] in (b"/", b"*") else ():
-            group.patterns[value] = kind == b"a" or group.patterns.get(value, False)
+            group.patterns[value] = kind == b"al" or group.patterns.get(value, False)
     return ours if named else everyone
+
+
+def _take_wishes(group: _Group, name: bytes, value: bytes) -> None:
+    """A line `Content-Usage: [/path] preferences`, or of Content-Signal."""
+    if name == b"content-signal":
+        group.signals |= wishes.of_signal(value.decode("latin-1"))
+        return
+    path, said = b"", value
+    if value.startswith(b"/"):
+        path, said = (*value.replace(b"\t", b" ").split(b" ", 1), b"")[:2]
+    if words := wishes.of_usage(said.strip().decode("latin-1")):
+        group.usages.setdefault(path, set()).update(words)
 
 
 def _seconds(value: bytes) -> float | None:

@@ -119,6 +119,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
             "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
             "fetch.client": "httptools", "fetch.headers": ["X-A: b"], "fetch.types": ["text/html"],
+            "scope.opt_out_file": os.devnull,
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
             value = [key.choices[-1]] if key.type == "list" else key.choices[-1]
@@ -379,6 +380,7 @@ def test_the_readmes_commands_are_commands(
     monkeypatch.chdir(tmp_path)
     Path("crawl.toml").write_text("[limits]\npages = 5\n")
     Path("seeds.txt.gz").write_bytes(gzip.compress(b"a.example\n"))
+    Path("opt-out.txt").write_text("host b.example 2026-11-02 asked by mail\n")
     commands = readme_commands()
     assert {command[1] for command in commands} == set(main.VERBS)
     for command in commands:

@@ -33,6 +33,7 @@ from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.politeness.machine import Machine
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.web.robots import Rules
 from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch import service
@@ -205,10 +206,10 @@ class Crawl:
                 self.stream = hello["stream"]
                 super().__init__(hello, *rest)
 
-            def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+            def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
                 if unit.cls not in (Class.RETRY, Class.NONE):
                     assert unit.url not in crawl.archived, f"{unit.url!r} is in the archive already"
-                pointer = super().keep(unit, exchange)
+                pointer = super().keep(unit, exchange, rules)
                 if unit.cls not in (Class.RETRY, Class.NONE):
                     crawl.archived.add(unit.url)
                 crawl.on_kept(unit)

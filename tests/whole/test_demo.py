@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
-from webcrawl import check_warcs, outcomes
+from drum import Files
 
+import pytest
+from webcrawl import check_warcs, log_entries, outcomes
+
+from irlcrawl.worker.archive.reader import records
+from irlcrawl.worker.archive.unit import Unit
 from tools.docsweb import audit
 
 GARDEN = {
@@ -61,6 +66,33 @@ def test_why_the_rest_was_not(ended: tuple[Path, str]) -> None:
     assert left_out["http://ruin.test:9/"].startswith("failed(")
     assert reasons["excluded(robots)"] == 3  # the diary, the key, the safe
     assert reasons["excluded(quota_site)"] > 0  # of the calendar
+
+
+def test_what_owners_say_about_use_is_in_log_and_archive(ended: tuple[Path, str]) -> None:
+    directory, _ = ended
+    wishes = {
+        "garden.test/about.html": "noai+noimageai",
+        "garden.test/pond.html": "tdm-policy=https://garden.test/tdm.json+tdm-reservation=1+train-ai=n",
+        "garden.test/map.html": "noarchive+tdm-reservation=1",
+        "garden.test/hush.html": "nofollow+noindex",
+        "library.garden.test/": "ai-train=n+search=y",
+        "library.garden.test/shelf-1.html": "ai-train=n+search=y",
+        "library.garden.test/shelf-2.html": "ai-train=n+search=y+train-ai=n",
+    }
+    told = {entry.url: entry.notes["wishes"] for entry in log_entries(directory / "job") if "wishes" in entry.notes}
+    assert {page_of(url): said for url, said in told.items()} == wishes
+    kept = {}
+    for path in (directory / "job" / "warcs").iterdir():
+        for one in records(Files(), str(path)):
+            unit = Unit.from_json(one.unit, one.fields["warc-target-uri"].encode()) if one.unit else None
+            if unit is not None and unit.wishes:
+                kept[page_of(unit.url)] = unit.wishes
+    assert kept == wishes
+
+
+def page_of(url: bytes) -> str:
+    """Host and path, without the port."""
+    return re.sub(r"^https?://([^:/]+)(?::\d+)?", r"\1", url.decode())
 
 
 def test_politeness(ended: tuple[Path, str]) -> None:

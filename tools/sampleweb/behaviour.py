@@ -44,6 +44,15 @@ REDIRECTS = {
 ALIASES = {"/beds/übersicht.html": "/beds/overview.html"}
 """A path outside ASCII is for crawlers to meet, not for checkouts on every file system."""
 
+WISHES = {
+    ("garden.test", "/about.html"): [("X-Robots-Tag", "noai, noimageai"), ("X-Robots-Tag", "otherbot: noindex")],
+    ("garden.test", "/pond.html"): [
+        ("Content-Usage", "train-ai=n"), ("tdm-reservation", "1"), ("tdm-policy", "https://garden.test/tdm.json"),
+    ],
+}  # fmt: skip
+"""What headers say about the use of a page. Others say it in the page (map.html, hush.html), the library in its
+robots.txt."""
+
 SLOTH_SECONDS = 1.0
 RETRY_AFTER_SECONDS = 1
 CATALOGUE_LINES = 20_000
@@ -102,7 +111,7 @@ class SampleWeb:
             if b"{{" in body:
                 body = self._filled(body.decode()).encode()
             body, headers = compressed(body, ask.headers.get("accept-encoding", ""), ask.host)
-        return Reply(200, body, kind, headers)
+        return Reply(200, body, kind, headers + WISHES.get((ask.host, ask.path), []))
 
 
 def compressed(body: bytes, accepted: str, host: str) -> tuple[bytes, list[tuple[str, str]]]:

@@ -65,6 +65,12 @@ class CrawlLog:
         self.bytes += len(data)
         self._crc = zlib.crc32(data, self._crc)
 
+    def put_aside(self, commit: Callable[[], None]) -> None:
+        """Make compressed parts of all that was written (roll_bytes is 1). commit(): commits `entry`."""
+        for _ in range(2):
+            self._tidy()
+            commit()
+
     def _tidy(self) -> None:
         for part in self._rolled:
             self._compress(part)

@@ -3,8 +3,8 @@
 Pure: rows in, rows out. URLs of one host come out best first (priority byte, then arrival); a host gets at most as
 many as it can use within the horizon, the others go to the calendar behind what is already waiting, and age there, so
 that none starves behind ever new and better ones; those of a host that failed rest until it is asked again, and then
-until one of them was answered; where fresh rules, a block, a quota or a dead host decide, a URL leaves here without a
-request.
+until one of them was answered; where fresh rules, a block, an owner's opt-out, a quota or a dead host decide, a URL
+leaves here without a request.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from irlcrawl.base.keys import PRIORITY_AGED, PRIORITY_LEVEL_SHIFT
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, probed, records_of
+from irlcrawl.web.opt_out import OptOuts
 
 CALENDAR, RESTS = -1, -2
 """Fates of a row for which its host has no room, and of one that rests; 0: it goes to a run; a Reason: it leaves."""
@@ -69,6 +70,7 @@ class Policy:
     denials_max: int  # with so many in a row a robots.txt is given up
     opens: Callable[[bytes], float] | None = None  # origin -> when it may be asked (Hours); None: all at any time
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
+    opt_outs: Callable[[], OptOuts | None] = lambda: None  # what owners want left alone, as the list is now
 
 
 def release(rows: Batch, policy: Policy) -> Verdicts:
@@ -132,8 +134,15 @@ def _judge(
     whole = np.where(states["dead_until"] > now, states["dead"], 0).astype(np.int16)  # of all rows of a host
     if policy.blocked is not None:
         whole[[policy.blocked(origin) for origin in origins.tolist()]] = Reason.BLOCKED
+    opt_outs = policy.opt_outs()
+    if opt_outs is not None:
+        whole[[opt_outs.of_host(origin + b"/") is not None for origin in origins.tolist()]] = Reason.OPTED_OUT
     robots = np.where((states["robots_until"] > now) & (whole == 0), states["robots"], Robots.UNKNOWN)
     fate = hosts.spread(whole)
+    if opt_outs is not None and opt_outs.of_urls:
+        left = np.flatnonzero(fate == 0)  # a Python loop per URL: only URLs say whether a pattern is in them
+        urls = links["url"].take(left).tolist()
+        fate[left[[opt_outs.of(url) is not None for url in urls]]] = Reason.OPTED_OUT
     if policy.quota_host:  # before any row may go to the calendar: those that come back from there have passed it
         fate[(fate == 0) & (ordinal >= policy.quota_host)] = Reason.QUOTA_HOST
     denied = robots == Robots.DENY

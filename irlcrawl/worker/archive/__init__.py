@@ -5,6 +5,7 @@ known.py       what is known of a page that is visited again: the columns that g
 record.py      the bytes of WARC records
 dedupe.py      which payloads the open file holds already
 warc.py        the WARC files of one stream: names, appending, closing
+taken_down.py  the record that stands where a response was taken out
 reader.py      records of a WARC file, read forward
 redo.py        after a crash: cutting a torn tail, reading units again
 crawl_log.py   lines of the crawl log: writing and parsing

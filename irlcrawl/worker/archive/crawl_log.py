@@ -11,8 +11,10 @@ kind L; `via` is the page that linked to the URL first, or redirected to it. Ann
 request and the start of the next, where an address is shared by many sites or a site has many hosts (their requests
 overlap, and what is due changes); `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked` if it
 asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults` are
-those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py). What was left out of a
-page is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
+those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py), `wishes` those of the
+page's owner about its use, joined alike (web/wishes.py). What was left out of a page is told with its number:
+`truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a proxy resolves names,
+`address` is 100::…, one for each name.
 
 Of a page that was visited before, `visit` says which visit it is (or, without a response, would have been), and
 `change` what it found: none (304), same (the same bytes), near (the same but for its frame, dates and digits), yes,
@@ -112,6 +114,8 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     notes |= cut or {}
     if unit.faults:
         notes["faults"] = unit.faults
+    if unit.wishes:
+        notes["wishes"] = unit.wishes
     if unit.detail:
         notes["detail"] = unit.detail
     if address := (exchange.ip if exchange is not None else "") or unit.address:

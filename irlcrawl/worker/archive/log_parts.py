@@ -76,8 +76,8 @@ def read(
 ) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory. `status`: a number or a class like `4xx`; `host`: a host name (any port) or
     `name:port`; `within`: the same, and every name under it; `reason`: a Reason in lower case; `note`: the name of an
-    annotation that they have. A torn last line is left out. Damaged for any other line that cannot be read,
-    ValueError for a malformed status."""
+    annotation that they have, or `name=word`, where `word` is its value or stands in it between `+`. A torn last line
+    is left out. Damaged for any other line that cannot be read, ValueError for a malformed status."""
     for _, entry in placed(files, path, status=status, host=host, reason=reason, within=within, note=note):
         yield entry
 
@@ -91,7 +91,9 @@ def placed(
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
-    wanted_note = re.compile(rb"(?:^|,)%b(?=[=,]|$)" % re.escape(note.encode())) if note is not None else None
+    name, _, word = (note or "").partition("=")
+    wanted_note = f",{name}".encode() if note is not None else None
+    wanted_word = word.encode() if word else None
     for piece in pieces(files, path):
         end = 0
         for text in lines_of(piece.text):
@@ -105,9 +107,17 @@ def placed(
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
                 continue
-            if wanted_note is not None and wanted_note.search(fields[11]) is None:
+            if wanted_note is not None and not _has_note(b"," + fields[11], wanted_note, wanted_word):
                 continue
             yield piece.place(at), piece.understood(parse, text)
+
+
+def _has_note(notes: bytes, name: bytes, word: bytes | None) -> bool:
+    """`notes` with a comma before each, `name` with its comma. Some have no value."""
+    told = next((note for note in re.findall(rb",[^,]*", notes) if note == name or note.startswith(name + b"=")), None)
+    if told is None or word is None:
+        return told is not None
+    return word in told[len(name) + 1 :].split(b"+")
 
 
 def find(files: Files, path: str, url: bytes) -> tuple[LogEntry | None, LogEntry | None]:
@@ -195,15 +205,15 @@ def pieces(files: Files, path: str, committed: Mapping[str, int] | None = None) 
         for number in [*(number for number in parts if number < last), last]:
             if number in parts:
                 part = _open_part(files, parts[number], part_name(path, number, True))
-                yield from _pieces_of(part, number, bounds.get(number))
+                yield from pieces_of(part, number, bounds.get(number))
             elif live is not None:
-                yield from _pieces_of(live, number, bounds.get(number))
+                yield from pieces_of(live, number, bounds.get(number))
     finally:
         if live is not None:
             live.close()
 
 
-def _pieces_of(part: Part, number: int, until: int | None) -> Iterator[Piece]:
+def pieces_of(part: Part, number: int, until: int | None = None) -> Iterator[Piece]:
     """A file of a log, as far as `until` (None: its end), in pieces of whole lines."""
     at = 0
     for chunk in chunks(part):

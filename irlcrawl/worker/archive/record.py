@@ -80,7 +80,7 @@ def warcinfo(record_id: str, file: str, at: float, values: Mapping[str, str]) ->
     """The first record of a file: which crawl and program wrote it. Empty values are left out."""
     values = {**values, "format": "WARC File Format 1.1", "conformsTo": CONFORMS_TO}
     head = [f"WARC-Date: {date(at)}", f"WARC-Filename: {file}"]
-    return _fields_record("warcinfo", record_id, head, values)
+    return fields_record("warcinfo", record_id, head, values)
 
 
 def metadata(unit: Unit, warcinfo_id: str) -> bytes:
@@ -90,13 +90,14 @@ def metadata(unit: Unit, warcinfo_id: str) -> bytes:
         "reason": Reason(unit.reason).name.lower(),
         "status": str(unit.status),
         "detail": unit.detail,
+        "wishes": unit.wishes,
         "fetchTimeMs": str(unit.duration_ms),
     }
     head = [f"WARC-Warcinfo-ID: {warcinfo_id}", f"WARC-Target-URI: {uri(unit.url)}", f"WARC-Date: {date(unit.start)}"]
     if unit.address and not is_stand_in(unit.address):
         head.append(f"WARC-IP-Address: {unit.address}")
     head.append(f"{UNIT_FIELD}: {unit.to_json()}")
-    return _fields_record("metadata", new_id(), head, values)
+    return fields_record("metadata", new_id(), head, values)
 
 
 class Refers(NamedTuple):
@@ -108,10 +109,11 @@ class Refers(NamedTuple):
 
 
 def request_and_response(
-    unit: Unit, exchange: Exchange, warcinfo_id: str, payload_digest: str, refers: Refers | None = None
+    unit: Unit, exchange: Exchange, warcinfo_id: str, payload_digest: str = "", refers: Refers | None = None
 ) -> tuple[bytes, bytes]:
     """The two records of an exchange; the second one is a response with its payload, or a revisit. ValueError for a
     header that does not end."""
+    payload_digest = payload_digest or digest(exchange.body)
     request_id, response_id = new_id(), new_id()
     shared = (
         f"WARC-Warcinfo-ID: {warcinfo_id}\r\nWARC-Target-URI: {uri(unit.url)}\r\nWARC-Date: {date(unit.start)}\r\n"
@@ -231,7 +233,7 @@ def uri(url: bytes) -> str:
     return _NOT_URI.sub(lambda match: b"%%%02X" % match[0][0], url).decode("ascii")
 
 
-def _fields_record(kind: str, record_id: str, head: list[str], values: Mapping[str, str]) -> bytes:
+def fields_record(kind: str, record_id: str, head: list[str], values: Mapping[str, str]) -> bytes:
     """A record whose block is `name: value` lines (application/warc-fields)."""
     block = "".join(f"{n}: {_NOT_LINE.sub(' ', v)}\r\n" for n, v in values.items() if v).encode()
     head = [

@@ -14,6 +14,7 @@ from drum.files import Damaged, Files
 from drum.sectors import Unreadable
 
 from irlcrawl.base.job_files import OPEN
+from irlcrawl.worker.archive import taken_down
 from irlcrawl.worker.archive.reader import Record, record_at, records
 from irlcrawl.worker.archive.record import split_response, wire_header
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
@@ -137,7 +138,8 @@ def read_unit(
         unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))
         exchange = exchange_of(unit, last, first if first.kind == "request" else None)
         if exchange is not None and unit.original is not None and files is not None:
-            exchange.body = split_response(record_at(files, path, unit.original).block)[1]
+            holder = record_at(files, path, unit.original)
+            exchange.body = b"" if taken_down.since(holder) else split_response(holder.block)[1]
     except ValueError as error:
         raise Damaged(path, last.offset, str(error)) from None
     digest = last.fields.get("warc-payload-digest", "")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from irlcrawl.base.rows import Carried
+from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive.known import Known
 
 TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
@@ -49,6 +50,7 @@ class Unit:
     size: int | None = None  # bytes of the body as received, which is not stored
     original: int | None = None  # where in the same file the record begins that holds it; None: an older visit does
     header: str = ""  # of a 304 as received: its record has none, for replay tools would send the 304 on
+    wishes: str = ""  # of the page's owner about its use (web/wishes.py)
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
@@ -76,7 +78,7 @@ _FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "ca
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
     "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
-    "size": None, "original": None, "header": "",
+    "size": None, "original": None, "header": "", "wishes": "",
 }  # fmt: skip
 
 
@@ -93,6 +95,7 @@ class Exchange:
     start: float = 0.0  # unix seconds: the request went out
     duration: float = 0.0  # seconds until the last byte of the response; replay gives it to the millisecond
     _fields: list[tuple[bytes, bytes]] | None = field(default=None, init=False, repr=False, compare=False)
+    _decoded: tuple[bytes, bool] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def status(self) -> int:
@@ -132,6 +135,12 @@ class Exchange:
     def coding(self) -> str:
         """Content-Encoding, all lines of it; empty without one."""
         return b", ".join(self.values(b"content-encoding")).decode("latin-1")
+
+    def decoded(self, bytes_max: int) -> tuple[bytes, bool]:
+        """The body with its content coding undone, as web/coding.decode gives it; each caller has the same bound."""
+        if self._decoded is None:
+            self._decoded = decode(self.body, self.coding, bytes_max)
+        return self._decoded
 
     @property
     def mime(self) -> str:

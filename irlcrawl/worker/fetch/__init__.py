@@ -6,6 +6,7 @@ service.py          what a worker does between its first and its last message
 wire.py             the messages between frontier and worker
 lease.py            a lease as a message: written by the frontier, read by the worker
 visit.py            one visit: robots.txt, gaps, the URLs one by one
+wishes.py           what the owner of an answer says about its use
 verdict.py          what an answer means for its URL
 http.py             one GET: the seam behind which the clients live
 terms.py            what the configuration says of requests to one host: headers, pages that are wanted, bytes a second

@@ -23,10 +23,14 @@ import irlcrawl
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
+from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import from_dict
+from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
+from irlcrawl.web.wishes import joined
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
@@ -34,6 +38,7 @@ from irlcrawl.worker.fetch.lease import Lease
 from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
+from irlcrawl.worker.fetch.wishes import Wishes
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
@@ -86,6 +91,9 @@ class Worker:
         self._room = asyncio.Event()
         self._room.set()
         self._token = product_token(self.config.crawl.user_agent)
+        self._wishes = Wishes(self.config)
+        self._opt_out_file = OptOutFile(self.config.scope.opt_out_file)
+        self._opt_outs = self._opt_out_file.latest()
         self._rules = KnownRules(files, self._state_dir, self._token, RULES_CACHE_BYTES)
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self._visits: dict[asyncio.Task[None], Visit] = {}
@@ -97,9 +105,15 @@ class Worker:
 
     # What visits use
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Archive, process, harvest: one unit, in one piece, so that harvest and archive agree on the order."""
-        location = self._warc.append(unit, exchange)
+        stored = exchange
+        if exchange is not None and unit.segment != NO_SEGMENT:
+            said = self._wishes.of(exchange, rules)
+            unit.wishes = joined(said)
+            if unit.cls == Class.FETCHED and self._wishes.withhold(said, exchange, unit.start):
+                unit.reason, stored = Reason.WITHHELD, None
+        location = self._warc.append(unit, stored)
         pointer = self._harvest.add(process(unit, exchange, location, self._context))
         held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
         if held >= bound and not self._full:
@@ -108,6 +122,9 @@ class Worker:
         if held >= HELD_FACTOR * bound:
             self._room.clear()
         return pointer
+
+    def opted_out(self, url: bytes) -> bool:
+        return self._opt_outs is not None and self._opt_outs.of(url) is not None
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
         self._wire.send({"t": "robots", "visit": visit, "robots": robots})
@@ -256,11 +273,13 @@ class Worker:
         self._wire.close()
 
     async def run(self) -> None:
-        """Syncs the archive and hands over what is old, until something fails."""
+        """Syncs the archive, hands over what is old and reads lists again that changed, until something fails."""
         sync_seconds, harvest_seconds = self.config.archive.archive_sync_seconds, self.config.frontier.harvest_seconds
         trim = Trim(self.clock)
         while not self._failed.done():
             await asyncio.wait((self._failed,), timeout=TICK_SECONDS)
+            if self._opt_out_file.changed:
+                self._opt_outs = await asyncio.get_running_loop().run_in_executor(None, self._opt_out_file.latest)
             if self.clock.now() - self._synced_at >= sync_seconds:
                 await self._sync_archive()
             if self._harvest.age >= harvest_seconds and not self._full:

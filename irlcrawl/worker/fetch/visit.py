@@ -42,8 +42,13 @@ class Services(Protocol):
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
-        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one."""
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
+        """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
+        its host: what they say about its use is noted."""
+        ...
+
+    def opted_out(self, url: bytes) -> bool:
+        """Whether its owner wants it left alone."""
         ...
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
@@ -112,7 +117,7 @@ class Visit:
 
     async def run(self) -> Message:
         try:
-            if await self._know_rules():
+            if self._is_left_alone() or await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
@@ -149,6 +154,10 @@ class Visit:
             carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0, page=known,
         )  # fmt: skip
         asked = conditions(known, self._config.revisit.unconditional_every)
+        if self._services.opted_out(unit.url):
+            self._decide(unit, Class.EXCLUDED, Reason.OPTED_OUT)
+            self._reached += 1
+            return True
         if self._rules is not None and not self._rules.allowed(unit.url):
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
@@ -162,11 +171,17 @@ class Visit:
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
         self._note_answer(unit, fetched, throttled=verdict.ends == "throttled")
-        self._services.keep(unit, fetched.exchange if verdict.keep else None)
+        self._services.keep(unit, fetched.exchange if verdict.keep else None, self._rules)
         self._reached += 1
         if verdict.ends is not None:
             self._outcome, self._reason, self._retry_after = verdict.ends, verdict.reason, verdict.retry_after
         return verdict.ends is None
+
+    def _is_left_alone(self) -> bool:
+        """Whether nothing at all will be asked, a robots.txt neither: owners want all its URLs left alone. Turns see to
+        that; this is for what was in runs when a list was changed."""
+        urls = self.lease.urls["url"].split("\n") if len(self.lease) else []
+        return bool(urls) and all(self._services.opted_out(url.encode("ascii")) for url in urls)
 
     def _note_answer(self, unit: Unit, fetched: Fetched, throttled: bool) -> None:
         """A visit without any response, or the first response after failed ones, is news about the host; a 429 or 503
@@ -304,6 +319,8 @@ class Visit:
         """Asks at the lease's address when it is the same host name, else where a detour may go; also there when this
         visit has had its request. The reason is there when nothing was asked and nothing will be."""
         bound, here = self._config.robots.bytes_max, split(url)[1] == self.lease.host
+        if not here and self._services.opted_out(url):
+            return None, Reason.OPTED_OUT
         if here and not self._is_spent():
             return await self._ask(url, self.lease.address, bound), None
         if not here:

@@ -2,12 +2,14 @@
 
 `process` is pure: live, right after a unit was appended, and after a crash, on the unit read back from the archive, it
 gives the same rows. So it looks only at what the unit and the stored exchange carry (durations to the millisecond, the
-body as received), the location, and the crawl's configuration, seed and committed scope.
+body as received), the location, and the crawl's configuration, seed and committed scope. One exception: a page that was
+withheld is not in the archive, so if no harvest had its links it is asked for again.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
@@ -38,6 +40,8 @@ _log = logging.getLogger(__name__)
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
+    if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
+        unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
     found = UnitRows()
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
@@ -167,7 +171,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     values = dict(reversed(fields))  # the first of each name
     content_type = values.get(b"content-type", b"").decode("latin-1")
     bytes_max = context.config.fetch.decoded_bytes_max
-    body, partly = decode(exchange.body, exchange.coding, bytes_max)
+    body, partly = exchange.decoded(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     html = is_html(body, content_type)

@@ -2,6 +2,7 @@
 
 links.py         the links of a page: references found, resolved, made canonical
 scan.py          start tags by HTML's tokenizer rules, and what hides them, in linear time
+metas.py         the <meta> elements of a head that have certain names
 charset.py       which encoding a page is in
 labels.py        the labels of the web's encodings, and a codec for each
 sitemaps.py      what a site itself lists: sitemaps, feeds, the Sitemap: lines of a robots.txt

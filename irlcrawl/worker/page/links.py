@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from irlcrawl.base.rows import Source
 from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
+from irlcrawl.web import wishes
 from irlcrawl.worker.page import charset, scan
 
 MARKUP_BYTES_MAX = 16 << 20
@@ -356,19 +357,7 @@ def robots_header(values: Iterable[str], product_token: str) -> tuple[bool, bool
     return _directives(values, {"robots", product_token.lower()})
 
 
-_DIRECTIVE = re.compile(r"([^\s,:]+)(\s*+:)?")
-_VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-
-
 def _directives(values: Iterable[str], names: Collection[str]) -> tuple[bool, bool]:
     """(nofollow, noindex) of what is said to one of `names`, to `*`, or to nobody by name."""
-    said = set()
-    for value in values:
-        applies = True
-        for word, colon in _DIRECTIVE.findall(value.lower()):
-            # Not every colon follows a name: `unavailable_after: Friday, 25-Jun-10 15:00:00 PST`.
-            if colon and word not in _VALUED_DIRECTIVES and not word[0].isdigit():
-                applies = word == "*" or word in names
-            elif applies:
-                said.add(word)
+    said = wishes.directives(values, names)
     return not said.isdisjoint({"nofollow", "none"}), not said.isdisjoint({"noindex", "none"})

@@ -58,6 +58,7 @@ class Web:
         self.detours: list[tuple[str, int]] = []
         self.delay = 0.0
         self.told: list[float] = []  # Crawl-delays of the rules it was told of
+        self.left_alone: set[bytes] = set()  # URLs on the opt-out list
 
     async def fetch(self, request: Request) -> Fetched:
         started = self.clock.now()
@@ -79,9 +80,12 @@ class Web:
         exchange = Exchange(request.url, request.address, b"", header, b"")
         return Fetched(Reason.OK, exchange, int(what), started, ended)
 
-    def keep(self, unit: Unit, exchange: Exchange | None) -> Pointer | None:
+    def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         self.units.append(unit)
         return (1, 0, 9) if unit.robots and unit.robots.get("robots") == Robots.RULES else None
+
+    def opted_out(self, url: bytes) -> bool:
+        return url in self.left_alone
 
     def learnt_robots(self, visit: int, robots: dict[str, Any]) -> None:
         self.told.append(robots["crawl_delay"])
@@ -123,7 +127,7 @@ def visit(
     loop.time = clock.now  # type: ignore[method-assign]
     config = Config()
     config.politeness.gap_host_factor = factor
-    config.site["a.test"] = Site(secrets_file="file")
+    config.site["a.test"] = Site(secrets_file="file", types=["text/html"])
 
     async def body() -> tuple[Web, Message]:
         web = Web(config, clock, answers)
@@ -243,3 +247,8 @@ def test_secrets_of_a_host_are_not_sent_where_its_robots_txt_redirects_to() -> N
     web, _ = visit([(0.0, "302"), (0.0, "200"), (0.0, "200")], ["/"], 0.0, Robots.UNKNOWN, 0.0, 0.0)
     sent = {asked.host: b"Cookie: id=1" in asked.terms.sent_block for _, _, asked, _ in web.log if asked.terms}
     assert sent == {"a.test": True, "other.test": False}
+
+
+def test_pages_may_be_unwanted_and_robots_txt_never() -> None:
+    web, _ = visit([(0.0, "200"), (0.0, "200")], ["/"], 0.0, Robots.UNKNOWN, 0.0, 0.0)
+    assert [(asked.target, asked.wants is None) for _, _, asked, _ in web.log] == [("/robots.txt", True), ("/", False)]

@@ -1,0 +1,94 @@
+"""Which URLs their owners want left alone: an opt-out list (config/lists.py), asked by URL and by host.
+
+A list may be shared by crawls and grows while they run, so it is read again when the file changes. A list that cannot
+be read any more, or has a wrong line, counts as it was: a mistake of the operator's must not undo an owner's wish.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+
+import re2
+
+from irlcrawl.base.url import split
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.lists import OptOut, opt_outs
+
+PATTERN_MEMORY_BYTES = 64 << 20
+
+_log = logging.getLogger("irlcrawl.opt_out")
+
+
+class OptOuts:
+    """The lines of a list. Never changes, so any thread may ask it."""
+
+    def __init__(self, lines: Iterable[OptOut]) -> None:
+        lines = list(lines)
+        self._hosts = {line.what: line for line in reversed(lines) if line.kind == "host"}
+        self._sites = {line.what.rstrip("."): line for line in reversed(lines) if line.kind == "site"}
+        self._urls = {line.what.encode("ascii"): line for line in reversed(lines) if line.kind == "url"}
+        matches = [line for line in lines if line.kind == "match"]
+        self._each = [(_compiled([line]), line) for line in matches]
+        self._any = _compiled(matches) if matches else None
+        self.of_urls = bool(self._urls or matches)
+        """Whether there are lines about less than a host."""
+
+    def of(self, url: bytes) -> OptOut | None:
+        """The line that names a URL (stored form); None if there is none."""
+        found = self._urls.get(url)
+        if found is None and self._any is not None and self._any.search(url) is not None:
+            found = next(line for pattern, line in self._each if pattern.search(url) is not None)
+        return found or (self.of_host(url) if self._hosts or self._sites else None)
+
+    def of_host(self, url: bytes) -> OptOut | None:
+        """The line that names the host of a URL or a site it belongs to; None if there is none."""
+        _, name, port, _ = split(url)
+        found = self._hosts.get(name) or self._hosts.get(f"{name}:{port}")
+        name = name.rstrip(".")
+        while found is None and name:
+            found = self._sites.get(name)
+            name = "" if ":" in name else name.partition(".")[2]  # an IPv6 address lies under no name
+        return found
+
+
+def _compiled(lines: list[OptOut]) -> re2._Regexp[bytes]:
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY_BYTES
+    options.log_errors = False
+    return re2.compile("|".join(f"(?:{line.what})" for line in lines).encode("utf-8"), options)
+
+
+class OptOutFile:
+    """The list in a file (scope.opt_out_file; empty: none). One thread at a time may ask for the latest, which is then
+    for all threads."""
+
+    def __init__(self, path: str) -> None:
+        """ConfigError for a file that is no opt-out list: a start refuses it."""
+        self._path = path
+        self._sign = self._signature() if path else None
+        self._current = OptOuts(opt_outs(path)) if path else None
+
+    @property
+    def changed(self) -> bool:
+        """Whether `latest` has a file to read: for 100,000 lines that takes most of a second."""
+        return bool(self._path) and self._signature() != self._sign
+
+    def latest(self) -> OptOuts | None:
+        """The list as the file has it now, or last had it; None without a file."""
+        if self.changed:
+            self._sign = self._signature()
+            try:
+                self._current = OptOuts(opt_outs(self._path))
+            except ConfigError as error:
+                _log.error("the opt-out list counts as it was: %s", error)
+        return self._current
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        """What changes with the file; None where there is none."""
+        try:
+            stat = os.stat(self._path)
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino

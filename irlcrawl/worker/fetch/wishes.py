@@ -1,0 +1,49 @@
+"""What the owner of an answer says about its use, wherever it is said, and whether the page is kept in spite of it."""
+
+from __future__ import annotations
+
+import logging
+
+from irlcrawl.config.keys import Config
+from irlcrawl.web import wishes
+from irlcrawl.web.robots import Rules, product_token
+from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.page.links import HTML_TYPES, is_html
+from irlcrawl.worker.page.metas import named
+
+_log = logging.getLogger(__name__)
+
+
+class Wishes:
+    """For all answers of a crawl."""
+
+    def __init__(self, config: Config) -> None:
+        token = product_token(config.crawl.user_agent).lower()
+        self._agents = frozenset(("robots", token))
+        self._metas = tuple(dict.fromkeys((*wishes.META_NAMES, token)))
+        self._obeyed = frozenset(config.page.wishes_obeyed)
+        self._decoded_bytes_max = config.fetch.decoded_bytes_max
+
+    def of(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
+        """The wishes in the header, in the head of a page that was found (2xx), and in the robots.txt of its host."""
+        try:
+            return self._read(exchange, rules)
+        except Exception:  # a page that breaks a reader is archived all the same, and so is one that takes all memory
+            _log.exception("no wishes were read of %s", exchange.url.decode("ascii"))
+            return wishes.NONE
+
+    def _read(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
+        found = wishes.of_header(exchange.fields, self._agents)
+        mime = exchange.mime
+        if exchange.body and (not mime or mime in HTML_TYPES) and 200 <= exchange.status < 300:
+            body, _ = exchange.decoded(self._decoded_bytes_max)
+            if is_html(body, mime):
+                for name, content in named(body, self._metas):
+                    found |= wishes.of_meta(name, content, self._agents)
+        if rules is not None:
+            found |= rules.wishes_for(exchange.url)
+        return wishes.combined(found) if found else wishes.NONE
+
+    def withhold(self, said: wishes.Wishes, exchange: Exchange, now: float) -> bool:
+        """Whether the body is not to be stored. now: unix seconds."""
+        return bool(said and self._obeyed) and wishes.withheld(said, self._obeyed, exchange.mime, now)

@@ -1,0 +1,302 @@
+"""takedown: what was stored of some URLs is gone afterwards, and everything that reads a crawl says so and agrees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from drum import Files
+from drum.catalog import Catalog
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from irlcrawl.ask.get import Unavailable, get
+from irlcrawl.ask.outcomes import last_words
+from irlcrawl.ask.why import why
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, JobError
+from irlcrawl.cli import main
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.lists import opt_out
+from irlcrawl.terminal.progress import Bar
+from irlcrawl.upkeep.takedown import Takedown
+from irlcrawl.web.opt_out import OptOuts
+from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.reader import records
+from tests.crawl.virtual_crawl import START
+from tests.upkeep import three_sites
+from tests.upkeep.conftest import Copy, save_config
+
+HOST = "a.two.test"
+URL = f"http://{HOST}/3"
+
+
+def takedown(job: JobDir, files: Files | None = None, kind: str = "host", what: str = HOST) -> Takedown:
+    work = Takedown(job, OptOuts([opt_out(kind, what, "2026-11-02")]), "by mail", START, Bar(), files or Files())
+    with job:
+        work.run()
+    return work
+
+
+def urls(job: JobDir) -> dict[str, str]:
+    """URL -> reason."""
+    return {entry.url.decode(): entry.reason for entry in last_words(job)}
+
+
+def held(job: JobDir) -> set[str]:
+    """URLs of which the archives hold an answer, as warcio reads them."""
+    found = set()
+    for path in sorted(job.warcs.iterdir()):
+        with open(path, "rb") as stream:
+            for one in ArchiveIterator(stream, check_digests="raise"):
+                one.content_stream().read()
+                if one.rec_type == "response":
+                    found.add(one.rec_headers["WARC-Target-URI"])
+    return found
+
+
+def urls_in(archive: Path) -> set[str | None]:
+    return {record.fields.get("warc-target-uri") for record in records(Files(), str(archive))}
+
+
+def sound(job: JobDir, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether fsck and verify find no damage."""
+    codes = [main.main([verb, str(job.path), "--quiet"]) for verb in ("fsck", "verify")]
+    told = capsys.readouterr().out
+    assert codes == [ExitCode.DONE] * 2, told
+    return "answers in it were taken down" in told
+
+
+def test_of_a_host_nothing_is_left_and_every_verb_says_so(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("done")
+    before, sizes = urls(job), {path.name: path.stat().st_size for path in job.warcs.iterdir()}
+    ours = {url for url in held(job) if f"//{HOST}/" in url}
+    others = held(job) - ours
+    assert URL in ours and f"http://{HOST}/robots.txt" in ours
+    page = get(job.path, "http://b.two.test/")
+    work = takedown(job)
+    assert work.records == work.lines == len(ours) and not work.away
+    assert held(job) == others and {path.name: path.stat().st_size for path in job.warcs.iterdir()} == sizes
+    assert sound(job, capsys)
+    after = urls(job)
+    fetched = {url for url, reason in before.items() if reason != "robots" and f"//{HOST}/" in url}
+    assert after == {url: "taken_down" if url in fetched else reason for url, reason in before.items()}
+    with pytest.raises(Unavailable, match=f"{URL}: taken down at 2001-09-09T01:46:40.000Z: by mail"):
+        get(job.path, URL)
+    assert b"Irlcrawl-Taken-Down: 2001-09-09T01:46:40.000Z\r\n" in get(job.path, URL, "record")
+    assert get(job.path, "http://b.two.test/") == page
+    told = why(job, URL, START)
+    assert told["stands"] == "done: fetched, taken_down" and told["history"][-1]["taken_down"].startswith("2001-")
+    counters = Catalog.open(job.state, readonly=True).get("counters")["fetched_by_reason"]
+    assert counters["taken_down"] == len(fetched)
+    assert sum(counters.values()) == len([reason for reason in before.values() if reason != "robots"])
+    assert main.main(["urls", str(job.path), "--with", "taken_down", "--host", HOST]) == ExitCode.DONE
+    assert len(capsys.readouterr().out.splitlines()) == len(fetched)
+
+
+def test_a_second_time_there_is_nothing_to_do(copy: Copy) -> None:
+    job = copy("done")
+    takedown(job)
+    before = {path: (path.read_bytes(), path.stat().st_ino) for path in job.path.rglob("*") if path.is_file()}
+    work = takedown(job)
+    assert work.records == work.lines == 0
+    lock = job.lock_file  # has the number of the process
+    assert all((path.read_bytes(), path.stat().st_ino) == was for path, was in before.items() if path != lock)
+
+
+def test_a_crawl_goes_on_after_it_and_fetches_nothing_of_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 90
+    assert crawl.run() == ExitCode.SIZE_LIMIT
+    job = save_config(crawl)
+    work = takedown(job, what="a.one.test")
+    assert work.records > 2
+    crawl.config.limits.pages = 0
+    assert crawl.run() == ExitCode.DONE  # which checks that no URL is fetched or done twice
+    assert list(crawl.outcomes().values()).count(("fetched", "taken_down")) >= work.records - 1
+    assert sound(save_config(crawl), capsys)
+
+
+def test_a_crawl_that_was_killed_has_to_end_first(copy: Copy) -> None:
+    job = copy("killed")
+    with pytest.raises(JobError, match="was killed; go on with it"):
+        takedown(job)
+
+
+def test_snapshots_have_it_no_longer_and_share_their_archives_still(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy("done")
+    assert main.main(["snapshot", str(job.path), "kept"]) == ExitCode.DONE
+    shot = JobDir(job.snapshots / "kept")
+    assert URL in held(shot)
+    takedown(job)
+    assert held(shot) == held(job) and URL not in held(shot)
+    for path in job.warcs.iterdir():
+        assert os.path.samefile(path, shot.warcs / path.name)
+    assert main.main(["fsck", str(shot.path), "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
+    with pytest.raises(Unavailable, match="taken down at 2001"):
+        get(shot.path, URL)
+
+
+def test_a_copy_that_a_snapshot_made_of_an_open_archive_is_cleaned_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    taken = []
+
+    def snap(url: str) -> None:
+        if not taken and len(crawl.web.log) > 100:
+            save_config(crawl)
+            taken.append(main.main(["snapshot", str(crawl.path), "early"]))
+
+    crawl.on_request = snap
+    assert crawl.run() == ExitCode.DONE and taken == [ExitCode.DONE]
+    shot = JobDir(crawl.path / "snapshots" / "early")
+    gone = {url for url in held(shot) if "//a.one.test/" in url}
+    assert gone
+    takedown(JobDir(crawl.path), what="a.one.test")
+    assert not gone & held(shot)
+    assert main.main(["fsck", str(shot.path), "--quiet"]) == ExitCode.DONE
+
+
+def test_an_archive_that_is_away_is_named_and_done_when_it_is_back(
+    copy: Copy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = copy("done")
+    one = next(path for path in sorted(job.warcs.iterdir()) if URL in urls_in(path))
+    away = Path(shutil.move(one, tmp_path / one.name))
+    options = [str(job.path), URL, "--reason", "by mail", "--quiet"]
+    assert main.main(["takedown", *options]) == ExitCode.FAILED
+    assert f"NOT taken down: 1 records in {one.name}, which is away" in capsys.readouterr().out
+    assert urls(job)[URL] == "ok"
+    one.symlink_to(away)  # a link in its place is as good
+    assert main.main(["takedown", *options]) == ExitCode.DONE and urls(job)[URL] == "taken_down"
+    assert one.is_symlink() and URL not in held(job)
+    assert sound(job, capsys)
+
+
+def test_a_page_that_was_put_back_and_fetched_again_is_gone_both_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    job, gone = save_config(crawl), "http://a.two.test/gone"
+    assert main.main(["retry", str(job.path), "--status", "404"]) == ExitCode.DONE
+    crawl.archived.discard(gone.encode())
+    assert crawl.run() == ExitCode.DONE
+    assert takedown(job, kind="url", what=gone).records == 2
+    lines = [entry for entry in log_parts.read(Files(), str(job.crawl_log)) if entry.url == gone.encode()]
+    assert [(one.outcome, one.reason) for one in lines] == [
+        ("fetched", "http_error"), ("returned", "http_error"), ("fetched", "taken_down"),
+    ]  # fmt: skip
+    assert all("taken_down" in one.notes for one in lines if one.outcome == "fetched") and sound(job, capsys)
+    assert main.main(["retry", str(job.path), "--status", "404"]) == ExitCode.DONE
+    assert "nothing to put back" in capsys.readouterr().out
+
+
+def test_a_repair_after_it_brings_nothing_back(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """Out of the archives alone: state and log are gone."""
+    job = copy("done")
+    before = urls(job)
+    takedown(job)
+    for path in job.logs.iterdir():
+        path.unlink()
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    after = urls(job)
+    assert {url for url, reason in after.items() if reason == "taken_down"} == {
+        url for url, reason in before.items() if f"//{HOST}/" in url and reason != "robots"
+    }
+    capsys.readouterr()
+    assert sound(job, capsys)
+
+
+class Dies(Files):
+    """Changes of the disk up to the n-th; then the process is gone, and makes none any more."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def _one(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("create", "append", "write", "rename", "link", "unlink", "truncate", "fsync"):
+            object.__getattribute__(self, "_one")()
+        return object.__getattribute__(self, name)
+
+
+POINTS = 8
+
+
+def changes(job: JobDir) -> list[int]:
+    """Numbers of changes after which it dies: some all along, and the last ones, where the log is mended."""
+    counting = Dies(10**6)
+    takedown(job, counting, kind="site", what="two.test")
+    number = 10**6 - counting.left
+    return sorted({*range(0, number, number // POINTS), *range(number - POINTS, number, 3)})
+
+
+def test_a_kill_leaves_a_sound_crawl_and_a_repeat_finishes_it(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = copy("done")
+    main.main(["snapshot", str(whole.path), "kept"])
+    pattern = whole.path.with_name("pattern")
+    shutil.copytree(whole.path, pattern)
+    numbers = changes(whole)
+    wanted, lines = held(whole), urls(whole)
+    for number in numbers:
+        shutil.rmtree(whole.path)
+        shutil.copytree(pattern, whole.path)
+        with pytest.raises(KeyboardInterrupt):
+            takedown(whole, Dies(number), kind="site", what="two.test")
+        whole.release()
+        assert main.main(["fsck", str(whole.path), "--quiet"]) == ExitCode.DONE, (number, capsys.readouterr().out)
+        takedown(whole, kind="site", what="two.test")
+        assert (held(whole), urls(whole)) == (wanted, lines), number
+        assert not [path.name for path in whole.path.rglob("*.tmp")], number
+        assert held(JobDir(whole.snapshots / "kept")) == wanted, number
+    assert sound(whole, capsys)
+
+
+def test_the_command(copy: Copy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("done")
+    (listed := tmp_path / "list").write_text("url http://a.two.test/4 2026-11-02 from the list\n")
+    assert main.main(["takedown", str(job.path), URL, "--dry-run", "--reason", "x"]) == ExitCode.DONE
+    assert capsys.readouterr().out == f"200\tok\t{URL}\n" and URL in held(job)
+    assert main.main(["takedown", str(job.path), "--opt-out", str(listed), "--quiet"]) == ExitCode.DONE
+    assert capsys.readouterr().out == "taken down: 1 records, 1 lines of the crawl log\n"
+    with pytest.raises(Unavailable, match="from the list"):
+        get(job.path, "http://a.two.test/4")
+    assert main.main(["takedown", str(job.path), "--match", "/7$", "--reason", "x", "--quiet"]) == ExitCode.DONE
+    assert capsys.readouterr().out == "taken down: 12 records, 12 lines of the crawl log\n"
+    with job:
+        assert main.main(["takedown", str(job.path), URL, "--reason", "x", "--quiet"]) == ExitCode.LOCKED
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "nothing named"),
+        ([URL], "--reason: required"),
+        (["--host", "http://a/b", "--reason", "x"], "takes a host's name"),
+        (["--match", "(", "--reason", "x"], "not an RE2 pattern"),
+        (["--opt-out", "/none"], "--opt-out = /none: cannot be read"),
+    ],
+)
+def test_a_wrong_command_line_is_told(
+    copy: Copy, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+) -> None:
+    assert main.main(["takedown", str(copy("done").path), *options]) == ExitCode.CONFIG
+    assert told in capsys.readouterr().err
+
+
+def test_opt_outs_raise_by_themselves() -> None:
+    with pytest.raises(ConfigError):
+        opt_out("url", "", "2026-11-02")

@@ -1,0 +1,107 @@
+"""The opt-out list: what a line names, what a file may hold, and what happens when it changes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.lists import opt_outs
+from irlcrawl.web.opt_out import OptOutFile, OptOuts
+
+LIST = """\
+# what our owners asked for
+
+host   Shop.Example.com        2026-11-02  asked by mail, ticket 12
+host   example.com:8080        2026-11-02
+site   example.org             2026-11-02\trobots.txt cannot be changed there
+host   bücher.example          2026-11-02
+host   [2001:db8::1]           2026-11-02
+url    http://example.net/me#x 2026-11-03  her page
+match  [?&]patient=            2026-11-03  records # of persons
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "opt-out.txt"
+    path.write_text(LIST, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        (b"http://shop.example.com/x", "host"),
+        (b"https://shop.example.com:444/x", "host"),
+        (b"https://a.shop.example.com/", None),
+        (b"https://example.com:8080/", "host"),
+        (b"https://example.com/", None),
+        (b"http://example.org/x?y", "site"),
+        (b"http://a.b.example.org/", "site"),
+        (b"http://notexample.org/", None),
+        (b"http://xn--bcher-kva.example/", "host"),
+        (b"http://[2001:db8::1]:81/", "host"),
+        (b"http://example.net/me", "url"),
+        (b"http://example.net/me/", None),
+        (b"http://any.test/?a=b&patient=7", "match"),
+        (b"http://any.test/patient", None),
+    ],
+)
+def test_what_a_line_names(file: Path, url: bytes, kind: str | None) -> None:
+    found = OptOuts(opt_outs(str(file))).of(url)
+    assert (found and found.kind) == kind
+
+
+def test_a_line_says_since_when_and_why(file: Path) -> None:
+    outs = OptOuts(opt_outs(str(file)))
+    assert str(outs.of(b"http://shop.example.com/")) == "host shop.example.com (2026-11-02: asked by mail, ticket 12)"
+    assert str(outs.of(b"http://a.test/?patient=")) == "match [?&]patient= (2026-11-03: records # of persons)"
+    assert str(outs.of(b"http://example.com:8080/")) == "host example.com:8080 (2026-11-02)"
+    assert outs.of_urls and not OptOuts(opt_outs(str(file))[:3]).of_urls
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("example.com", "line 1: 'example.com' is not"),
+        ("host example.com", "is not `host"),
+        ("domain example.com 2026-11-02", "begins with one of host, site"),
+        ("host example.com 2.11.2026", "is no date"),
+        ("host http://a/b 2026-11-02", "takes a host's name"),
+        ("site a.test:80 2026-11-02", "a site has no port"),
+        ("match (a 2026-11-02", "not an RE2 pattern"),
+        ("url ftp://a.test/ 2026-11-02", "ftp"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
+    (path := tmp_path / "list").write_text(line)
+    with pytest.raises(ConfigError) as error:
+        opt_outs(str(path))
+    assert str(path) in str(error.value) and "line 1" in str(error.value) and told in str(error.value)
+
+
+def test_a_list_is_read_again_when_it_changes(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    url = b"http://late.test/"
+    outs = OptOutFile(str(file))
+    first = outs.latest()
+    assert first is not None and first.of(url) is None and outs.latest() is first
+    file.write_text(LIST + "host late.test 2026-11-04\n")
+    assert (second := outs.latest()) is not None and second.of(url) is not None
+    with caplog.at_level(logging.ERROR):
+        file.write_text("nonsense")
+        assert outs.latest() is second and outs.latest() is second
+        os.unlink(file)
+        assert outs.latest() is second
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "the opt-out list counts as it was"
+    ] * 2
+
+
+def test_no_file_is_no_list(tmp_path: Path) -> None:
+    assert OptOutFile("").latest() is None
+    with pytest.raises(ConfigError, match="cannot be read"):
+        OptOutFile(str(tmp_path / "none"))
