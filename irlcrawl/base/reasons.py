@@ -36,6 +36,7 @@ class Reason(IntEnum):
     UNWANTED_LENGTH = 5  # a page longer than fetch.length_max: its body was not read
     CHALLENGE = 6  # in the place of a page: prove that a person asks
     PARKED = 7  # in the place of a page: the domain is for sale
+    NOT_MODIFIED = 8  # 304 to a conditional request: the page is as it was
     DNS = 10
     CONNECT = 11
     TLS = 12
@@ -60,7 +61,7 @@ CLASS_OF = {
     Reason.OK: Class.FETCHED, Reason.HTTP_ERROR: Class.FETCHED, Reason.REDIRECT: Class.FETCHED,
     Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED, Reason.UNWANTED_TYPE: Class.FETCHED,
     Reason.UNWANTED_LENGTH: Class.FETCHED, Reason.CHALLENGE: Class.FETCHED, Reason.PARKED: Class.FETCHED,
-    Reason.WITHHELD: Class.FETCHED, Reason.TAKEN_DOWN: Class.FETCHED,
+    Reason.NOT_MODIFIED: Class.FETCHED, Reason.WITHHELD: Class.FETCHED, Reason.TAKEN_DOWN: Class.FETCHED,
     Reason.DNS: Class.FAILED, Reason.CONNECT: Class.FAILED, Reason.TLS: Class.FAILED, Reason.TIMEOUT: Class.FAILED,
     Reason.LOST: Class.FAILED, Reason.PROTOCOL: Class.FAILED, Reason.ADDRESS: Class.FAILED,
     Reason.HOST_DEAD: Class.FAILED,

@@ -65,6 +65,27 @@ LINK = {
 }
 """A URL waiting somewhere. On its way into columns it is a tuple (key, site, host, Carried, url)."""
 
+PAGE = {
+    "visits": "u2",  # visits with a response, the generation of what follows; 0: never fetched, all else is 0 or empty
+    "visited": "u4",  # unix second of the last visit
+    "changed": "u4",  # unix second when a change was last seen, or of the Last-Modified that is believed
+    "stored": "f8",  # WARC-Date (unix seconds, to the millisecond) of the last full record: revisit records name it
+    "digest": "u8",  # first 64 bits of the SHA-1 of that record's payload, for equality only
+    "content": "u8",  # fingerprint of its text
+    "modified": "u4",  # its Last-Modified as sent (unix seconds); 0: none
+    "rate_a": "u1",  # Gamma belief of the rate of changes, without its prior: shape
+    "rate_b": "u1",  # ... and exposure in days, both as codes of an eighth of an octave; 0: nothing seen
+    "links_a": "u1",  # the same of new links
+    "links_b": "u1",
+    "weight": "u1",  # importance, 2**((code - 128) / 8)
+    "prior": "u1",  # rate of its host's pages when it was last released, as a code
+    "flags": "u1",  # PageFlag
+    "validators": BYTES,  # ETag as sent (64 bytes at most) after the other 12 bytes of the SHA-1; empty without an ETag
+    #                       and a Last-Modified
+    "hub": BYTES,  # 2-byte hashes of the links (256 at most) that a page had which brings new links; else empty
+}
+"""What is known of a page that was fetched and is to be visited again; rides beside LINK."""
+
 RETRY = {**LINK, "due": "f8"}
 """A URL to be asked for again from `due` (unix seconds) on."""
 
@@ -91,6 +112,23 @@ OUTCOME = {
 }
 NO_SEGMENT = 0xFFFFFFFF
 
+VISIT = {
+    "segment": "u4",  # the place leased, as in OUTCOME
+    "row": "u4",
+    "at": "f8",  # unix seconds when the request began
+    "change": "u1",  # Change
+    "new_links": "u2",  # links that the page did not have at the visit before; 0 at the first
+    # As in PAGE, of the last full record: what the next visit is to compare with.
+    "stored": "f8",
+    "digest": "u8",
+    "content": "u8",
+    "modified": "u4",
+    "flags": "u1",
+    "validators": BYTES,
+    "hub": BYTES,
+}
+"""What a visit with a response found, if pages are visited again."""
+
 FACT = {
     "host": "u8",
     "at": "f8",  # unix seconds; the later fact wins
@@ -116,6 +154,29 @@ class Source(IntEnum):
     FRAME = 4
     SCRIPT = 5
     SITEMAP = 6  # a sitemap or a feed lists it, or a robots.txt names it as a sitemap
+
+
+class Change(IntEnum):
+    """What a visit found beside the one before."""
+
+    FIRST = 0  # the first visit
+    NOT_MODIFIED = 1  # 304
+    SAME = 2  # the payload's digest is the one of the last full record
+    NEAR = 3  # other bytes, the same text: boilerplate, dates, digits
+    YES = 4
+    GONE = 5  # 404 or 410
+    ERROR = 6  # another status from 400 on, a 304 that nobody asked for, or a body that broke off: nothing is learnt
+
+
+class PageFlag(IntEnum):
+    """Bits of PAGE's and VISIT's `flags`."""
+
+    VALIDATOR = 1  # conditional requests are worth a try
+    ALWAYS = 2  # differs at each fetch
+    FEED = 4
+    SITEMAP = 8
+    DENIED = 16  # robots.txt forbade the last visit
+    GONE_ONCE = 32
 
 
 DISCOVERY_LETTER = {

@@ -423,6 +423,10 @@ class Archive:
     prefix: str = key("irlcrawl", "First part of the names of WARC files.")
     roll_bytes: int = key(1_000_000_000, "A WARC file is closed, and the next begun, at this many bytes.", low=1 << 20)
     gzip_level: int = key(1, "Compression level of WARC files, from 0 (fastest) to 3 (smallest).", low=0, high=3)
+    dedupe_bytes_min: int = key(
+        1024, "A body of at least so many bytes that the same WARC file holds already is stored as a revisit record, "
+        "which names the first one. 0: off.", low=0,
+    )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )
@@ -499,6 +503,17 @@ class Hooks:
 
 
 @dataclass
+class Revisit:
+    enabled: bool = key(
+        False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
+    )
+    unconditional_every: int = key(
+        16, "After so many visits of a page one asks for all of it, whatever its ETag and Last-Modified: some servers "
+        "say that a page is as it was though it changed. 1: every visit does. 0: off.", low=0,
+    )  # fmt: skip
+
+
+@dataclass
 class Site:
     """Overrides for a host or a registrable domain and for every host under it, where no nearer name sets the key:
     `[site."example.com"]`."""
@@ -564,6 +579,7 @@ class Config:
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
     hooks: Hooks = field(default_factory=Hooks)
+    revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 

@@ -44,7 +44,8 @@ class Census:
         self.archives: dict[str, int] = {}
         """Archives the log points into, with the number of units."""
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """(outcome, reason) -> lines; of URLs that are done, less those that were put back."""
+        """(outcome, reason) -> lines, without those of later visits; of URLs that are done, less those that were put
+        back."""
 
     def logged(self, entry: LogEntry) -> None:
         """Take in a line of the crawl log."""
@@ -52,9 +53,10 @@ class Census:
         if entry.outcome == "returned":
             self.outcomes[entry.notes.get("was", ""), entry.reason] -= 1
             self._returned.add((key,))
-        self.outcomes[entry.outcome, entry.reason] += 1
-        if entry.outcome in DONE_NAMES:
-            self._urls.add((key,))
+        if "visit" not in entry.notes:  # a page that is visited again is done by its first visit
+            self.outcomes[entry.outcome, entry.reason] += 1
+            if entry.outcome in DONE_NAMES:
+                self._urls.add((key,))
         pointer = entry.warc
         if pointer is not None:
             name, offset, length = pointer

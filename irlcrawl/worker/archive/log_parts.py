@@ -107,7 +107,7 @@ def chooser(
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
     name, _, word = (note or "").partition("=")
-    wanted_note = f",{name}=".encode() if note is not None else None
+    wanted_note = f",{name}".encode() if note is not None else None
     wanted_word = word.encode() if word else None
 
     def is_wanted(fields: list[bytes]) -> bool:
@@ -123,11 +123,11 @@ def chooser(
 
 
 def _has_note(notes: bytes, name: bytes, word: bytes | None) -> bool:
-    """`notes` with a comma before each, `name` with its comma and equals sign."""
-    at = notes.find(name)
-    if at < 0 or word is None:
-        return at >= 0
-    return word in notes[at + len(name) :].partition(b",")[0].split(b"+")
+    """`notes` with a comma before each, `name` with its comma. Some have no value."""
+    told = next((note for note in re.findall(rb",[^,]*", notes) if note == name or note.startswith(name + b"=")), None)
+    if told is None or word is None:
+        return told is not None
+    return word in told[len(name) + 1 :].split(b"+")
 
 
 def find(entries: Iterable[LogEntry]) -> tuple[LogEntry | None, LogEntry | None]:

@@ -189,7 +189,8 @@ class AiohttpClient:
 
 
 def _headers(request: Request, fixed: list[Header], keep: bool) -> list[Header]:
-    return [("Host", http.host_header(request)), *fixed, *([] if keep else [("Connection", "close")])]
+    close = [] if keep else [("Connection", "close")]
+    return [("Host", http.host_header(request)), *request.conditions, *fixed, *close]
 
 
 def _request_block(request: Request, headers: list[Header]) -> bytes:

@@ -165,10 +165,11 @@ class Client:
     ) -> None:
         """Make the exchange and fill in its result."""
         terms = request.terms or self._terms
-        start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode()
+        asked = "".join([f"{name}: {value}\r\n" for name, value in request.conditions]) if request.conditions else ""
+        start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n{asked}".encode()
         block = start + terms.sent_block
         if terms.proxy is not None and terms.proxy.kind == "http" and request.scheme == "http":
-            block = _for_proxy(request, terms)
+            block = _for_proxy(request, terms, asked)
         try:
             end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due, request.wants)
         except asyncio.CancelledError:
@@ -206,11 +207,11 @@ class Client:
             self._sessions.popitem(last=False)
 
 
-def _for_proxy(request: Request, terms: Terms) -> bytes:
+def _for_proxy(request: Request, terms: Terms, asked: str) -> bytes:
     """A request for http through an HTTP proxy, which is told the whole URL."""
     target = http.host_header(request)
     login = b"Proxy-Authorization: " + basic(terms.login) + b"\r\n" if terms.login else b""
-    start = f"GET http://{target}{request.target} HTTP/1.1\r\nHost: {target}\r\n".encode()
+    start = f"GET http://{target}{request.target} HTTP/1.1\r\nHost: {target}\r\n{asked}".encode()
     return start + login + terms.sent_block
 
 

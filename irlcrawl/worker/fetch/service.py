@@ -33,6 +33,7 @@ from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.web.wishes import joined
+from irlcrawl.worker.archive.record import sha1
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
@@ -81,7 +82,7 @@ class Worker:
         archive = self.config.archive
         self._warc = WarcWriter(
             files, str(JobDir(job).warcs), archive.prefix, stream, roll_bytes=archive.roll_bytes,
-            gzip_level=archive.gzip_level, clock=self.clock,
+            gzip_level=archive.gzip_level, clock=self.clock, dedupe_bytes_min=archive.dedupe_bytes_min,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
                 operator=self.config.crawl.operator, is_part_of=hello["crawl"],
@@ -123,7 +124,8 @@ class Worker:
             unit.wishes = joined(said)
             if unit.cls == Class.FETCHED and self._wishes.withhold(said, exchange, unit.start):
                 unit.reason, stored = Reason.WITHHELD, None
-        return (yield from discovering(unit, exchange, self._context)), stored
+        digest = sha1(exchange.body) if exchange is not None and unit.page is not None else b""
+        return (yield from discovering(unit, exchange, self._context, digest)), stored
 
     async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Read a unit, in slices if it is long; then archive and harvest it in one piece, so that both agree on the

@@ -20,6 +20,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
+from irlcrawl.worker.archive.known import Known, conditions
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
@@ -151,13 +152,13 @@ class Visit:
             "robots": self._robots,
         }
 
-    def _unit(self, row: int, url_key: int, url: str, carried: Carried) -> Unit:
+    def _unit(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> Unit:
         return Unit(
             url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
-            carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
+            carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0, page=known,
         )  # fmt: skip
 
-    async def _blocked(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+    async def _blocked(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> bool:
         """Whether a URL of the lease was not to be asked, and is done."""
         services, stored = self._services, url.encode("ascii")
         if services.opted_out(stored):
@@ -166,21 +167,23 @@ class Visit:
             reason = Reason.BLOCKED
         else:
             return False
-        await self._decide(self._unit(row, url_key, url, carried), Class.EXCLUDED, reason)
+        await self._decide(self._unit(row, url_key, url, carried, known), Class.EXCLUDED, reason)
         self._reached += 1
         return True
 
-    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+    async def _url(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> bool:
         """One URL of the lease. Returns whether the visit goes on."""
-        unit = self._unit(row, url_key, url, carried)
+        unit = self._unit(row, url_key, url, carried, known)
+        asked = conditions(known, self._config.revisit.unconditional_every)
         if self._rules is not None and not self._rules.allowed(unit.url):
             await self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, page=True)
+        bound = self._config.fetch.body_bytes_max
+        fetched = await self._ask(unit.url, self.lease.address, bound, page=True, asked=asked)
         if fetched is None:
             return False
-        verdict = judge(fetched, carried.attempt, self._config)
+        verdict = judge(fetched, carried.attempt, self._config, conditional=bool(asked))
         unit.cls, unit.reason, unit.status = verdict.cls, verdict.reason, verdict.status
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
@@ -202,14 +205,15 @@ class Visit:
             unit.robots = {"failed": 1}
 
     async def _ask(
-        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False
-    ) -> Fetched | None:
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False,
+        asked: tuple[tuple[str, str], ...] = (),
+    ) -> Fetched | None:  # fmt: skip
         """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
-        unwanted."""
+        unwanted. `asked`: Request.conditions."""
         scheme, host, port, target = split(url)
         terms = self._services.terms.of(host)
         wants = terms.wants if page else None
-        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants)
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants, asked)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale

@@ -19,7 +19,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.reasons import Class
-from irlcrawl.base.rows import BYTES, Carried
+from irlcrawl.base.rows import BYTES, Carried, Change
 from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.harvest.sections import SECTIONS, write_sections
@@ -58,6 +58,10 @@ class UnitRows:
     directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
     bare: bool = False  # a bare list of links: worker/page/linklist.py
+    change: Change | None = None  # what the visit found, if pages are visited again
+    visit: tuple[Any, ...] | None = None  # and the row that says so: again.py
+    wording: int = 0  # of a successful page, if they are: worker/page/wording.py
+    lists: int = 0  # PageFlag.FEED or SITEMAP
     counts: dict[str, int] = field(default_factory=dict)  # of counters.COUNTERS
 
 
@@ -217,6 +221,8 @@ class HarvestBuilder:
         rows["pairs"].fresh += found.pairs
         if found.retry is not None:
             rows["retries"].fresh.append(found.retry)
+        if found.visit is not None:
+            rows["visits"].fresh.append(found.visit)
         rows["scope"].fresh += [(entry,) for entry in found.scope]
         pointer = self._add_fact(found.fact) if found.fact is not None else None
         if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:

@@ -16,13 +16,15 @@ from typing import Any
 
 from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
-from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
+from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log
+from irlcrawl.worker.archive.record import sha1_of
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+from irlcrawl.worker.harvest import again
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
@@ -31,6 +33,7 @@ from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
+from irlcrawl.worker.page.wording import wording
 
 STEP_BYTES = 128 << 10
 """Of links worked on between two stops; a link counts as its length and LINK_BYTES."""
@@ -40,6 +43,7 @@ LINKS_STEP = 500
 URL_BYTES_SPELLED = 65_535
 """A longer URL is out of every scope, so its spelling does not matter."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_CHANGE = list(VISIT).index("change")
 
 _log = logging.getLogger(__name__)
 
@@ -49,41 +53,66 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
     metadata record. MemoryError, unless it is read again."""
     if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
         unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
-    return finished(at_once(discovering(unit, exchange, context)), unit, exchange, location)
+    sha1 = sha1_of(location.digest)
+    return finished(at_once(discovering(unit, exchange, context, sha1)), unit, exchange, location)
 
 
-def discovering(unit: Unit, exchange: Exchange | None, context: Context) -> Steps[UnitRows]:
-    """All that needs no place in the archive, in steps."""
+def discovering(unit: Unit, exchange: Exchange | None, context: Context, sha1: bytes) -> Steps[UnitRows]:
+    """All that needs no place in the archive, in steps. sha1: of the payload, if the page was visited before."""
     found = UnitRows()
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
     if unit.segment != NO_SEGMENT:
-        yield from _of_url(unit, exchange, context, found)
+        yield from _of_url(unit, exchange, context, found, sha1)
     elif found.fact is not None and found.fact.rules and context.config.page.sitemaps:
         yield from _sitemaps(unit, found.fact.rules, context, found)
     return found
 
 
 def finished(found: UnitRows, unit: Unit, exchange: Exchange | None, location: Location) -> UnitRows:
-    """With the outcome."""
+    """With the outcome, and what the visit found."""
+    if found.change is not None and exchange is not None:
+        found.visit = again.visit_row(unit, exchange, location, found.change, found)
     found.outcome = _outcome(unit, exchange, location, found)
     return found
 
 
-def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows) -> Steps[None]:
+def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows, sha1: bytes) -> Steps[None]:
     """What a URL's unit yields beside its outcome."""
-    if unit.cls in (Class.FETCHED, Class.FAILED):
+    if unit.cls in (Class.FETCHED, Class.FAILED) and unit.page is None:
         found.site = context.names(unit.url)[0]
     if unit.cls == Class.RETRY:
         found.retry = _retry(unit, context)
     elif unit.cls == Class.FETCHED and exchange is not None:
-        try:
-            yield from _discover(unit, exchange, context, found)
-        except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
-            if isinstance(error, MemoryError) and not context.again:
-                raise  # other pages may have taken it: the worker ends, and the unit is read again
-            _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
-            found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
+        if unit.page is not None:
+            found.change = yield from _again(unit, exchange, context, found, sha1)
+        else:
+            yield from _read(unit, exchange, context, found)
+            found.change = Change.FIRST if context.config.revisit.enabled else None
+
+
+def _again(unit: Unit, exchange: Exchange, context: Context, found: UnitRows, sha1: bytes) -> Steps[Change]:
+    """A page that was visited before: it is read unless it is the same. One that says the same between other links may
+    have new ones."""
+    change = again.change_of(unit, exchange, sha1)
+    if change not in again.UNCHANGED:
+        yield from _read(unit, exchange, context, found)
+        if change is Change.YES:
+            change = again.decided(unit, exchange, change, found.wording)
+        if change not in again.SILENT:
+            found.site = context.names(unit.url)[0]
+    return change
+
+
+def _read(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
+    """Links, pairs and scope entries of a response, as far as it can be read."""
+    try:
+        yield from _discover(unit, exchange, context, found)
+    except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
+        if isinstance(error, MemoryError) and not context.again:
+            raise  # other pages may have taken it: the worker ends, and the unit is read again
+        _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
+        found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
 
 
 def rules_text(exchange: Exchange, config: Config) -> bytes:
@@ -102,8 +131,10 @@ def received(exchange: Exchange) -> int:
 
 def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: UnitRows) -> tuple[Any, ...]:
     """A row of rows.OUTCOME."""
-    size = 0 if exchange is None else received(exchange)
-    cut = {name: str(found.counts[name]) for name in CUT if name in found.counts} if found.counts else None
+    size = 0 if exchange is None else len(exchange.header) + (len(exchange.body) if unit.size is None else unit.size)
+    cut = {name: str(found.counts[name]) for name in CUT if name in found.counts} if found.counts else {}
+    if found.visit is not None and unit.page is not None:
+        cut["change"] = again.WORDS[found.visit[_CHANGE]]
     line = crawl_log.line(unit, exchange, location, cut)
     return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
 
@@ -165,7 +196,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     body, partly = yield from exchange.decoding(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
-    found.content = fingerprint(body, is_html(body, content_type))
+    html = is_html(body, content_type)
+    found.content = fingerprint(body, html)
+    if unit.page is not None or context.config.revisit.enabled:
+        found.wording = wording(body, html)
     found.directory = directory_key(unit.url)
     if context.config.page.sitemaps and (yield from _listed(unit, body, content_type, context, found)):
         return
@@ -213,6 +247,7 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     if lists is None:
         return False
     urls, beyond = lists
+    found.lists = PageFlag.FEED if sitemaps.is_feed(body) else PageFlag.SITEMAP
     if partly:
         found.counts["partly_read"] = 1
     if beyond:

@@ -9,7 +9,10 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
   facts     rows.FACT            what was learnt about hosts; `robots` UNKNOWN says nothing about robots.txt
   scope     rows.SCOPE_ENTRY     scope entries that seeds, or their redirects, brought
   returns   rows.RETURN          URLs that were done and are put back: only in harvests of the seeds' stream
-  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
+  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget;
+                                 none for a later visit that found no change
+  visits    rows.VISIT           a row per outcome of class FETCHED of a leased URL, with revisit.enabled, and for each
+                                 visit of a page that was visited before
 
 all of them always, empty or not. Those that wait for a merge (links, pairs, yields) have labels key >> 56 when they
 have over 65,536 rows. On `outcomes` is the meta
@@ -28,11 +31,11 @@ from drum import Batch, SegmentWriter
 
 import numpy as np
 
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, YIELD
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, VISIT, YIELD
 
 SECTIONS = {
     "links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT, "scope": SCOPE_ENTRY,
-    "yields": YIELD, "returns": RETURN,
+    "yields": YIELD, "returns": RETURN, "visits": VISIT,
 }  # fmt: skip
 LABELLED = ("links", "pairs", "yields")
 LABEL_ROWS = 65_536

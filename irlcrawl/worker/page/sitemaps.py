@@ -89,6 +89,12 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     return (yield from _stored(references, url, LINKS_MAX))
 
 
+def is_feed(body: bytes) -> bool:
+    """Whether what `listed` understands is a feed, no sitemap."""
+    kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
+    return kind is not None and kind[1] in FEEDS
+
+
 def _uncommented(body: bytes) -> Steps[bytes]:
     pieces: list[bytes] = []
     at = worked = 0

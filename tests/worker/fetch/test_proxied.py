@@ -18,7 +18,7 @@ from irlcrawl.config.keys import Config, ConfigError, Network, Site
 from irlcrawl.config.proxies import Proxies, read_logins
 from irlcrawl.config.toml import load
 from irlcrawl.frontier.dispatch.dns import Resolved, Resolver
-from irlcrawl.worker.archive.record import request_and_response
+from irlcrawl.worker.archive.record import digest, request_and_response
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.http import Fetched
 from irlcrawl.worker.fetch.terms import TermsOf
@@ -104,6 +104,7 @@ def ask(
         config.network.proxy = f"{kind}://127.0.0.1:{port}"
         terms = TermsOf(config, None, {f"127.0.0.1:{port}": login} if login else {}).of("a.test")
         asked = request(server, "/x?y", address=stand_in("a.test") if kind != "socks5" else "127.0.0.1")
+        asked = replace(asked, conditions=(("If-None-Match", '"1"'),))
         asked = replace(asked, terms=terms, scheme=scheme, url=asked.url.replace(b"http:", scheme.encode() + b":"))
         fetcher = open_fetcher(config, SystemClock())
         try:
@@ -126,10 +127,11 @@ def test_http_through_a_proxy(kind: str, login: str) -> None:
         assert [asked.target for asked in server.asked] == ["/x?y"] * times and server.connections == 1
         exchange = results[0].exchange
         assert exchange is not None and exchange.request == server.asked[0].head
+        assert b'\r\nIf-None-Match: "1"\r\n' in exchange.request
     named = {"http": b"GET http://a.test:%d/x?y " % server.port, "socks5h": b"a.test", "socks5": b"\x7f\0\0\x01"}[kind]
     assert proxy.seen[-1].startswith(named)
     assert (b"Basic bWU6aHVzaA==" in proxy.seen[0] or LOGIN.encode() in proxy.seen[0]) == bool(login)
-    stored = b"".join(request_and_response(unit_of(), exchange, "<x>")[:2])
+    stored = b"".join(request_and_response(unit_of(), exchange, "<x>", digest(exchange.body)))
     assert b"hush" not in stored and b"bWU6aHVzaA" not in stored and b"Proxy" not in stored
     assert (b"WARC-IP-Address" in stored) == (kind == "socks5")
 
