@@ -53,7 +53,7 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
     metadata record. MemoryError, unless it is read again."""
     if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
         unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
-    sha1 = sha1_of(location.digest)
+    sha1 = sha1_of(location.digest) if unit.page is not None else b""
     return finished(at_once(discovering(unit, exchange, context, sha1)), unit, exchange, location)
 
 
