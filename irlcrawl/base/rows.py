@@ -165,6 +165,7 @@ class Change(IntEnum):
     NEAR = 3  # other bytes, the same text: boilerplate, dates, digits
     YES = 4
     GONE = 5  # 404 or 410
+    ERROR = 6  # another status from 400 on, a 304 that nobody asked for, or a body that broke off: nothing is learnt
 
 
 class PageFlag(IntEnum):

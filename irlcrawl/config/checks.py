@@ -11,7 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
-from irlcrawl.config.keys import Config, ConfigError, Key, keys, value_of
+from irlcrawl.config.keys import RULES, Config, ConfigError, Key, keys, value_of
 from irlcrawl.config.lists import parameter_names
 
 
@@ -71,8 +71,9 @@ def validate(config: Config) -> None:
     for path, patterns in (("scope.include", config.scope.include), ("scope.exclude", config.scope.exclude)):
         for pattern in patterns:
             _check_pattern(path, pattern)
-    for number, rule in enumerate(config.priority, 1):
-        _check_pattern(f"priority {number}.match", rule.match or "")
+    for section in RULES:
+        for number, rule in enumerate(getattr(config, section), 1):
+            _check_pattern(f"{section} {number}.match", rule.match or "")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
     try:
@@ -168,10 +169,12 @@ def _check_budgets_of_sites(config: Config) -> None:
 
 def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
     """`section.key was A, now B` for every key outside [site."NAME"] whose value differs."""
-    rules = [] if fixed_only or old.priority == new.priority else [
-        f"[[priority]] was {len(old.priority)} rules, now {len(new.priority)}"
-        + (", others" if len(old.priority) == len(new.priority) else "")
-    ]  # fmt: skip
+    both = {} if fixed_only else {section: (getattr(old, section), getattr(new, section)) for section in RULES}
+    rules = [
+        f"[[{section}]] was {len(was)} rules, now {len(now)}" + (", others" if len(was) == len(now) else "")
+        for section, (was, now) in both.items()
+        if was != now
+    ]
     return rules + [
         f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
         for key in keys()
