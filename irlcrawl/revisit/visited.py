@@ -20,7 +20,7 @@ from drum import Batch
 import numpy as np
 from numpy.typing import NDArray
 
-from irlcrawl.base.rows import PAGE, Change, PageFlag
+from irlcrawl.base.rows import Change, PageFlag
 from irlcrawl.revisit.beliefs import F8, U1, Belief, belief_of, codes_of, draws, observed
 from irlcrawl.revisit.price import chance_after, due_after, worth
 from irlcrawl.revisit.weight import DAY_S, WEIGHTS, Terms, weight_codes
@@ -162,8 +162,3 @@ def after_failures(
     flags = rows["flags"] | np.where(denied, np.uint8(PageFlag.DENIED), np.uint8(0))
     rows = rows.with_(attempt=np.zeros(rows.rows, np.uint8), flags=flags.astype(np.uint8))
     return Resting(rows, now + days * DAY_S, np.ones(rows.rows, np.bool_))
-
-
-def with_pages(rows: Batch) -> Batch:
-    """Rows that have no PAGE columns, with those of a URL that was never visited."""
-    return rows if "visits" in rows else rows.with_(**Batch.zeros(PAGE, rows.rows).columns)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from irlcrawl.base.rows import LINK, PAGE, VISIT, Change, PageFlag, Source
+from irlcrawl.base.rows import LINK, PAGE, VISIT, Change, PageFlag, Source, with_pages
 from irlcrawl.revisit.beliefs import rate_code
 from irlcrawl.revisit.price import due_after, first_price, moved
 from irlcrawl.revisit.visited import (
@@ -21,7 +21,6 @@ from irlcrawl.revisit.visited import (
     intervals,
     looked_at,
     weights,
-    with_pages,
     worth_now,
 )
 from irlcrawl.revisit.weight import Terms

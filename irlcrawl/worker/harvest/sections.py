@@ -11,6 +11,8 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
   returns   rows.RETURN          URLs that were done and are put back: only in harvests of the seeds' stream
   yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
 
+  visits    rows.VISIT           a row per visit of a leased URL with a response, if pages are visited again
+
 all of them always, empty or not. Those that wait for a merge (links, pairs, yields) have labels key >> 56 when they
 have over 65,536 rows. On `outcomes` is the meta
   {"stream", "number", "warc": [serial, offset], "counters": {name of counters.COUNTERS: n}}
@@ -28,11 +30,11 @@ from drum import Batch, SegmentWriter
 
 import numpy as np
 
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, YIELD
+from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, VISIT, YIELD
 
 SECTIONS = {
     "links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT, "scope": SCOPE_ENTRY,
-    "yields": YIELD, "returns": RETURN,
+    "yields": YIELD, "returns": RETURN, "visits": VISIT,
 }  # fmt: skip
 LABELLED = ("links", "pairs", "yields")
 LABEL_ROWS = 65_536
