@@ -1,8 +1,8 @@
 """The shipped frontier with pages that are visited again, on disk, under a virtual clock; workers are played in bulk.
 
-What is the crawler's own: CrawlState, turns with their files and commits, the hosts drum, runs, beliefs, prices, rests.
-What is played: the clock, and workers, that visit what a turn brought and write one harvest of it. A step of time is one
-turn; it brings as many URLs as the capacity allows.
+What is the crawler's own: CrawlState, turns with their files and commits, the hosts drum, runs, beliefs, prices and
+rests. What is played: the clock, and workers, that visit what a turn brought and write one harvest of it. A step of
+time is one turn; it brings as many URLs as the capacity allows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
+from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, parse_harvest
 from irlcrawl.base.keys import name_key, url_key
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import LINK, OUTCOME, VISIT, Change, Source
@@ -54,8 +54,8 @@ def links_of(state: CrawlState, hosts: I8s, depth: NDArray[np.uint16]) -> Batch:
 
 @dataclass
 class Revisited:
-    """A crawl of pages that are all known at its begin. observe(pages, since, at) -> Change of each visit (u1); days are
-    counted from START. slots: most URLs that a host takes in a step (0: no bound)."""
+    """A crawl of pages that are all known at its begin. observe(pages, since, at) -> Change of each visit (u1); days
+    are counted from START. slots: most URLs that a host takes in a step (0: no bound)."""
 
     path: Path
     hosts: I8s
@@ -76,7 +76,6 @@ class Revisited:
         self.job.acquire()
         self.visited: F8 = np.full(len(self.hosts), -np.inf)
         self.visits = 0
-        self._harvests: list[str] = []
         self.open()
 
     def open(self) -> None:
@@ -86,6 +85,11 @@ class Revisited:
         self._order = np.argsort(self._links["key"])
         self._keys = self._links["key"][self._order]
         self.number = 0
+        self._harvests = sorted(
+            name
+            for name in state.files.listdir(state.dir)
+            if parse_harvest(name) and name not in state.catalog.live_files()
+        )
         if state.is_new:
             self._write(SEEDS_STREAM, state.streams[SEEDS_STREAM]["next"], {"links": [self._links]})
         self.stream: int = state.catalog.get("stream-next")
@@ -94,6 +98,12 @@ class Revisited:
         state.streams[self.stream] = {"next": 0, "warc": [0, 0]}
         edits.set(f"streams/{self.stream}", state.streams[self.stream])
         state.catalog.commit(edits)
+
+    def crash(self) -> None:
+        """Forget what is not on the disk. A harvest that no commit names is taken in by the next turn; what a turn
+        brought that was never visited is lost to this driver, so crash before `work` or after it."""
+        self.state.close()
+        self.open()
 
     def close(self) -> None:
         self.state.close()
@@ -110,7 +120,8 @@ class Revisited:
         self.clock.advance(days * DAY_S)
         return result
 
-    def turn(self, capacity: int) -> Result:
+    def turn(self, capacity: int, commit: bool = True) -> Result:
+        """commit False: the crawl is killed before the commit; then `crash`."""
         state, now = self.state, self.clock.now()
         harvests, self._harvests = self._harvests, []
         policy = Policy(
@@ -119,8 +130,9 @@ class Revisited:
         )  # fmt: skip
         with self._known():
             result = Turn(state).run(Task(now, harvests, capacity, policy, urgent=True))
-        state.catalog.commit(result.edits)
-        state.delete_unnamed([*result.harvests, *result.written])
+        if commit:
+            state.catalog.commit(result.edits)
+            state.delete_unnamed([*result.harvests, *result.written])
         return result
 
     def _load(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:

@@ -104,7 +104,7 @@ class Gauges:
 def _totals(state: CrawlState) -> dict[str, Any]:
     ledger, counters = state.ledger, state.counters
     return {
-        "fetched": ledger.fetched,
+        "fetched": ledger.visits,
         "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
         "failed": ledger.failed,
         "failed_by_reason": dict(counters.get("failed_by_reason", {})),
@@ -116,6 +116,12 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
+        "pages": state.pages.rows,
+        "pages_due": state.pages.next_due(),
+        "pages_gone": ledger.gone,
+        "visits_by_change": dict(counters.get("visits_by_change", {})),
+        "visits_failed": counters.get("revisits_failed", 0),
+        "visit_price": state.price if state.config.revisit.enabled else None,
         **{counted.field: counters.get(name, 0) for name, counted in COUNTERS.items() if counted.field},
         "fetch_failures": _without_response(counters),
         "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),

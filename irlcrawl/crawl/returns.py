@@ -85,6 +85,8 @@ class Selection:
     def _takes(self, entry: LogEntry) -> bool:
         if entry.outcome == "fetched" and entry.status < 400 and entry.reason != "truncated":
             return False
+        if "visit" in entry.notes:
+            return False  # a later visit of a page, which goes on being visited
         named = entry.outcome in self.statuses or self._status.fullmatch(b"%d" % entry.status)
         if self.statuses and not named:
             return False

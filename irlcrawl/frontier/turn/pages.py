@@ -101,13 +101,13 @@ class TurnPages:
         mine[asked] = True
         answered = (done["cls"][asked] == Class.FETCHED) & (told[asked] >= 0)
         repeated = done["cls"][asked] == Class.RETRY
-        self._visited(rows.filter(answered), visits.take(told[asked[answered]]))
+        self._visited(rows.filter(answered), visits.take(told[asked[answered]]), done["reason"][asked[answered]])
         self._repeat(rows.filter(repeated), retries, now)
         failed = ~(answered | repeated)
         self.fail(rows.filter(failed), done["reason"][asked[failed]], now)
         return mine
 
-    def _visited(self, rows: Batch, visits: Batch) -> None:
+    def _visited(self, rows: Batch, visits: Batch, reasons: NDArray[np.uint8]) -> None:
         if not rows.rows:
             return
         state, again = self._state, self.again
@@ -116,10 +116,14 @@ class TurnPages:
         self._put_to_rest(learnt.resting)
         state.ledger.visits += rows.rows
         state.ledger.gone += int(learnt.gone.sum())
-        told = state.counters.setdefault("visits_by_change", {})
-        for change in np.unique(visits["change"]).tolist():
-            name = Change(change).name.lower()
-            told[name] = told.get(name, 0) + int((visits["change"] == change).sum())
+        for counter, kind, column in (
+            ("visits_by_change", Change, visits["change"]),
+            ("fetched_by_reason", Reason, reasons),
+        ):
+            told = state.counters.setdefault(counter, {})
+            for number, count in zip(*np.unique(column, return_counts=True), strict=True):
+                name = kind(number).name.lower()
+                told[name] = told.get(name, 0) + int(count)
         self._learn(rows["host"], learnt.shape, learnt.days)
 
     def _repeat(self, rows: Batch, retries: Batch, now: float) -> None:
