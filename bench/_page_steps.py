@@ -45,7 +45,7 @@ class Page:
         self.body = decode(exchange.body, self.encoding, config.fetch.decoded_bytes_max)[0]
         self.references = list(links.read(self.body, "utf-8", self.type, config.page).references)
         self.links = [url for url, _ in links.extract(self.body, self.type, unit.url, config.page).links]
-        self.records = record.request_and_response(unit, exchange, record.new_id())[:2]
+        self.records = record.request_and_response(unit, exchange, record.new_id(), location.digest)
 
 
 def steps(warcs: str, config: Config) -> dict[str, float]:
@@ -96,7 +96,9 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
 
     table: dict[str, Callable[[Page], Any]] = {
         "response read (llhttp)": read,
-        "records formatted, SHA-1 twice": lambda p: record.request_and_response(p.unit, p.exchange, "<urn:uuid:0>"),
+        "records formatted, SHA-1 twice": lambda p: record.request_and_response(
+            p.unit, p.exchange, "<urn:uuid:0>", record.digest(p.exchange.body)
+        ),
         "  the unit as JSON": lambda p: p.unit.to_json(),
         "  digests": lambda p: (record.digest(p.exchange.body), record.digest(p.exchange.header, p.exchange.body)),
         "records compressed (isal)": compress,

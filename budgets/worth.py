@@ -10,6 +10,7 @@ and waits longest; seeds and vouched sites are never below their floor.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,11 +53,15 @@ class Worth:
         if self.seed_floor:
             budget = np.where(known["seeds"] > 0, np.maximum(budget, self.seed_floor), budget)
         if self.floors:
-            keys = np.array(sorted(self.floors), np.uint64)
-            floors = np.array([self.floors[int(key)] for key in keys], np.int64)
+            keys, floors = self._sorted_floors
             at = np.minimum(np.searchsorted(keys, sites), len(keys) - 1)
             budget = np.where(keys[at] == sites, np.maximum(budget, floors[at]), budget)
         return budget
+
+    @cached_property
+    def _sorted_floors(self) -> tuple[npt.NDArray[np.uint64], Ints]:
+        some = sorted(self.floors.items())
+        return np.array([key for key, _ in some], np.uint64), np.array([floor for _, floor in some], np.int64)
 
     def entries(self, known: dict[str, npt.NDArray[Any]]) -> Ints:
         """How many times nearer each site's entries stand: i8[n]. A site to which one other links may be any, a farm's

@@ -67,7 +67,7 @@ class Quick:
         self._files = CountingFiles()
         self._catalog = Catalog.open(path, self._files)
         self._pool = SegmentPool(self._files, path)
-        self.sites = open_sites(self._catalog, self._pool, config, RAM_BYTES)
+        self.sites = open_sites(self._catalog, self._pool, config, RAM_BYTES, {})
         self._pair_drum, self._site_drum = self.sites.drums
         policy.attach(self, web)
         self._seen = KeySet()

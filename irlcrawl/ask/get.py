@@ -19,8 +19,10 @@ from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.reader import Record, record_at
-from irlcrawl.worker.archive.record import split_response, uri, wire_header
-from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.archive.record import date as record_date
+from irlcrawl.worker.archive.record import uri
+from irlcrawl.worker.archive.redo import REVISIT, exchange_of
+from irlcrawl.worker.archive.unit import Exchange, Unit
 
 What = Literal["payload", "headers", "record"]
 DECODED_BYTES_MAX = 256 << 20
@@ -45,13 +47,37 @@ def get(job_dir: str | os.PathLike[str], url: str | bytes, what: What = "payload
     path, record = _record(files, os.fspath(job.warcs), entry)
     if what == "record":
         return _uncompressed(files, path, record)
+    exchange = _exchange(path, record)
+    if what == "headers":
+        return exchange.header
+    if record.kind == REVISIT:
+        exchange = _original(files, job, path, record)
+    return _payload(exchange)
+
+
+def _exchange(path: str, record: Record) -> Exchange:
+    """The response in a record. Damaged."""
     try:
-        header, body = split_response(record.block)
+        unit = Unit.from_json(record.unit or "", record.fields.get("warc-target-uri", "").encode("ascii"))
+        exchange = exchange_of(unit, record, None)
     except ValueError as error:
         raise Damaged(path, record.offset, str(error)) from None
-    if what == "headers":
-        return wire_header(header)
-    return _payload(Exchange(stored, "", b"", header, body))
+    if exchange is None:
+        raise Damaged(path, record.offset, f"a {record.kind} record where a response should be")
+    return exchange
+
+
+def _original(files: Files, job: JobDir, path: str, revisit: Record) -> Exchange:
+    """The response with the payload to which a revisit record refers: in the same file, or of an earlier visit."""
+    unit = Unit.from_json(revisit.unit or "", b"")
+    if unit.original is not None:
+        return _exchange(path, record_at(files, path, unit.original))
+    uri_of, date = (revisit.fields.get(f"warc-refers-to-{name}", "") for name in ("target-uri", "date"))
+    for entry in log_parts.entries_of(files, os.fspath(job.crawl_log), uri_of.encode("ascii", "replace")):
+        if entry.warc is not None and entry.start_ms is not None and record_date(entry.start_ms / 1000) == date:
+            path, record = _record(files, os.fspath(job.warcs), entry)
+            return _exchange(path, record)
+    raise Unavailable(f"{_text(uri_of)}: as it was at {date}, and the crawl log has no visit of that time")
 
 
 def _entry(files: Files, log: str, url: bytes, what: What) -> LogEntry:

@@ -32,6 +32,7 @@ class Reason(IntEnum):
     HTTP_ERROR = 1  # a response >= 400
     REDIRECT = 2
     TRUNCATED = 3  # body over its byte bound: kept as far as it came
+    NOT_MODIFIED = 4  # 304 to a conditional request: the page is as it was
     DNS = 10
     CONNECT = 11
     TLS = 12
@@ -51,7 +52,7 @@ class Reason(IntEnum):
 
 CLASS_OF = {
     Reason.OK: Class.FETCHED, Reason.HTTP_ERROR: Class.FETCHED, Reason.REDIRECT: Class.FETCHED,
-    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED,
+    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED, Reason.NOT_MODIFIED: Class.FETCHED,
     Reason.DNS: Class.FAILED, Reason.CONNECT: Class.FAILED, Reason.TLS: Class.FAILED, Reason.TIMEOUT: Class.FAILED,
     Reason.LOST: Class.FAILED, Reason.PROTOCOL: Class.FAILED, Reason.ADDRESS: Class.FAILED,
     Reason.HOST_DEAD: Class.FAILED,

@@ -12,7 +12,7 @@ from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, keys, value_of
-from irlcrawl.config.lists import parameter_names
+from irlcrawl.config.lists import parameter_names, ranked_floors
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
@@ -137,6 +137,7 @@ def check_start(config: Config) -> None:
     _check_budgets_of_sites(config)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
+    ranked_floors(config)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")

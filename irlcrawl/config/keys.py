@@ -329,6 +329,10 @@ class Budgets:
         "reputation of their own.", low=1, high=2,
     )  # fmt: skip
     seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
+    ranks_file: str = key(
+        "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
+        "however few sites link to it yet. Empty: off.",
+    )  # fmt: skip
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
     )
@@ -345,6 +349,10 @@ class Archive:
     prefix: str = key("irlcrawl", "First part of the names of WARC files.")
     roll_bytes: int = key(1_000_000_000, "A WARC file is closed, and the next begun, at this many bytes.", low=1 << 20)
     gzip_level: int = key(1, "Compression level of WARC files, from 0 (fastest) to 3 (smallest).", low=0, high=3)
+    dedupe_bytes_min: int = key(
+        1024, "A body of at least so many bytes that the same WARC file holds already is stored as a revisit record, "
+        "which names the first one. 0: off.", low=0,
+    )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )
@@ -413,6 +421,10 @@ class Revisit:
     first_rate_days: float = key(
         30.0, "Days between two changes of a page, as long as nothing is known of it or of other pages of its host.",
         low=0.001, high=10_000,
+    )  # fmt: skip
+    unconditional_every: int = key(
+        16, "After so many visits of a page one asks for all of it, whatever its ETag and Last-Modified: some servers "
+        "say that a page is as it was though it changed. 1: every visit does. 0: off.", low=0,
     )  # fmt: skip
 
 

@@ -60,13 +60,15 @@ class Outcomes:
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
         self.lines = 0
 
-    def add(self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool, last: bool = True) -> None:
-        """last: the URL was not put back after this outcome."""
+    def add(
+        self, url: bytes, outcome: str, reason: str, line: bytes, *, opens: bool, last: bool = True, again: bool = False
+    ) -> None:  # fmt: skip
+        """last: the URL was not put back after this outcome. again: it was visited before, and is done by that."""
         if opens and outcome != "none":
             self._opened[self._state.scope.entry_of_seed(url)] = None
         if outcome == "returned":
             return
-        if outcome not in DONE_NAMES or _of_later_visit(line):
+        if outcome not in DONE_NAMES or again:
             self._others.append(line)
         elif not last:
             self._others.append(_passed(line))
@@ -100,11 +102,6 @@ class Outcomes:
 
     def counters(self) -> dict[str, Any]:
         return {"pages": self._state.ledger.visits}
-
-
-def _of_later_visit(line: bytes) -> bool:
-    """Whether a page was visited before: its first line says that its URL is done."""
-    return b",visit=" in line[line.rfind(b" ") :]
 
 
 def _passed(line: bytes) -> bytes:

@@ -213,13 +213,15 @@ class _Repair:
                 continue
             if pointer is not None:
                 self.lines.add((name_key(pointer[0].encode()), pointer[1]))
-            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last)
+            again = "visit" in entry.notes
+            sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last, again=again)
         sink.flush()
         read = sink.lines
         self._make_lines(sink)
         for entry, text, last in doubtful:
             if self._believable(entry):
-                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last)
+                again = "visit" in entry.notes
+                sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last, again=again)
         sink.flush()
         state.counters.update(sink.counters())
         yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
@@ -248,7 +250,8 @@ class _Repair:
                 if location.record not in known:
                     outcome, reason = Class(unit.cls).name.lower(), Reason(unit.reason).name.lower()
                     text, waits = line_of(unit, exchange, location), name_key(unit.url) in self.waits
-                    sink.add(unit.url, outcome, reason, text, opens=unit.carried.depth == 0, last=not waits)
+                    again, opens = unit.page is not None, unit.carried.depth == 0
+                    sink.add(unit.url, outcome, reason, text, opens=opens, last=not waits, again=again)
             if file.open:
                 self._finish(path, end)
 

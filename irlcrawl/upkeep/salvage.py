@@ -28,7 +28,7 @@ from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, parse
 from irlcrawl.worker.archive.log_parts import log_files, open_part
 from irlcrawl.worker.archive.reader import Record, records
-from irlcrawl.worker.archive.redo import read_unit
+from irlcrawl.worker.archive.redo import RESPONSE, REVISIT, read_unit
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcName
 
@@ -177,10 +177,18 @@ def units(files: Files, path: str) -> Iterator[tuple[Unit, Exchange | None, Loca
                     continue
                 parts.append(record)
                 if record.unit is not None:
-                    whole = len(parts) == (2 if record.kind == "response" else 1)
+                    whole = len(parts) == (2 if record.kind in (RESPONSE, REVISIT) else 1)
                     if whole:
-                        yield read_unit(parts, path, file)
+                        yield _unit(files, parts, path, file)
                     parts = []
         except Damaged as error:
             parts = []
             at = next_record(files, path, error.offset + 1 if error.offset >= at else at, size)
+
+
+def _unit(files: Files, parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exchange | None, Location]:
+    """Without its payload if the record that holds it is damaged: its links are lost, and its outcome is not."""
+    try:
+        return read_unit(parts, path, file, files)
+    except Damaged:
+        return read_unit(parts, path, file, None)

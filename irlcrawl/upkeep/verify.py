@@ -18,6 +18,7 @@ from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import digest, split_response
+from irlcrawl.worker.archive.redo import RESPONSE, REVISIT
 from irlcrawl.worker.archive.unit import Unit
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -150,7 +151,7 @@ class _Units:
 
     def _unit(self, last: Record) -> Findings:
         request, url = self._request, last.fields.get("warc-target-uri", "")
-        if (last.kind == "response") != (request is not None):
+        if (last.kind in (RESPONSE, REVISIT)) != (request is not None):
             yield self._wrong(last, f"a unit of {'a request and ' if request else ''}a {last.kind} record")
         elif request is not None and request.fields.get("warc-target-uri") != url:
             yield self._wrong(last, "a response that is not of the request before it")
@@ -166,7 +167,7 @@ class _Units:
         if told is not None and told.startswith("sha1:") and told != digest(record.block):
             yield self._wrong(record, "the block does not have the digest it should")
         payload = record.fields.get("warc-payload-digest")
-        if payload is None or not payload.startswith("sha1:") or record.kind != "response":
+        if payload is None or not payload.startswith("sha1:") or record.kind != RESPONSE:  # a revisit has none
             return
         try:
             _, body = split_response(record.block)

@@ -19,17 +19,17 @@ def seconds_asked(value: str, now: float, date: str = "") -> float | None:
     value = value.strip()
     if _is_number(value):
         return float(value[:DIGITS_MAX])
-    at = _unix(value)
+    at = unix_date(value)
     if at is None:
         return None
-    sent = _unix(date)
+    sent = unix_date(date)
     return max(at - (now if sent is None else sent), 0.0)
 
 
 def as_logged(value: str, date: str) -> str:
     """The text for the crawl log: seconds if the server's own `date` tells them, else the header as the server wrote
     it."""
-    if _is_number(value.strip()) or _unix(date) is None:
+    if _is_number(value.strip()) or unix_date(date) is None:
         return value
     seconds = seconds_asked(value, 0.0, date)
     return value if seconds is None else f"{seconds:.0f}"
@@ -39,7 +39,8 @@ def _is_number(value: str) -> bool:
     return value.isascii() and value.isdigit()
 
 
-def _unix(date: str) -> float | None:
+def unix_date(date: str) -> float | None:
+    """Unix seconds of a date as HTTP headers have it; None if it is none."""
     try:
         at = email.utils.parsedate_to_datetime(date)
         # asctime's has no zone: all dates of HTTP are in UTC (RFC 9110 5.6.7)

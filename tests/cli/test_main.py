@@ -107,6 +107,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
     options = []
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
+    (tmp_path / "ranks.csv").write_text("1,example.com\n")
     for key in keys():
         if not key.single or key.path == "crawl.user_agent":
             continue
@@ -114,7 +115,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
         special = {"list": ["127.0.0.0/8"], "str": "x1"}
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
-            "urls.parameters_file": os.devnull,
+            "urls.parameters_file": os.devnull, "budgets.ranks_file": f"{tmp_path}/ranks.csv",
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
             value = [key.choices[-1]] if key.type == "list" else key.choices[-1]

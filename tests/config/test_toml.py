@@ -21,6 +21,7 @@ from irlcrawl.base.job import JobDamaged
 from irlcrawl.config import keys as c
 from irlcrawl.config.checks import USER_AGENT_EXAMPLE, changes, check_resume, check_start
 from irlcrawl.config.keys import keys
+from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.toml import apply, from_dict, load, load_stored, reference, to_dict, to_toml
 
 AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
@@ -348,3 +349,33 @@ def test_a_start_refuses_a_file_of_parameters_that_cannot_be_read(tmp_path: Path
         check_start(config)
     (tmp_path / "none").write_text("ref\nwt_*\n")
     check_start(config)
+
+
+def test_a_list_of_ranks_gives_sites_the_budget_of_their_rank(tmp_path: Path) -> None:
+    """Ranks behind which a budget is no more than `base` are not read; of a host the site counts."""
+    config = c.Config()
+    ranks = tmp_path / "ranks.csv"
+    config.budgets.ranks_file, config.budgets.top_budget, config.budgets.base = str(ranks), 1000, 20
+    ranks.write_text("1,Example.com\n3,www.example.org\n4,example.org\n50,cut.example\nnonsense")
+    assert ranked_floors(config) == {"example.com": 1000, "example.org": 333}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read"),
+        ("", "has no line rank,domain"),
+        ("example.com\n", "line 1: 'example.com' is not rank,domain"),
+        ("1,a.example\n1,b.example\n", "line 2: '1,b.example' is not rank,domain with a rank above 1"),
+        ("1,http://a.example/x\n", "line 1"),
+        ("-1,a.example\n", "line 1"),
+    ],
+)  # fmt: skip
+def test_a_start_refuses_a_list_of_ranks_that_is_none(tmp_path: Path, text: str | None, message: str) -> None:
+    config = c.Config()
+    config.crawl.user_agent = USER_AGENT_EXAMPLE
+    config.budgets.ranks_file = str(tmp_path / "ranks.csv")
+    if text is not None:
+        (tmp_path / "ranks.csv").write_text(text)
+    with pytest.raises(c.ConfigError, match=re.escape(message)):
+        check_start(config)

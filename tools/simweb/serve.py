@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 from irlcrawl.base.rows import Robots
 from tools.sampleweb.dns import NameServer, Record
 from tools.sampleweb.server import Ask, Origin, Reply, Server
+from tools.sampleweb.server import Handler as Answers
 from tools.simweb.answers import Fault
 from tools.simweb.bodies import html
 from tools.simweb.params import Params
@@ -197,9 +198,11 @@ def serving(
     run_seconds: float = RUN_NEVER_ADVANCES,
     weather: WeatherParams | None = None,
     weather_speed: float = 1.0,
+    heard: Callable[[], object] = lambda: None,
 ) -> Iterator[Served]:
     """Serves a web from a thread of its own while the block runs; `log` is its access log. weather: under it, and with
-    its time weather_speed times as fast as the clock's. Raises ServerError."""
+    its time weather_speed times as fast as the clock's. heard(): called in that thread at each request, before it is
+    answered. Raises ServerError."""
     if not 1 <= addresses <= ADDRESSES_MAX:
         raise ValueError(f"addresses must be 1 to {ADDRESSES_MAX}")
     loop = asyncio.new_event_loop()
@@ -218,11 +221,13 @@ def serving(
         known: Mapping[str, str | Record]
         if weather is None:
             server.origins = hosts = Hosts(web, pool)
-            server.handler, known = Handler(web, hosts, speed, run_seconds=run_seconds), Addresses(hosts)
+            handler: Answers = Handler(web, hosts, speed, run_seconds=run_seconds)
+            known = Addresses(hosts)
         else:
             sky = Sky(Weather(web, served_weather(weather), time.time()), weather_speed)
             server.origins = Origins(sky, pool)
-            server.handler, known = WeatherHandler(sky, speed), WeatherAddresses(sky, pool, SILENT_ADDRESS)
+            handler, known = WeatherHandler(sky, speed), WeatherAddresses(sky, pool, SILENT_ADDRESS)
+        server.handler = _heard_first(handler, heard)
         names = on_loop(NameServer.start(known))
         on_loop(server.start())
         try:
@@ -234,6 +239,14 @@ def serving(
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def _heard_first(handler: Answers, heard: Callable[[], object]) -> Answers:
+    async def answer(ask: Ask) -> Reply:
+        heard()
+        return await handler(ask)
+
+    return answer
 
 
 async def _nothing_yet(ask: Ask) -> Reply:

@@ -167,7 +167,7 @@ class DueLine:
     def push(self, number: int, now: float) -> None:
         """Put in a number that is not in the line. One that is due already goes behind all that came due before."""
         if self._dues[number] <= now:
-            self._come_due(now)  # those before it, unnoticed yet
+            self.come_due(now)  # those before it, unnoticed yet
             self._ready.push(number, self._worth_of(number))
         else:
             self._file(number)
@@ -176,7 +176,7 @@ class DueLine:
         """As `push`, for many numbers, one after the other."""
         due = view(self._dues)[numbers] <= now
         if due.any():
-            self._come_due(now)
+            self.come_due(now)
             ready = numbers[due].tolist()
             self._ready.push_many(ready, map(self._worth_of, ready))
         for number in numbers[~due].tolist():
@@ -184,7 +184,7 @@ class DueLine:
 
     def ready(self, now: float, count: int) -> I8s:
         """The first `count` numbers that are due, in their order, or fewer; none only if none is."""
-        self._come_due(now)
+        self.come_due(now)
         return self._ready.next(count)
 
     def skip(self, count: int) -> None:
@@ -208,7 +208,8 @@ class DueLine:
         for number in self._later.pop(self._tick):
             self._file(number)
 
-    def _come_due(self, now: float) -> None:
+    def come_due(self, now: float) -> None:
+        """What is due by now is worth what it is worth now, whatever comes to it later."""
         while self._ticks and self._ticks[0] <= now * self.TICKS_PER_S:
             self._load()
         near = self._near
@@ -218,13 +219,13 @@ class DueLine:
 
     def pop(self, now: float) -> int:
         """Take out the first number that is due and return it; NONE if none is."""
-        self._come_due(now)
+        self.come_due(now)
         return self._ready.pop()
 
     def first(self, now: float) -> tuple[float, int] | None:
         """(when the first number is due, the number); the time is `now` if it is due already. None if the line is
         empty. `pop` then gives this number, or another that is due at the same time."""
-        self._come_due(now)
+        self.come_due(now)
         if (ready := self._ready.first()) != NONE:
             return now, ready
         while not self._near and self._ticks:

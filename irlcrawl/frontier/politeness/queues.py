@@ -149,6 +149,7 @@ class WaitingHosts:
     def place(self, host: int, now: float) -> bool:
         """Put the host into the queue of the clock that keeps it, or, when none does, of its own. False, and it stands
         in no queue, if all it lacks is its address."""
+        self._line.come_due(now)
         clock = self._clock_to_wait_for(host, now)
         if clock == NONE:
             return False
@@ -159,6 +160,7 @@ class WaitingHosts:
     def place_many(self, hosts: I8s, now: float) -> I8s:
         """As `place`, for hosts that hold nothing and have the newest tickets, in this order, while no clock is
         reserved. Returns the clock in whose queue each went, NONE for none; the caller must `arm_many` them."""
+        self._line.come_due(now)
         rows, table = self.clocks_of_many(hosts), self._table
         there = rows != NONE
         held, next_, first = (view(column)[rows] for column in (table.held, table.next, table.first))

@@ -33,7 +33,7 @@ from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
-from irlcrawl.frontier.state.stores import open_stores
+from irlcrawl.frontier.state.stores import budget_floors, open_stores
 from irlcrawl.revisit.price import first_price
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.crawl_log import LOGGED, Decision, decided_lines
@@ -96,7 +96,7 @@ class CrawlState:
         self.seed: int = identity["seed"]
         self.crawl_id: str = identity["id"]
         ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
-        self.stores = open_stores(catalog, self.pool, config, ram)
+        self.stores = open_stores(catalog, self.pool, config, ram, budget_floors(config))
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
         self.pages = self.stores.pages

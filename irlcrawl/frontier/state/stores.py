@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from drum import Catalog, Repository, SegmentPool
 
 from budgets import BudgetParams, Sites, Worth
+from irlcrawl.base.keys import name_key
 from irlcrawl.config.keys import Config
+from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import Calendar, Pages
 from irlcrawl.frontier.state.hosts import OPS_OF_URLS, RECORD
@@ -39,11 +41,11 @@ class Stores:
         }
 
 
-def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Stores:
-    """ram_bytes: what the merge of one drum may use. Damaged, OSError."""
+def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int, floors: dict[int, int]) -> Stores:
+    """ram_bytes: what the merge of one drum may use; floors: of budgets, by site. Damaged, OSError."""
     return Stores(
         seen=Repository("seen", catalog=catalog, pool=pool, values={}, ram_bytes=ram_bytes),
-        sites=open_sites(catalog, pool, config, ram_bytes),
+        sites=open_sites(catalog, pool, config, ram_bytes, floors),
         hosts=Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes),
         calendar=Calendar(catalog, pool, "calendar"),
         rests=Calendar(catalog, pool, "rests"),
@@ -52,7 +54,13 @@ def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: 
     )
 
 
-def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int) -> Sites:
+def budget_floors(config: Config) -> dict[int, int]:
+    """Site key -> the least budget that the operator gives it: budget_min, else by its rank. ConfigError."""
+    ranked = {name_key(site.encode()): floor for site, floor in ranked_floors(config).items()}
+    return ranked | Overrides(config.site).budget_min_by_site()
+
+
+def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: int, floors: dict[int, int]) -> Sites:
     """The budgets, as the configuration has them."""
     budgets = config.budgets
     return Sites(
@@ -68,7 +76,7 @@ def open_sites(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: i
             seed_floor=budgets.seed_floor,
             hops=budgets.hops,
             nearness=budgets.home_nearness,
-            floors=Overrides(config.site).budget_min_by_site(),
+            floors=floors,
         ),
         ordered=True,
     )

@@ -20,7 +20,8 @@ from budgets.deferred import Deferred
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import origin_of
 from irlcrawl.base.rows import LINK
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.state import formats
@@ -29,7 +30,7 @@ from irlcrawl.frontier.state.hosts import OPS_OF_URLS, keyed_by_url
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.sections import SectionList
 from irlcrawl.frontier.state.start_checks import check_state_there
-from irlcrawl.frontier.state.stores import open_stores
+from irlcrawl.frontier.state.stores import budget_floors, open_stores
 from irlcrawl.web.scope import Scope
 
 ATTEMPTS = 5
@@ -51,7 +52,11 @@ class Reading:
         self.begun = bool(identity)
         """Whether the crawl has committed anything."""
         self.seed: int = identity.get("seed", 0)
-        self.stores = open_stores(catalog, pool, config, RAM_BYTES)
+        try:
+            floors = budget_floors(config)
+        except ConfigError:  # the list is gone: what can be asked without it is answered
+            floors = Overrides(config.site).budget_min_by_site()
+        self.stores = open_stores(catalog, pool, config, RAM_BYTES, floors)
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
         self.pages = self.stores.pages

@@ -1,7 +1,9 @@
 """The archive and the crawl log: one *unit* per outcome, appended in one piece. The archive is the redo log of a crawl.
 
 unit.py        a unit and an exchange: the shapes that worker, replay and readers share
+known.py       what is known of a page that is visited again: the columns that go with its unit
 record.py      the bytes of WARC records
+dedupe.py      which payloads the open file holds already
 warc.py        the WARC files of one stream: names, appending, closing
 reader.py      records of a WARC file, read forward
 redo.py        after a crash: cutting a torn tail, reading units again

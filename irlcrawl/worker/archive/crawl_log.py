@@ -14,6 +14,11 @@ asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a da
 those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py). What was left out of a
 page is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT.
 
+Of a page that was visited before, `visit` says which visit it is (or, without a response, would have been), and
+`change` what it found: none (304), same (the same bytes), near (the same but for its frame, dates and digits), yes,
+gone (404 or 410), error. What has no payload of its own in the archive has, as in Heritrix, `warcRevisit:notModified`
+or `warcRevisit:digest`, annotations without a value; the latter also where another URL had the same payload.
+
 A failure that passes has the outcome `retry`, and in `due` the time before which the URL is not asked again. With
 `fetched`, `failed` or `excluded` a URL is done: that is its last word, unless a later line has the outcome `returned`,
 which says that it was put back, and in `was` the class it had (last_words.py).
@@ -96,6 +101,10 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     """The line, without newline, of an outcome with a unit in the archive. It depends on nothing but the arguments, so
     replay logs the same line. `cut`: annotations for what was left out of a page."""
     notes = outcome_notes(unit.cls, unit.reason, hop=unit.carried.hop, attempt=unit.carried.attempt)
+    if unit.size is not None:
+        notes["warcRevisit:notModified" if unit.header else "warcRevisit:digest"] = ""
+    if unit.page is not None:
+        notes["visit"] = str(unit.page.visits + 1)
     if unit.retry_due is not None:
         notes["due"] = _iso(int(unit.retry_due * 1000))
     if exchange is not None and exchange.truncated:
@@ -123,7 +132,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
         LogEntry(
             logged_ms=start_ms + unit.duration_ms,
             status=unit.status,
-            size=len(exchange.body) if exchange is not None else None,
+            size=None if exchange is None else len(exchange.body) if unit.size is None else unit.size,
             url=unit.url,
             path=discovery_path(unit.carried.depth, unit.carried.hop, unit.carried.source),
             via=unit.carried.via,
@@ -234,7 +243,10 @@ def format_entry(entry: LogEntry) -> bytes:
     if entry.start_ms is not None:
         seconds, ms = divmod(entry.start_ms, 1000)
         started = f"{_digits(seconds, '%Y%m%d%H%M%S')}{ms:03d}+{entry.duration_ms}"
-    notes = b",".join(name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) for name, value in entry.notes.items())
+    notes = b",".join(
+        name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) if value else name.encode()
+        for name, value in entry.notes.items()
+    )
     return b" ".join((
         f"{logged_time(entry)} {entry.status} {NONE if entry.size is None else entry.size}".encode(),
         field_of(entry.url), field_of(entry.path), field_of(entry.via), field_of(entry.mime),

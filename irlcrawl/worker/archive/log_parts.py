@@ -91,7 +91,7 @@ def placed(
     wanted_host = host.lower().encode() if host is not None else None
     under = within.lower().encode() if within is not None else None
     wanted_reason = f"reason={reason}".encode() if reason is not None else None
-    wanted_note = f",{note}=".encode() if note is not None else None
+    wanted_note = re.compile(rb"(?:^|,)%b(?=[=,]|$)" % re.escape(note.encode())) if note is not None else None
     for piece in pieces(files, path):
         end = 0
         for text in lines_of(piece.text):
@@ -105,7 +105,7 @@ def placed(
                 continue
             if wanted_reason is not None and wanted_reason not in fields[11].split(b","):
                 continue
-            if wanted_note is not None and wanted_note not in b"," + fields[11]:
+            if wanted_note is not None and wanted_note.search(fields[11]) is None:
                 continue
             yield piece.place(at), piece.understood(parse, text)
 

@@ -16,6 +16,7 @@ from isal import isal_zlib
 from irlcrawl.worker.archive.record import UNIT_FIELD, WARC_VERSION
 
 READ_BYTES = 256 << 10
+READ_HEAD_BYTES = 8 << 10
 # What follows a member in the piece that ended it comes back as a copy: small pieces keep small members linear.
 PIECE_BYTES = 16 << 10
 INFLATED_BYTES = 256 << 10
@@ -54,6 +55,21 @@ def records(files: Files, path: str, offset: int = 0, *, keep: bool = True) -> I
             yield reader.record(keep)
     finally:
         reader.close()
+
+
+def fields_at(files: Files, path: str, offset: int) -> dict[str, str] | None:
+    """The WARC header of the record at `offset`, whose block is not read; None if it is longer than
+    READ_HEAD_BYTES, or none is there."""
+    handle = files.open(path)
+    try:
+        data = files.pread(handle, READ_HEAD_BYTES, offset)
+    finally:
+        files.close(handle)
+    try:
+        head, end, _ = isal_zlib.decompressobj(_GZIP).decompress(data, READ_HEAD_BYTES).partition(b"\r\n\r\n")
+    except _InflateError:
+        return None
+    return _parse_head(head) if end else None
 
 
 def record_at(files: Files, path: str, offset: int) -> Record:

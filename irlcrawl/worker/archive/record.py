@@ -5,6 +5,11 @@ One record is one gzip member. The HTTP header is stored as received, except for
 lie: `Transfer-Encoding` (the body is stored without it), and a `Content-Length` that is not the stored body's, get the
 prefix `X-Crawler-`, as in Common Crawl. So do header lines that already have the prefix, and lines that a reader would
 take for the end of the header. Taking one prefix off each line that has it gives back exactly the header received.
+
+A payload is the entity body: the transfer coding is off, the content coding on (WARC 1.1 section 4, RFC 2616 7.2). One
+that is stored already is not stored again: a `revisit` record refers to the record that holds it. That of a 304 has no
+block (6.7.3 allows it): with the header of the 304 in it, pywb would answer a reader's request with 304. That header is
+in the unit.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import struct
 import time
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from isal import igzip_lib, isal_zlib
 
@@ -24,6 +30,9 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Unit
 
 UNIT_FIELD = "Irlcrawl-Unit"
+PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
+NOT_MODIFIED, IDENTICAL = PROFILES + "server-not-modified", PROFILES + "identical-payload-digest"
+"""WARC-Profile of revisit records."""
 WARC_VERSION = b"WARC/1.1"
 CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 PREFIX = b"X-Crawler-"
@@ -89,8 +98,19 @@ def metadata(unit: Unit, warcinfo_id: str) -> bytes:
     return _fields_record("metadata", new_id(), head, values)
 
 
-def request_and_response(unit: Unit, exchange: Exchange, warcinfo_id: str) -> tuple[bytes, bytes, str]:
-    """The two records of an exchange, and the payload digest. ValueError for a header that does not end."""
+class Refers(NamedTuple):
+    """What a revisit record refers to: the record that holds its payload."""
+
+    profile: str
+    uri: str
+    date: str
+
+
+def request_and_response(
+    unit: Unit, exchange: Exchange, warcinfo_id: str, payload_digest: str, refers: Refers | None = None
+) -> tuple[bytes, bytes]:
+    """The two records of an exchange; the second one is a response with its payload, or a revisit. ValueError for a
+    header that does not end."""
     request_id, response_id = new_id(), new_id()
     shared = (
         f"WARC-Warcinfo-ID: {warcinfo_id}\r\nWARC-Target-URI: {uri(unit.url)}\r\nWARC-Date: {date(unit.start)}\r\n"
@@ -103,22 +123,28 @@ def request_and_response(unit: Unit, exchange: Exchange, warcinfo_id: str) -> tu
         f"Content-Length: {len(exchange.request)}\r\n\r\n"
     )
     header = stored_header(exchange.header, exchange.status, len(exchange.body))
-    payload_digest = digest(exchange.body)
     if exchange.truncated is not None and exchange.truncated not in TRUNCATED:
         raise ValueError(f"truncated is one of {TRUNCATED} or None, not {exchange.truncated!r}")
-    truncated = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated else ""
+    more = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated else ""
+    kind, body = "response", exchange.body
+    if refers is not None:
+        kind, body = "revisit", b""
+        more = (
+            f"WARC-Profile: {refers.profile}\r\nWARC-Refers-To-Target-URI: {refers.uri}\r\n"
+            f"WARC-Refers-To-Date: {refers.date}\r\n"
+        )
+        if refers.profile is NOT_MODIFIED:
+            header = b""
+        else:
+            more += "WARC-Truncated: length\r\n"
     response = (
-        f"WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: {response_id}\r\n"
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {response_id}\r\n"
         f"WARC-Concurrent-To: {request_id}\r\n{shared}"
-        f"WARC-Block-Digest: {digest(header, exchange.body)}\r\nWARC-Payload-Digest: {payload_digest}\r\n{truncated}"
+        f"WARC-Block-Digest: {digest(header, body)}\r\nWARC-Payload-Digest: {payload_digest}\r\n{more}"
         f"{UNIT_FIELD}: {unit.to_json()}\r\nContent-Type: application/http; msgtype=response\r\n"
-        f"Content-Length: {len(header) + len(exchange.body)}\r\n\r\n"
+        f"Content-Length: {len(header) + len(body)}\r\n\r\n"
     )
-    return (
-        b"".join((request.encode(), exchange.request, END)),
-        b"".join((response.encode(), header, exchange.body, END)),
-        payload_digest,
-    )
+    return b"".join((request.encode(), exchange.request, END)), b"".join((response.encode(), header, body, END))
 
 
 def stored_header(header: bytes, status: int, body_bytes: int) -> bytes:
@@ -159,10 +185,25 @@ def split_response(block: bytes) -> tuple[bytes, bytes]:
 
 
 def digest(*data: bytes) -> str:
-    sha1 = hashlib.sha1(usedforsecurity=False)
+    return digest_text(sha1(*data))
+
+
+def sha1(*data: bytes) -> bytes:
+    """Of what these pieces are together."""
+    hasher = hashlib.sha1(usedforsecurity=False)
     for piece in data:
-        sha1.update(piece)
-    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")
+        hasher.update(piece)
+    return hasher.digest()
+
+
+def digest_text(sha1: bytes) -> str:
+    """As WARC fields and the crawl log have it: `sha1:BASE32`."""
+    return "sha1:" + base64.b32encode(sha1).decode("ascii")
+
+
+def sha1_of(text: str) -> bytes:
+    """The bytes of a digest of ours; empty if it is none."""
+    return base64.b32decode(text[5:]) if text.startswith("sha1:") else b""
 
 
 def new_id() -> str:

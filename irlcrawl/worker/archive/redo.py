@@ -20,6 +20,8 @@ from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcName, warc_files
 
 PART_OF = "isPartOf: "
+RESPONSE, REVISIT = "response", "revisit"
+"""Kinds of records that end a unit with a response."""
 START = (0, 0)
 """The position of a stream without harvests."""
 
@@ -109,7 +111,7 @@ def units(
         if files.size(path) < begin:
             raise Damaged(path, files.size(path), f"the archive ends before {begin}, up to where it was harvested")
         for parts in _unit_records(files, path, begin):
-            yield read_unit(parts, path, file)
+            yield read_unit(parts, path, file, files)
 
 
 def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]]:
@@ -125,12 +127,17 @@ def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]
         raise Damaged(path, parts[0].offset, "a unit without its last record")
 
 
-def read_unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exchange | None, Location]:
-    """The unit that these records are. Damaged when they are none."""
+def read_unit(
+    parts: list[Record], path: str, file: WarcName, files: Files | None
+) -> tuple[Unit, Exchange | None, Location]:
+    """The unit that these records are. A payload that another record of the file holds is read there; files None: it
+    is left out, like those that a record of an earlier visit holds. Damaged when they are none."""
     first, last = parts[0], parts[-1]
     try:
         unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))
         exchange = exchange_of(unit, last, first if first.kind == "request" else None)
+        if exchange is not None and unit.original is not None and files is not None:
+            exchange.body = split_response(record_at(files, path, unit.original).block)[1]
     except ValueError as error:
         raise Damaged(path, last.offset, str(error)) from None
     digest = last.fields.get("warc-payload-digest", "")
@@ -139,18 +146,19 @@ def read_unit(parts: list[Record], path: str, file: WarcName) -> tuple[Unit, Exc
 
 
 def exchange_of(unit: Unit, last: Record, request: Record | None) -> Exchange | None:
-    """The exchange that a unit's records hold; None for an outcome without a response. ValueError if a response is
-    malformed."""
-    if last.kind != "response":
+    """The exchange that a unit's records hold; None for an outcome without a response. That of a revisit record has no
+    body. ValueError if a response is malformed."""
+    if last.kind not in (RESPONSE, REVISIT):
         return None
-    header, body = split_response(last.block)
+    revisit = last.kind == REVISIT
+    header, body = (unit.header.encode("latin-1"), b"") if unit.header else split_response(last.block)
     return Exchange(
         url=unit.url,
         ip=last.fields.get("warc-ip-address", ""),
         request=request.block if request is not None else b"",
         header=wire_header(header),
         body=body,
-        truncated=last.fields.get("warc-truncated"),
+        truncated=None if revisit else last.fields.get("warc-truncated"),
         start=unit.start,
         duration=unit.duration_ms / 1000,
     )

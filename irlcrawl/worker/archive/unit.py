@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from irlcrawl.base.rows import Carried
+from irlcrawl.worker.archive.known import Known
 
 TRUNCATED: Final = ("length", "time", "disconnect")
 """WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early."""
@@ -42,10 +43,17 @@ class Unit:
     address: str = ""  # the address tried, where no exchange tells it
     faults: str = ""  # what is wrong with the response, and was taken all the same: words joined by `+`
     paces: dict[str, float] | None = None  # Lease.paces, where the request was made
+    page: Known | None = None  # of a page that is visited again: what was known of it
+    # Of a revisit record, by the writer of the archive:
+    size: int | None = None  # bytes of the body as received, which is not stored
+    original: int | None = None  # where in the same file the record begins that holds it; None: an older visit does
+    header: str = ""  # of a 304 as received: its record has none, for replay tools would send the 304 on
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
         own = {n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)}
+        if self.page is not None:
+            own["page"] = self.page.to_json()
         return _encode(self.carried.to_json() | own)
 
     @classmethod
@@ -55,16 +63,19 @@ class Unit:
         if not isinstance(values, dict):
             raise ValueError("a unit is a JSON object")
         try:
-            return cls(url=url, carried=Carried.from_json(values), **{n: v for n, v in values.items() if n in _KNOWN})
+            own = {n: v for n, v in values.items() if n in _KNOWN}
+            page = Known.from_json(values["page"]) if "page" in values else None
+            return cls(url=url, carried=Carried.from_json(values), page=page, **own)
         except TypeError as error:
             raise ValueError(f"not a unit: {error}") from None
 
 
 _REQUIRED: Final = object()
-_FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "carried"))
+_FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "carried", "page"))
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
     "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
+    "size": None, "original": None, "header": "",
 }  # fmt: skip
 
 

@@ -17,7 +17,12 @@ from drum.files import Files, Handle
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import OPEN, Warc, is_prefix, parse_warc, warc_name
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.worker.archive import record
+from irlcrawl.worker.archive.dedupe import Held
+from irlcrawl.worker.archive.reader import fields_at
+from irlcrawl.worker.archive.record import Refers
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
 __all__ = ["Exchange", "Location", "Unit", "WarcName", "WarcWriter", "warc_files", "warcinfo_values"]
@@ -82,9 +87,11 @@ class WarcWriter:
         roll_bytes: int,
         gzip_level: int,
         clock: Clock,
+        dedupe_bytes_min: int = 0,
     ) -> None:
-        """`info`: see warcinfo_values. ValueError for a prefix that cannot be part of a file name; FileExistsError if
-        the stream has files already, for offsets of two writers would mean different things."""
+        """`info`: see warcinfo_values; `dedupe_bytes_min`: archive.dedupe_bytes_min. ValueError for a prefix that
+        cannot be part of a file name; FileExistsError if the stream has files already, for offsets of two writers would
+        mean different things."""
         self._handle: Handle | None = None
         if not is_prefix(prefix):
             raise ValueError(f"archive.prefix is made of letters, digits, '.', '_' and '+', not {prefix!r}")
@@ -96,6 +103,9 @@ class WarcWriter:
         self._roll_bytes = roll_bytes
         self._level = gzip_level
         self._clock = clock
+        self._dedupe_bytes_min = dedupe_bytes_min
+        self._held = Held() if dedupe_bytes_min else None
+        self._sha1 = b""  # of the payload of the last unit
         if existing := warc_files(files, self._directory, stream):
             raise FileExistsError(f"stream {stream} already has an archive: {existing[0].on_disk}")
         self._name = ""
@@ -114,7 +124,8 @@ class WarcWriter:
         return self._serial, self._offset
 
     def append(self, unit: Unit, exchange: Exchange | None) -> Location:
-        """Append a unit in one write. After an OSError nothing of it stays, and the next append starts a new file.
+        """Append a unit in one write, its payload only if it is not stored already (`refers`): the unit is told by
+        `size`, `original` and `header`. After an OSError nothing of it stays, and the next append starts a new file.
         ValueError for an exchange that cannot be stored (see record.py); nothing is written then."""
         if self._handle is None:
             self._warcinfo_id = record.new_id()
@@ -134,6 +145,8 @@ class WarcWriter:
         offset = self._offset + len(prologue)
         self._offset = offset + length
         self.bytes_written += len(prologue) + length
+        if self._held is not None and exchange is not None and unit.size is None and self._is_worth(unit, exchange):
+            self._held.put(self._sha1, offset + len(first))
         return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
@@ -161,6 +174,7 @@ class WarcWriter:
             self._sync()
             self._files.close(self._handle)
             self._handle = None
+        self._forget()
         path = os.path.join(self._directory, self._name)
         self._files.rename(path + OPEN, path)
         self._files.fsync_dir(self._directory)
@@ -174,9 +188,48 @@ class WarcWriter:
         """What comes before the unit's last record, that record, and the payload digest."""
         if exchange is None:
             return b"", record.member(record.metadata(unit, self._warcinfo_id), self._level), ""
-        request, response, digest = record.request_and_response(unit, exchange, self._warcinfo_id)
-        packed = len(exchange.body) + len(record.END) if record.is_packed(exchange.body) else 0
+        self._sha1 = record.sha1(exchange.body)
+        refers = self._refers(unit, exchange, self._sha1)
+        if refers is not None and refers.profile is record.NOT_MODIFIED:
+            assert unit.page is not None
+            self._sha1 = unit.page.sha1 or b""
+        digest = record.digest_text(self._sha1)
+        request, response = record.request_and_response(unit, exchange, self._warcinfo_id, digest, refers)
+        packed = len(exchange.body) + len(record.END) if refers is None and record.is_packed(exchange.body) else 0
         return record.member(request, self._level), record.member(response, self._level, packed), digest
+
+    def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
+        """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
+        the page, or in this file; None if its record is to hold it."""
+        unit.size, unit.original, unit.header, page = None, None, "", unit.page
+        if unit.reason == Reason.NOT_MODIFIED and page is not None and page.sha1 is not None:
+            unit.size, unit.header = len(exchange.body), exchange.header.decode("latin-1")
+            return Refers(record.NOT_MODIFIED, record.uri(unit.url), record.date(page.stored))
+        if exchange.truncated or not exchange.body:
+            return None
+        if page is not None and page.stored and page.holds(sha1):
+            unit.size = len(exchange.body)
+            return Refers(record.IDENTICAL, record.uri(unit.url), record.date(page.stored))
+        if self._held is None or self._handle is None or not self._is_worth(unit, exchange):
+            return None
+        offset = self._held.find(sha1)
+        if offset is None:
+            return None
+        there = fields_at(self._files, os.path.join(self._directory, self._name + OPEN), offset)
+        if there is None or there.get("warc-payload-digest") != record.digest_text(sha1):
+            return None
+        unit.size, unit.original = len(exchange.body), offset
+        return Refers(record.IDENTICAL, there["warc-target-uri"], there["warc-date"])
+
+    def _is_worth(self, unit: Unit, exchange: Exchange) -> bool:
+        """Whether the payload may stand once for several URLs. A robots.txt is kept as it came."""
+        long = len(exchange.body) >= self._dedupe_bytes_min
+        return long and exchange.truncated is None and unit.segment != NO_SEGMENT
+
+    def _forget(self) -> None:
+        """What follows goes into another file."""
+        if self._held is not None:
+            self._held.clear()
 
     def _open(self) -> bytes:
         """Create the next file; returns its warcinfo member, which is written together with the first unit."""
@@ -192,6 +245,7 @@ class WarcWriter:
 
     def _abandon(self) -> None:
         """A write failed part way: cut the torn unit off, keep the whole ones, and leave the name to recovery."""
+        self._forget()
         with self._syncing:
             handle, self._handle = self._handle, None
             assert handle is not None

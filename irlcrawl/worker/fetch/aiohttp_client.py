@@ -165,7 +165,8 @@ class AiohttpClient:
                 self._large.release()
 
     def _headers(self, request: Request, keep: bool) -> list[tuple[str, str]]:
-        return [("Host", http.host_header(request)), *self._fixed, *([] if keep else [("Connection", "close")])]
+        close = [] if keep else [("Connection", "close")]
+        return [("Host", http.host_header(request)), *request.conditions, *self._fixed, *close]
 
     def _take_idle(self, pool_key: tuple[str, int, str, str], now: float) -> bool:
         """Whether a connection left open for this host should still be there. Oldest first, so expiry is a prefix."""

@@ -154,7 +154,9 @@ class Client:
         self, connection: Connection, request: Request, reused: bool, due: float, fetched: Fetched
     ) -> None:
         """Make the exchange and fill in its result."""
-        block = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n".encode() + self._fixed
+        asked = "".join([f"{name}: {value}\r\n" for name, value in request.conditions]) if request.conditions else ""
+        head = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n{asked}"
+        block = head.encode() + self._fixed
         try:
             end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due)
         except asyncio.CancelledError:

@@ -48,6 +48,7 @@ class Request:
     target: str  # path and query, as they go on the wire
     address: str  # the only address to connect to
     body_bytes_max: int
+    conditions: tuple[tuple[str, str], ...] = ()  # header fields that ask for a page only if it changed (RFC 9110 13.1)
 
     @property
     def pool_key(self) -> tuple[str, int, str, str]:

@@ -68,7 +68,7 @@ class Worker:
         archive = self.config.archive
         self._warc = WarcWriter(
             files, str(JobDir(job).warcs), archive.prefix, stream, roll_bytes=archive.roll_bytes,
-            gzip_level=archive.gzip_level, clock=self.clock,
+            gzip_level=archive.gzip_level, clock=self.clock, dedupe_bytes_min=archive.dedupe_bytes_min,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
                 operator=self.config.crawl.operator, is_part_of=hello["crawl"],

@@ -29,8 +29,8 @@ class Verdict:
     ends: str | None = None  # the outcome of a visit that ends here: "throttled", "failed", "ok" (a lost connection)
 
 
-def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
-    """The verdict on request number `attempt` (from 0) for a URL."""
+def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = False) -> Verdict:
+    """The verdict on request number `attempt` (from 0) for a URL. conditional: it was asked for only if it changed."""
     politeness = config.politeness
     delay = rests_of_urls(politeness).after(attempt + 1)
     again = attempt < politeness.retries_max
@@ -44,6 +44,8 @@ def judge(fetched: Fetched, attempt: int, config: Config) -> Verdict:
             return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends=ends)
         return Verdict(Class.FAILED, fetched.reason, status, False, ends=ends)
     status = fetched.status
+    if conditional and status == 304:
+        return Verdict(Class.FETCHED, Reason.NOT_MODIFIED, status, True)
     throttled = status in THROTTLES
     retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None
     passing = status == 429 or (500 <= status < 600 and status not in _PERMANENT_5XX)

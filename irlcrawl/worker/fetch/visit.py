@@ -20,6 +20,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
+from irlcrawl.worker.archive.known import Known, conditions
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
@@ -138,20 +139,21 @@ class Visit:
             "robots": self._robots,
         }
 
-    async def _url(self, row: int, url_key: int, url: str, carried: Carried) -> bool:
+    async def _url(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> bool:
         """One URL of the lease. Returns whether the visit goes on."""
         unit = Unit(
             url=url.encode("ascii"), segment=self.lease.urls["segment"], row=row, key=url_key, host=self.lease.host_key,
-            carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0,
+            carried=carried, cls=Class.NONE, reason=Reason.OK, status=0, start=0.0, page=known,
         )  # fmt: skip
+        asked = conditions(known, self._config.revisit.unconditional_every)
         if self._rules is not None and not self._rules.allowed(unit.url):
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max)
+        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, asked=asked)
         if fetched is None:
             return False
-        verdict = judge(fetched, carried.attempt, self._config)
+        verdict = judge(fetched, carried.attempt, self._config, conditional=bool(asked))
         unit.cls, unit.reason, unit.status = verdict.cls, verdict.reason, verdict.status
         unit.retry_due = verdict.retry_due
         self._stamp(unit, fetched)
@@ -172,10 +174,13 @@ class Visit:
         elif not self._answered:
             unit.robots = {"failed": 1}
 
-    async def _ask(self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None) -> Fetched | None:
+    async def _ask(
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None,
+        asked: tuple[tuple[str, str], ...] = (),
+    ) -> Fetched | None:  # fmt: skip
         """The only way to a request. None when it is not to be made in this visit."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max)
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, asked)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale

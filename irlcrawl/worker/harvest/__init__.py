@@ -1,6 +1,7 @@
 """From an archived unit to the rows that a turn takes in. The same pure function serves live pages and replay.
 
 process.py      what a unit means: outcome, links, what it says of its host
+again.py        what a visit found beside the visit before
 context.py      what all pages of a crawl share: names, keys, scope
 builder.py      rows gathered for the next harvest
 sections.py     the sections of a harvest, and the function that writes them

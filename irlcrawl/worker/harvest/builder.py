@@ -58,6 +58,9 @@ class UnitRows:
     directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
     bare: bool = False  # a bare list of links: worker/page/linklist.py
+    visit: tuple[Any, ...] | None = None  # if pages are visited again: again.py
+    wording: int = 0  # of a successful page, if they are: worker/page/wording.py
+    lists: int = 0  # PageFlag.FEED or SITEMAP
     counts: dict[str, int] = field(default_factory=dict)  # of counters.COUNTERS
 
 
@@ -217,6 +220,8 @@ class HarvestBuilder:
         rows["pairs"].fresh += found.pairs
         if found.retry is not None:
             rows["retries"].fresh.append(found.retry)
+        if found.visit is not None:
+            rows["visits"].fresh.append(found.visit)
         rows["scope"].fresh += [(entry,) for entry in found.scope]
         pointer = self._add_fact(found.fact) if found.fact is not None else None
         if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:

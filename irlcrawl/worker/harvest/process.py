@@ -12,12 +12,13 @@ from typing import Any
 
 from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
 from irlcrawl.base.reasons import Class
-from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
+from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+from irlcrawl.worker.harvest import again
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
@@ -26,8 +27,10 @@ from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extract, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
+from irlcrawl.worker.page.wording import wording
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_CHANGE = list(VISIT).index("change")
 
 _log = logging.getLogger(__name__)
 
@@ -39,27 +42,51 @@ def process(unit: Unit, exchange: Exchange | None, location: Location, context: 
     if unit.robots is not None:
         found.fact = _fact(unit, exchange, context.config)
     if unit.segment != NO_SEGMENT:
-        _of_url(unit, exchange, context, found)
+        _of_url(unit, exchange, location, context, found)
     elif found.fact is not None and found.fact.rules and context.config.page.sitemaps:
         _sitemaps(unit, found.fact.rules, context, found)
     found.outcome = _outcome(unit, exchange, location, found)
     return found
 
 
-def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows) -> None:
+def _of_url(unit: Unit, exchange: Exchange | None, location: Location, context: Context, found: UnitRows) -> None:
     """What a URL's unit yields beside its outcome."""
-    if unit.cls in (Class.FETCHED, Class.FAILED):
+    if unit.cls in (Class.FETCHED, Class.FAILED) and unit.page is None:
         found.site = context.names(unit.url)[0]
     if unit.cls == Class.RETRY:
         found.retry = _retry(unit, context)
     elif unit.cls == Class.FETCHED and exchange is not None:
-        try:
-            _discover(unit, exchange, context, found)
-        except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
-            if isinstance(error, MemoryError) and not context.again:
-                raise  # other pages may have taken it: the worker ends, and the unit is read again
-            _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
-            found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
+        if unit.page is None:
+            _read(unit, exchange, context, found)
+            change = Change.FIRST
+        else:
+            change = _again(unit, exchange, location, context, found)
+        if unit.page is not None or context.config.revisit.enabled:
+            found.visit = again.visit_row(unit, exchange, location, change, found)
+
+
+def _again(unit: Unit, exchange: Exchange, location: Location, context: Context, found: UnitRows) -> Change:
+    """A page that was visited before: it is read unless it is the same. One that says the same between other links may
+    have new ones."""
+    change = again.change_of(unit, exchange, location)
+    if change not in again.UNCHANGED:
+        _read(unit, exchange, context, found)
+        if change is Change.YES:
+            change = again.decided(unit, exchange, change, found.wording)
+        if change not in again.SILENT:
+            found.site = context.names(unit.url)[0]
+    return change
+
+
+def _read(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> None:
+    """Links, pairs and scope entries of a response, as far as it can be read."""
+    try:
+        _discover(unit, exchange, context, found)
+    except Exception as error:  # a page that breaks a parser costs its links; else every start would meet it again
+        if isinstance(error, MemoryError) and not context.again:
+            raise  # other pages may have taken it: the worker ends, and the unit is read again
+        _log.exception("nothing was taken from %s", unit.url.decode("ascii"))
+        found.links, found.pairs, found.scope, found.counts = [], [], [], {"unparsed": 1}
 
 
 def rules_text(exchange: Exchange, config: Config) -> bytes:
@@ -78,8 +105,10 @@ def received(exchange: Exchange) -> int:
 
 def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: UnitRows) -> tuple[Any, ...]:
     """A row of rows.OUTCOME."""
-    size = 0 if exchange is None else received(exchange)
+    size = 0 if exchange is None else len(exchange.header) + (len(exchange.body) if unit.size is None else unit.size)
     cut = {name: str(found.counts[name]) for name in CUT if name in found.counts}
+    if found.visit is not None and unit.page is not None:
+        cut["change"] = again.WORDS[found.visit[_CHANGE]]
     line = crawl_log.line(unit, exchange, location, cut)
     return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
 
@@ -137,7 +166,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     body, partly = decode(exchange.body, exchange.coding, bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
-    found.content = fingerprint(body, is_html(body, content_type))
+    html = is_html(body, content_type)
+    found.content = fingerprint(body, html)
+    if unit.page is not None or context.config.revisit.enabled:
+        found.wording = wording(body, html)
     found.directory = directory_key(unit.url)
     if context.config.page.sitemaps and _listed(unit, body, content_type, context, found):
         return
@@ -181,6 +213,7 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     if lists is None:
         return False
     urls, beyond = lists
+    found.lists = PageFlag.FEED if sitemaps.is_feed(body) else PageFlag.SITEMAP
     if partly:
         found.counts["partly_read"] = 1
     if beyond:

@@ -9,7 +9,10 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
   facts     rows.FACT            what was learnt about hosts; `robots` UNKNOWN says nothing about robots.txt
   scope     rows.SCOPE_ENTRY     scope entries that seeds, or their redirects, brought
   returns   rows.RETURN          URLs that were done and are put back: only in harvests of the seeds' stream
-  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget
+  yields    rows.YIELD           a row per URL that is done: whether it brought anything new, for its site's budget;
+                                 none for a later visit that found no change
+  visits    rows.VISIT           a row per outcome of class FETCHED of a leased URL, with revisit.enabled, and for each
+                                 visit of a page that was visited before
 
   visits    rows.VISIT           a row per visit of a leased URL with a response, if pages are visited again
 

@@ -7,5 +7,6 @@ labels.py        the labels of the web's encodings, and a codec for each
 sitemaps.py      what a site itself lists: sitemaps, feeds, the Sitemap: lines of a robots.txt
 linklist.py      whether a page is a list of links, which supports no site
 fingerprint.py   the fingerprint of what a page says: its texts, digits apart
+wording.py       what a page says, told from an earlier wording of the same
 repetition.py    near-duplicates in a row in one directory
 """

@@ -74,6 +74,12 @@ def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[l
     return _stored(references, url, LINKS_MAX)
 
 
+def is_feed(body: bytes) -> bool:
+    """Whether what `listed` understands is a feed, no sitemap."""
+    kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
+    return kind is not None and kind[1] in FEEDS
+
+
 def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes]:
     """What stands in elements, with CDATA undone."""
     return (match[1].partition(b"]]>")[0] for match in element.finditer(body))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.politeness.clocks import Clocks
@@ -53,6 +55,24 @@ def test_a_host_is_worth_what_it_says_when_it_begins_to_wait() -> None:
         polite.visit_over(entry, ended=clock.now(), again=True)
     clock.advance(1.0)
     assert [polite.pop(), polite.pop()] == [other, one]
+
+
+@pytest.mark.parametrize("many", [1, 1 << 30])
+def test_a_clock_that_came_due_unnoticed_is_worth_the_same_for_hosts_that_come_one_by_one_or_together(
+    many: int,
+) -> None:
+    """Nobody waits for it when it comes due: it is of the ordinary kind, whatever comes to it in the same moment."""
+    clock, polite = politeness()
+    polite.many = many
+    gone, late = host("a.test", "192.0.2.1"), host("a.test", "192.0.2.4")
+    polite.observe(clock_host=gone.clock_host, address=None, site=gone.site, ended=clock.now(), crawl_delay=3.0)
+    polite.activate(gone)
+    polite.deactivate(gone)
+    clock.advance(4.0)
+    worst, good = host("w.test", "192.0.2.2"), host("g.test", "192.0.2.3")
+    worst.worth, late.worth, good.worth = CLASSES - 1, 0, 1
+    polite.activate_many([worst, late, good])
+    assert polite.pop() is good
 
 
 def test_delays_are_counted_by_reason_and_what_is_due_is_ready() -> None:

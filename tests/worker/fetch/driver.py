@@ -10,17 +10,19 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from drum import Batch, Files, Section, Segment
 
-from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.clock import SystemClock, since_boot
 from irlcrawl.base.keys import name_key, priority_of, url_key
 from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.config.keys import Config
+from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.fetch.lease import urls_alike
-from irlcrawl.worker.fetch.wire import Decoder, Message, clock_anchor, encode
+from irlcrawl.worker.fetch.wire import AnchoredClock, Decoder, Message, clock_anchor, encode
 
 SEED = 12345
 PATIENCE_SECONDS = 20.0
@@ -40,11 +42,15 @@ def crawl_config() -> Config:
 class Driver:
     """One worker. Use as a context manager; leaving it closes the wire and reaps the process."""
 
-    def __init__(self, job: Path, config: Config, stream: int = 0, entries: tuple[str, ...] = ("any",)) -> None:
+    def __init__(
+        self, job: Path, config: Config, stream: int = 0, entries: tuple[str, ...] = ("any",),
+        ahead_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        """ahead_seconds: by so much is the crawl's clock ahead of the machine's."""
         for name in ("state", "warcs"):
             (job / name).mkdir(parents=True, exist_ok=True)
         self.job, self.config, self.stream = job, config, stream
-        self.clock = SystemClock()
+        self.clock = AnchoredClock(SystemClock().now() + ahead_seconds, since_boot())
         self._ids = itertools.count(1)
         self._row = 0
         self._decoder = Decoder()
@@ -101,14 +107,14 @@ class Driver:
     def visit(
         self, origin: str, targets: list[str], address: str = "127.0.0.1", gap: float = 0.0,
         robots: dict[str, Any] | None = None, depth: int = 0, source: int = Source.SEED, attempt: int = 0,
-        not_after: float | None = None, **more: Any,
+        not_after: float | None = None, known: Sequence[Known] | None = None, **more: Any,
     ) -> int:  # fmt: skip
         """Lease `targets` of `origin` (scheme://host:port). Returns the visit's id."""
         scheme, _, authority = origin.partition("://")
         host, _, port = authority.partition(":")
         texts = [origin + target for target in targets]
         same = Carried(depth=depth, source=source, priority=priority_of(depth, source), attempt=attempt)
-        urls = urls_alike(7, self._row, [url_key(text.encode(), SEED) for text in texts], texts, same)
+        urls = urls_alike(7, self._row, [url_key(text.encode(), SEED) for text in texts], texts, same, known)
         self._row += len(texts)
         number = next(self._ids)
         self.send({

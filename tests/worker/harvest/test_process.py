@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import hashlib
 import itertools
 import string
 import tempfile
@@ -25,11 +26,13 @@ from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Sourc
 from irlcrawl.config.keys import Config, Priority
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import crawl_log, redo
+from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process, rules_text
+from irlcrawl.worker.page.wording import wording
 from tests.worker.fetch.driver import UNKNOWN, Driver, crawl_config
 from tests.worker.fetch.loopback import Loopback, response
 
@@ -361,9 +364,26 @@ _exchange = st.builds(
 )  # fmt: skip
 
 
+_BODIES = [b"", b'<p>twice in a file, and twice at a URL<a href="/twice">', b"<p>other<a href=/other>"]
+
+
+@st.composite
+def _known(draw: st.DrawFn, body: bytes) -> Known:
+    """Of a visit before, at which the body may have been the same."""
+    sha1 = hashlib.sha1(draw(st.sampled_from([body, b"another"]))).digest()
+    etag = draw(st.sampled_from([b"", b'"e"', b"W/x"]))
+    return Known(
+        draw(st.integers(1, 70)), draw(st.sampled_from([0.0, 1e9 + 0.001])), int.from_bytes(sha1[:8], "big"),
+        draw(st.sampled_from([7, wording(body)])), draw(st.sampled_from([0, 999_999_999])), draw(st.integers(0, 63)),
+        draw(st.sampled_from([b"", sha1[8:] + etag])), draw(st.sampled_from([b"", b"\1\2\3\4", bytes(512)])),
+    )  # fmt: skip
+
+
 @st.composite
 def _units(draw: st.DrawFn) -> tuple[Unit, Exchange | None]:
     came = draw(st.one_of(st.none(), _exchange))
+    if came is not None and draw(st.booleans()):
+        came = dataclasses.replace(came, body=draw(st.sampled_from(_BODIES)))
     cls = draw(st.sampled_from(list(Class)))
     made = unit(
         draw(st.sampled_from(["http://a.test/", "http://a.test/dir/page?q", "https://b.test/"])),
@@ -374,21 +394,30 @@ def _units(draw: st.DrawFn) -> tuple[Unit, Exchange | None]:
         duration_ms=draw(st.integers(0, 10**6)), retry_due=draw(st.floats(0, 4e9)) if cls is Class.RETRY else None,
         robots=draw(_robots), detail=draw(_text),
     )  # fmt: skip
+    if made.segment != NO_SEGMENT and made.robots is None and came is not None and draw(st.booleans()):
+        made.page = draw(_known(came.body))
+        if draw(st.booleans()):
+            head = exchange(b"", b'ETag: "f"', b"Last-Modified: Tue, 14 Nov 2023 22:13:20 GMT", status=b"304 As It Was")
+            made, came = dataclasses.replace(made, reason=Reason.NOT_MODIFIED, status=304, cls=Class.FETCHED), head
     return made, came
 
 
 def written(directory: Path, units: list[tuple[Unit, Exchange | None]]) -> Iterator[Location]:
     info = warcinfo_values(software="test", user_agent="test", operator="", is_part_of="test")
-    writer = WarcWriter(Files(), directory, "t", 1, info=info, roll_bytes=20_000, gzip_level=1, clock=VirtualClock())
+    writer = WarcWriter(
+        Files(), directory, "t", 1, info=info, roll_bytes=20_000, gzip_level=1, clock=VirtualClock(),
+        dedupe_bytes_min=20,
+    )  # fmt: skip
     for one, came in units:
         yield writer.append(one, came)
     writer.close()
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(_units(), min_size=1, max_size=6))
-def test_a_unit_read_back_gives_the_same_rows(units: list[tuple[Unit, Exchange | None]]) -> None:
+@given(st.lists(_units(), min_size=1, max_size=6), st.booleans())
+def test_a_unit_read_back_gives_the_same_rows(units: list[tuple[Unit, Exchange | None]], enabled: bool) -> None:
     shared = context(entries=(b"site a.test", b"site b.test"))
+    shared.config.revisit.enabled = enabled
     with tempfile.TemporaryDirectory() as place:
         locations = written(Path(place), units)
         live = [process(one, came, where, shared) for (one, came), where in zip(units, locations, strict=True)]
