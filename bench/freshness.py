@@ -1,9 +1,10 @@
 """`python -m bench freshness`: how fresh the shipped frontier keeps pages that change, beside other policies.
 
 The frontier is the shipped one: state on disk, turns, beliefs in two bytes, price (bench/_sim/revisited.py). Time and
-workers are played, the web is tools/simweb/changes.py: Poisson changes, rates lognormal around 45 days (sigma 1.8), a
-quarter of the pages never changes; weights by the depth of a page, as the crawler gives them. All pages are fetched on
-the first day. A step of time is one turn of `--rate` x pages x step visits. The figures, weighted by page:
+workers are played, the web is tools/simweb/changes.py: Poisson changes, rates lognormal around 45 days (sigma 1.8, of
+which 1.2 is the host's, as pages of a host change alike; 50 pages a host), a quarter of the pages never changes; weights
+by the depth of a page, as the crawler gives them. All pages are fetched on the first day. A step of time is one turn.
+The figures, weighted by page:
 
 `late`      share of copies that are right, in the mean over the last 60% of the time
 `optimum`   Cho and Garcia-Molina's stationary optimum for the same rates and capacity; `share` = late / optimum. A run
@@ -38,6 +39,7 @@ from tools.simweb.changes import Changes, Kind
 
 F8 = NDArray[np.float64]
 LATE = 0.4
+HOST_PAGES, SIGMA_HOST, SIGMA_PAGE = 50, 1.2, 1.34
 MOST_DAYS = 365.0
 RESOLVE_DAYS = 10.0
 GOALS = {
@@ -62,14 +64,16 @@ class World:
     @classmethod
     def made(cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0) -> World:
         rng = np.random.default_rng(seed)
-        rates = np.exp(rng.normal(np.log(1 / 45), 1.8, pages))
+        hosts = rng.integers(0, max(pages // HOST_PAGES, 1), pages)
+        of_host = rng.normal(0.0, SIGMA_HOST, int(hosts.max()) + 1)
+        rates = np.exp(np.log(1 / 45) + of_host[hosts] + rng.normal(0.0, SIGMA_PAGE, pages))
         still = rng.random(pages) < 0.25
         kind = np.where(still, Kind.NEVER, Kind.POISSON).astype(np.uint8)
         depth = rng.integers(0, 5, pages).astype(np.uint16)
         octaves = np.rint(8 * -0.7 * depth).astype(np.int64)  # tests hold it to weight_codes
         return cls(
             Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, 1e-9, rates), WEIGHTS[128 + octaves],
-            depth, rng.integers(0, max(pages // 50, 1), pages), rate * pages, days, step, after,
+            depth, hosts, rate * pages, days, step, after,
         )  # fmt: skip
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from irlcrawl.ask.freshness import freshness
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
@@ -80,6 +81,9 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     assert visits_in_log(crawl) == {url.encode(): count for url, count in asked.items()}
     assert visits_in_state(crawl) == visits_in_log(crawl)
     told = why(crawl.job(), f"{SITE}0", crawl.clock.now())
+    fresh = freshness(crawl.job(), 5, crawl.clock.now())
+    assert 0.3 < fresh["fresh_share"] < 1 and sum(fresh["visits_by_change"].values()) == 120
+    assert fresh["hosts"][0]["host"] == "http://a.test"
     assert told["place"] in ("resting", "runs") and told["visits"] == asked[f"{SITE}0"]
 
 

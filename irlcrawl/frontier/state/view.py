@@ -116,12 +116,13 @@ class Reading:
 
 
 def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
-    """(url, origin, place) of every URL that is not done; nothing before the first commit. Damaged, OSError."""
+    """(url, origin, place) of every URL that is to be fetched, not of pages between two visits; nothing before the
+    first commit. Damaged, OSError."""
     reading = Reading.open(job)
     if reading is None or not reading.begun:
         return
     for place, batch in reading.waiting():
-        for url in batch["url"].tolist():
+        for url in batch["url"].tolist() if place != "resting" else ():
             yield url, origin_of(url), place
 
 
