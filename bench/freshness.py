@@ -2,8 +2,9 @@
 
 The frontier is the shipped one: state on disk, turns, beliefs in two bytes, price (bench/_sim/revisited.py). Time and
 workers are played, the web is tools/simweb/changes.py: Poisson changes, rates lognormal around 45 days (sigma 1.8, of
-which 1.2 is the host's, as pages of a host change alike; 50 pages a host), a quarter of the pages never changes; weights
-by the depth of a page, as the crawler gives them. All pages are fetched on the first day. A step of time is one turn.
+which 1.2 is the host's, as pages of a host change alike; 50 pages a host), a quarter of the pages never changes;
+weights by the depth of a page, as the crawler gives them. All pages are fetched on the first day. A step of time is one
+turn.
 The figures, weighted by page:
 
 `late`      share of copies that are right, in the mean over the last 60% of the time
@@ -259,12 +260,12 @@ def main(argv: list[str]) -> int:
     def world(rate: float = 0.1, after: float = 1.0) -> World:
         return World.made(given.pages, given.seed, rate, given.days, given.step, after)
 
+    def learnt(rate: float) -> Callable[[], Outcome]:
+        return lambda: ours(world(rate), f"learnt {rate:g}", False)
+
     rows: dict[str, Callable[[], Outcome]] = {
         "known": lambda: ours(world(), "known", True),
-        **{
-            f"learnt {rate:g}": lambda rate=rate: ours(world(rate), f"learnt {rate:g}", False)
-            for rate in (0.02, 0.1, 0.4)
-        },
+        **{f"learnt {rate:g}": learnt(rate) for rate in (0.02, 0.1, 0.4)},
         "doubled": lambda: ours(world(0.1, 2.0), "doubled", True),
         "halved": lambda: ours(world(0.1, 0.5), "halved", True),
         "uniform": lambda: played(world(), "uniform", uniform),

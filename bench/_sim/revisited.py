@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from drum import Batch, Edits, Ragged, SegmentWriter
 
@@ -32,7 +32,8 @@ from irlcrawl.revisit import visited
 from irlcrawl.revisit.beliefs import Belief
 from irlcrawl.worker.harvest.sections import write_sections
 
-F8, I8s = NDArray[np.float64], NDArray[np.int64]
+F8: TypeAlias = NDArray[np.float64]
+I8s: TypeAlias = NDArray[np.int64]
 START = 1_000_000_000.0
 DAY_S = 86_400.0
 CERTAIN = 1e7
@@ -145,8 +146,8 @@ class Revisited:
         runs, now = self.state.runs, self.clock.now()
         parts = []
         for ready in result.ready:
-            rows = int(ready.index["rows"].sum())
-            place = {"segment": np.full(rows, ready.segment, np.uint32), "row": np.arange(rows, dtype=np.uint32)}
+            count = int(ready.index["rows"].sum())
+            place = {"segment": np.full(count, ready.segment, np.uint32), "row": np.arange(count, dtype=np.uint32)}
             parts.append(runs.take(place["segment"], place["row"], pages=True).with_(**place))
         if not parts:
             return
@@ -186,15 +187,15 @@ class Revisited:
                 rate = rates[self._order[np.searchsorted(self._keys, rows["key"])]]
                 return Belief(np.full(rows.rows, CERTAIN), CERTAIN / rate)
 
-            visited.beliefs = pages.beliefs = beliefs  # type: ignore[attr-defined]
+            visited.beliefs = pages.beliefs = beliefs
         try:
             yield
         finally:
-            visited.beliefs = pages.beliefs = own  # type: ignore[attr-defined]
+            visited.beliefs = pages.beliefs = own
 
     def rows(self) -> dict[int, tuple[Any, ...]]:
         """What the crawl knows of each page, by number."""
-        found = {}
+        found: dict[int, tuple[Any, ...]] = {}
         for place in (self.state.pages.scan(), self.state.runs.waiting()):
             for batch in place:
                 names = ("visits", "visited", "rate_a", "rate_b", "prior", "weight")
