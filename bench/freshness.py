@@ -15,7 +15,7 @@ The figures, weighted by page:
 Policies: ours (learnt); ours with known rates; capacity doubled and halved in the middle, with known rates, against the
 optimum of each half; and in the same world, without a disk: uniform, proportional to known rates, Nutch's rule (x0.8
 after a change, x1.2 without one), LambdaCrawl and Cho-Garcia-Molina, both re-solved every ten days from rates estimated
-by Cho's smoothed estimator. Ends with 1 if a goal is not reached.
+with half a visit of either kind added. Ends with 1 if a goal is not reached.
 """
 
 from __future__ import annotations
@@ -190,9 +190,10 @@ class Played:
         self.visited[some] = at
 
     def rates(self) -> F8:
-        """Cho and Garcia-Molina's smoothed estimate from a mean interval; 1 in 30 days of what was never visited."""
+        """From a mean interval, with half a visit that found a change and half a one that did not added, so that no
+        estimate is 0; 1 in 30 days of what was never visited."""
         mean = self.days / np.maximum(self.visits, 1)
-        found = -np.log((self.visits - self.changes + 0.5) / (self.visits + 0.5)) / np.maximum(mean, 1e-6)
+        found = -np.log((self.visits - self.changes + 0.5) / (self.visits + 1)) / np.maximum(mean, 1e-6)
         return np.where(self.visits > 0, np.maximum(found, 1e-5), 1 / 30)
 
     def solve(self, solved: Callable[[F8, F8, float], F8]) -> F8:
