@@ -2,6 +2,7 @@
 
 Modules whose tests stand elsewhere in tests/:
 
+freshness.py  crawl/test_revisits.py
 inspect.py    cli/test_verbs_ask.py
 outcomes.py   cli/test_verbs_ask.py, ask/test_why.py
 report.py     ask/test_why.py
