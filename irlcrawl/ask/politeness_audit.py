@@ -111,13 +111,16 @@ class Promises:
         rules = self._rules[self._of(entry)]["promised"]["politeness"]
         if "gap_address" in entry.notes:
             return max(float(entry.notes["gap_address"]), float(rules["gap_shared_address_seconds"])), True
-        return float(rules["gap_address_seconds"]), False
+        of_host = self.host(host_of(entry.url), entry) if rules.get("unit") == "address" else 0.0
+        return max(float(rules["gap_address_seconds"]), of_host), False
 
     def site(self, entry: LogEntry) -> tuple[float, bool]:
         """As `address`, of its site."""
         if "gap_site" in entry.notes:
             return float(entry.notes["gap_site"]), True
-        return float(self._rules[self._of(entry)]["promised"]["politeness"]["gap_site_seconds"]), False
+        rules = self._rules[self._of(entry)]["promised"]["politeness"]
+        of_host = self.host(host_of(entry.url), entry) if rules.get("unit") == "site" else 0.0
+        return max(float(rules["gap_site_seconds"]), of_host), False
 
 
 def _nearest(gaps: dict[str, float], name: str, otherwise: float) -> float:

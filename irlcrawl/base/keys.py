@@ -7,6 +7,8 @@ Of what a key is, its name says where more than one kind is near: url_key, site_
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 import xxhash
 
 from irlcrawl.base.rows import Source
@@ -31,6 +33,21 @@ _TRUST = {
     Source.SEED: 0, Source.SITEMAP: 0, Source.LINK: 1, Source.REDIRECT: 2, Source.CANONICAL: 3, Source.FRAME: 4,
     Source.SCRIPT: 5,
 }  # fmt: skip
+
+
+STAND_IN = "100::"
+"""How the stand-in for the address of a host begins that a proxy resolves: the prefix that leads nowhere (RFC 6666)."""
+
+
+def stand_in(name: str) -> str:
+    """What stands for the address of a host whose proxy resolves its name: one for each name, so that no two hosts
+    share a clock of addresses for it."""
+    digits = f"{name_key(name.encode()) | 1 << 63:016x}"
+    return str(ip_address(f"100::{digits[:4]}:{digits[4:8]}:{digits[8:12]}:{digits[12:]}"))
+
+
+def is_stand_in(address: str) -> bool:
+    return address.startswith(STAND_IN)
 
 
 def priority_of(depth: int, source: int, home: bool = False, weight: int = 0) -> int:

@@ -32,7 +32,11 @@ class Reason(IntEnum):
     HTTP_ERROR = 1  # a response >= 400
     REDIRECT = 2
     TRUNCATED = 3  # body over its byte bound: kept as far as it came
-    NOT_MODIFIED = 4  # 304 to a conditional request: the page is as it was
+    UNWANTED_TYPE = 4  # a page of a media type that fetch.types leaves out: its body was not read
+    UNWANTED_LENGTH = 5  # a page longer than fetch.length_max: its body was not read
+    CHALLENGE = 6  # in the place of a page: prove that a person asks
+    PARKED = 7  # in the place of a page: the domain is for sale
+    NOT_MODIFIED = 8  # 304 to a conditional request: the page is as it was
     DNS = 10
     CONNECT = 11
     TLS = 12
@@ -52,7 +56,9 @@ class Reason(IntEnum):
 
 CLASS_OF = {
     Reason.OK: Class.FETCHED, Reason.HTTP_ERROR: Class.FETCHED, Reason.REDIRECT: Class.FETCHED,
-    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED, Reason.NOT_MODIFIED: Class.FETCHED,
+    Reason.TRUNCATED: Class.FETCHED, Reason.THROTTLED: Class.FETCHED, Reason.UNWANTED_TYPE: Class.FETCHED,
+    Reason.UNWANTED_LENGTH: Class.FETCHED, Reason.CHALLENGE: Class.FETCHED, Reason.PARKED: Class.FETCHED,
+    Reason.NOT_MODIFIED: Class.FETCHED,
     Reason.DNS: Class.FAILED, Reason.CONNECT: Class.FAILED, Reason.TLS: Class.FAILED, Reason.TIMEOUT: Class.FAILED,
     Reason.LOST: Class.FAILED, Reason.PROTOCOL: Class.FAILED, Reason.ADDRESS: Class.FAILED,
     Reason.HOST_DEAD: Class.FAILED,
@@ -73,6 +79,12 @@ DOUBTFUL = frozenset((Reason.CONNECT, Reason.TIMEOUT, Reason.LOST))
 
 PASSING = DOUBTFUL | {Reason.TLS}
 """Failures of a request in which the host gave no answer, and may give one later: the URL is asked for again."""
+
+NO_PAGE = {Reason.CHALLENGE: "challenge", Reason.PARKED: "parked"}
+"""What came stands in the place of a page, and how that is counted (counters.py): nothing is taken from it."""
+
+UNWANTED = frozenset((Reason.UNWANTED_TYPE, Reason.UNWANTED_LENGTH))
+"""The host would have sent a page, and the configuration does not want it."""
 
 LIMITS = frozenset((Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.FRONTIER_FULL))
 """A limit of the configuration left the URL out, whatever its host would have said."""

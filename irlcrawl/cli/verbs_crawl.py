@@ -106,6 +106,11 @@ def _configuration(
     validate(config)
     if config.fetch.tls_ca_file:  # a resumed crawl may be started elsewhere
         config.fetch.tls_ca_file = os.path.abspath(config.fetch.tls_ca_file)
+    if config.network.proxy_logins_file:
+        config.network.proxy_logins_file = os.path.abspath(config.network.proxy_logins_file)
+    for site in config.site.values():
+        if site.secrets_file:
+            site.secrets_file = os.path.abspath(site.secrets_file)
     check_start(config)
     if old is None:
         return config, []

@@ -4,7 +4,10 @@ keys.py        every key once: default, help, bounds, and whether it may change 
 checks.py      allowed values, relations between keys, what a start needs
 toml.py        reading and writing: defaults, file, options, JOB/irlcrawl.toml, the reference
 lists.py       files of names that a configuration points to
+headers.py     headers that the operator adds to requests, and files of secrets
+proxies.py     proxies before hosts, and the file of their logins
 rests.py       how long what failed rests
+hours.py       the hours of the day in which hosts may be asked
 overrides.py   `[site."NAME"]`: the value of a key for a host
 __main__.py    `python -m irlcrawl.config` prints the reference
 """

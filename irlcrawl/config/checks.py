@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
+from irlcrawl.config import headers, proxies
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, keys, value_of
 from irlcrawl.config.lists import parameter_names, ranked_floors
 
@@ -74,6 +75,16 @@ def validate(config: Config) -> None:
     for section in RULES:
         for number, rule in enumerate(getattr(config, section), 1):
             _check_pattern(f"{section} {number}.match", rule.match or "")
+    headers.check(config)
+    proxies.check(config)
+    _check_hours(config)
+    for path, types in (
+        ("fetch.types", config.fetch.types),
+        *((f'site."{name}".types', site.types or []) for name, site in config.site.items()),
+    ):
+        for text in types:
+            if not re.fullmatch(r"!?[\w.+*-]+/[\w.+*-]+", text, re.ASCII):
+                raise ConfigError(f"{path}: {text!r} is no media type, such as text/html, text/* or !video/*")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
     try:
@@ -84,6 +95,14 @@ def validate(config: Config) -> None:
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
         )
+
+
+def _check_hours(config: Config) -> None:
+    sites = [site for site in config.site.values() if site.hours is not None or site.time_zone is not None]
+    if config.politeness.hours or config.politeness.time_zone != "UTC" or sites:
+        from irlcrawl.config.hours import Hours  # time zones are read only if some are named
+
+        Hours(config)
 
 
 def _check_resolver(text: str) -> None:
@@ -137,6 +156,9 @@ def check_start(config: Config) -> None:
     _check_budgets_of_sites(config)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
+    headers.secrets_of(config.site)
+    if config.network.proxy_logins_file:
+        proxies.read_logins(config.network.proxy_logins_file)
     ranked_floors(config)
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
@@ -153,7 +175,7 @@ def check_start(config: Config) -> None:
 def _check_budgets_of_sites(config: Config) -> None:
     """Keys about budgets hold for sites: for a host that is no site they would have no effect, so they are refused."""
     told = [
-        (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min")
+        (name, key) for name, site in config.site.items() for key in ("pages_max", "budget_min", "bytes_per_second")
         if getattr(site, key) is not None
     ]  # fmt: skip
     if not told:

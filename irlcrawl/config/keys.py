@@ -122,6 +122,10 @@ class Limits:
         0, "Stop after this many URLs have been fetched, error responses included (exit code 14). 0: off.", low=0
     )
     bytes: int = key(0, "Stop after this many bytes have been received (exit code 14). 0: off.", low=0)
+    bytes_per_second: int = key(
+        0, "Most bytes of headers and bodies that come in each second, on average over a minute; bodies under way are "
+        "not cut for it. 0: off.", low=0,
+    )  # fmt: skip
     seconds: float = key(
         0.0, "Stop this many seconds after the crawl was started or resumed (exit code 15). 0: off.", low=0
     )
@@ -141,6 +145,11 @@ class Limits:
 
 @dataclass
 class Politeness:
+    unit: str = key(
+        "host", "Which names share the gap of a host, with all that lengthens it (gap_host_factor, Crawl-delay, "
+        "back-off, Retry-After): host (each name has its own), site (all hosts of a registrable domain), address (all "
+        "hosts at an address; none but those of shared_addresses overlap then).", choices=("host", "site", "address"),
+    )  # fmt: skip
     gap_host_seconds: float = key(
         1.0, "Least seconds between the end of a request to a host and the start of the next.", low=0, high=86_400
     )
@@ -184,6 +193,11 @@ class Politeness:
         "other's requests. In a directory where everybody may write, each user's crawls have a file of their own. "
         "Empty: off.",
     )  # fmt: skip
+    hours: str = key(
+        "", 'Hours of the day in which hosts may be asked, such as "22:00-06:00" or "12:00-13:00, 18:30-24:00". At '
+        "other times their URLs wait in calendar files, and the crawl for its hours. Empty: at any time.",
+    )  # fmt: skip
+    time_zone: str = key("UTC", "Time zone of hours, such as Europe/Berlin.")
     visit_seconds: float = key(
         5.0, "Length of a visit in seconds: it holds as many URLs of its host as fit into this time with their gaps.",
         low=0,
@@ -210,6 +224,10 @@ class Politeness:
     backoff_seconds: float = key(
         5.0, "Least gap in seconds after a 429, a 503 or a failed connection. It doubles with each further failure, up "
         "to rest_max_seconds, and shrinks with each good visit. 0: off.", low=0,
+    )  # fmt: skip
+    cool_down_seconds: float = key(
+        60.0, "Least back-off in seconds after the third 429 or 503 in a row of a host that gives no Retry-After. 0: "
+        "off.", low=0,
     )  # fmt: skip
     retry_after_max_seconds: float = key(
         86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off.", low=0
@@ -244,6 +262,14 @@ class Fetch:
     body_bytes_max: int = key(
         10 << 20, "Bytes of a body that are kept. A longer body is cut and marked WARC-Truncated.", low=1024
     )
+    types: list[str] = key(
+        [], 'Media types that pages (answers with a 2xx status) may have, such as "text/html" or "text/*"; "!video/*" '
+        "refuses. The first pattern that fits says it; if none fits, a page is kept if all patterns refuse. The body "
+        "of another page is not read. Sitemaps are pages of application/xml or text/xml. Empty: off.",
+    )  # fmt: skip
+    length_max: int = key(
+        0, "The body of a page whose Content-Length is more than this many bytes is not read at all. 0: off.", low=0
+    )
     decoded_bytes_max: int = key(
         32 << 20, "Bytes of a page that are read for links, once it is decompressed.", low=1024
     )
@@ -251,6 +277,13 @@ class Fetch:
     worker_silent_seconds: float = key(
         60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
         low=1,
+    )  # fmt: skip
+    accept_language: str = key(
+        "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
+    )
+    headers: list[str] = key(
+        [], 'Further headers of every request, each as "Name: value"; Accept may be replaced. No Cookie or '
+        "Authorization: see secrets_file of a site. Empty: off.",
     )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
@@ -267,6 +300,19 @@ class Network:
     resolvers: list[str] = key(
         [], "DNS servers, each as address, address:port or [address]:port. Empty: those of the system, and /etc/hosts."
     )
+    proxy: str = key(
+        "", "Proxy for all requests: http://HOST:PORT, socks5://HOST:PORT (names are resolved here), or "
+        "socks5h://HOST:PORT. With http and socks5h the proxy resolves names, so irlcrawl cannot refuse names that "
+        "lead to private networks. Empty: off.",
+    )  # fmt: skip
+    proxy_logins_file: str = key(
+        "", "File with logins of proxies, one a line: HOST:PORT NAME:PASSWORD. It is read at each start; its values "
+        "are in no file of JOB. Empty: off.",
+    )  # fmt: skip
+    prefer: str = key(
+        "ipv4", "Of a host with addresses of both kinds: which go first. The others are used when those do not answer; "
+        "ipv4 does not ask for them where there is an IPv4 address.", choices=("ipv4", "ipv6"),
+    )  # fmt: skip
     dns_seconds: float = key(5.0, "Deadline in seconds for the address of a name.", low=0.1, high=3600)
     dns_in_flight_max: int = key(64, "Most names that are looked up at once.", low=1, high=4096)
     dns_ttl_min_seconds: float = key(
@@ -434,6 +480,12 @@ class Site:
     `[site."example.com"]`."""
 
     gap_host_seconds: float | None = key(None, "Replaces politeness.gap_host_seconds for these hosts.", low=0)
+    bytes_per_second: int | None = key(
+        None, "Most bytes of headers and bodies that this registrable domain sends each second, on average: after an "
+        "answer it is left alone for as long as that would have taken at this rate. 0: off.", low=0,
+    )  # fmt: skip
+    hours: str | None = key(None, "Replaces politeness.hours for these hosts. Empty: at any time.")
+    time_zone: str | None = key(None, "Replaces politeness.time_zone for these hosts.")
     pages_max: int | None = key(
         None, "Replaces limits.pages_per_site for this registrable domain.", low=0, high=PAGES_MAX
     )
@@ -445,6 +497,18 @@ class Site:
     merge_urls: list[str] | None = key(
         None, "Replaces urls.merge for links that lead to these hosts.", choices=URL_RULES
     )
+    headers: list[str] | None = key(
+        None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
+        "place of those of the same name.",
+    )  # fmt: skip
+    types: list[str] | None = key(None, "Replaces fetch.types for these hosts.")
+    length_max: int | None = key(None, "Replaces fetch.length_max for these hosts.", low=0)
+    proxy: str | None = key(None, "Replaces network.proxy for these hosts. Empty: no proxy.")
+    secrets_file: str | None = key(
+        None, "File with headers that only these hosts are sent, one a line: Cookie: NAME=VALUE, Basic-Auth: "
+        "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "
+        'Empty: off, also where a name above has one.',
+    )  # fmt: skip
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
 
 

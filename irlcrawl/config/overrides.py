@@ -48,6 +48,11 @@ class Overrides:
             if site.budget_min is not None
         }
 
+    def bytes_per_second_by_site(self) -> dict[int, int]:
+        """Site key -> bytes a second, of sites with a bandwidth of their own."""
+        rates = ((name, site.bytes_per_second) for name, site in self._sites.items())
+        return {name_key(name.encode()): rate for name, rate in rates if rate}
+
     def pages_max_by_site(self) -> dict[int, int]:
         """Site key -> quota, for the budgets (which know keys only)."""
         return {

@@ -16,8 +16,10 @@ from drum import Edits
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.headers import secrets_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.proxies import Proxies, read_logins
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
@@ -66,10 +68,14 @@ class CrawlLoop:
         self.outage = Outage(
             clock, lambda: self.dispatcher.resolver.alive(), lambda: clocks.table.count(Kind.ADDRESS), self._wakeup.set
         )
+        self._secrets = secrets_of(config.site)
+        self._logins = read_logins(file) if (file := config.network.proxy_logins_file) else {}
         self._leases_path = str(state.job.leases)
+        overrides = Overrides(config.site)
+        politeness = Politeness(clock, config.politeness, clocks, machine, overrides.bytes_per_second_by_site())
         self.dispatcher = Dispatcher(
-            config, clock, Politeness(clock, config.politeness, clocks, machine), Resolver(config.network, clock),
-            RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), Overrides(config.site),
+            config, clock, politeness, Resolver(config.network, clock, proxied=Proxies(config).resolves),
+            RunReader(state.pool), self.fleet, LeaseLog(state.files, self._leases_path), overrides,
             self.outage, self._wakeup.set,
         )  # fmt: skip
         self.dispatcher.runs.committed(state.runs.segments())
@@ -137,6 +143,8 @@ class CrawlLoop:
         return {
             "t": "hello",
             "config": to_dict(self.config),
+            "secrets": self._secrets,
+            "logins": self._logins,
             "seed": self.state.seed,
             "scope_version": self.fleet.scope_version,
             "scope_entries": self.fleet.scope_entries(),
@@ -159,7 +167,7 @@ class CrawlLoop:
             now = self.clock.now()
             self._bring_more()
             held = self.outage.paused or self._coming is not None
-            self.limits.patience.look(now, len(self.dispatcher.hosts), held)
+            self.limits.patience.look(now, len(self.dispatcher.hosts), held or self.schedule.closed)
             if self.ending is None and (code := self.limits.reached(now)) is not None:
                 self.stop(code)
             if news := self.dispatcher.politeness.clocks.news(now):
@@ -203,7 +211,7 @@ class CrawlLoop:
             due = self.dispatcher.politeness.next_due()
             held = self.outage.paused or self.limits.pressure.slow_down
             if due is not None and self.fleet.capacity and self._allowance() > 0 and not held:
-                dues.append(due)
+                dues.append(max(due, self.dispatcher.bandwidth.due))
             put_off = None if self.turns.running else self.schedule.next_due()
             if put_off is not None:
                 dues.append(max(put_off, self.schedule.turn_at))

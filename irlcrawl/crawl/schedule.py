@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from irlcrawl.base.clock import Clock
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.workers import Fleet
@@ -38,6 +39,8 @@ class Schedule:
         self._turned_at = 0.0
         self._asked_at = 0.0  # when harvests were asked for that are still to come; 0 none
         self._inbox_since = 0.0
+        self._hours = Hours(config)
+        self._closed = False
         self._rate: deque[tuple[float, int]] = deque()
         self._low = True
         self._low_until = 0.0
@@ -102,8 +105,15 @@ class Schedule:
         return max(16 * ROWS_WANTED_MIN, int(self.pages_per_s * self._config.politeness.horizon_seconds))
 
     @property
+    def closed(self) -> bool:
+        """No host may be asked at this hour: what is queued stays there, in its order."""
+        return self._hours.any and self._hours.all_closed(self._clock.now())
+
+    @property
     def _room(self) -> bool:
         """Below high water, in URLs and in hosts."""
+        if self.closed:
+            return False
         hosts_max = self._config.frontier.hosts_active_max
         return self._state.runs.rows < self._rows_high and len(self._hosts.hosts) < hosts_max
 
@@ -155,6 +165,8 @@ class Schedule:
 
     def should_turn(self, now: float, handed_in: bool, inbox: bool) -> bool:
         """Whether a turn is due. handed_in: something in memory waits for it; inbox: harvests are among that."""
+        was_closed, self._closed = self._closed, self.closed
+        self.moved = self.moved or (was_closed and not self._closed)
         starving = self.starving
         if not starving and now < self.turn_at:
             return False

@@ -33,6 +33,7 @@ from drum import Batch, Edits
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, is_returns, parse_harvest
 from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.url import host_of
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rests import failures_till_given_up
 from irlcrawl.crawl import recovery
@@ -72,6 +73,7 @@ class Turns:
         self._run, self._dispatcher, self._schedule, self._limits = run, dispatcher, schedule, limits
         self._gauges = gauges
         self._overrides = Overrides(state.config.site)
+        self._hours = Hours(state.config)
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
         self._closed = ClosedWarcs(state, state.config.archive.on_warc_closed)
@@ -250,6 +252,7 @@ class Turns:
             blocked=self._blocked() if self._overrides.block_any else None,
             allowed=self._rules.allowed,
             quota_host=config.limits.pages_per_host,
+            opens=self._opens(now) if self._hours.any else None,
             denials_max=failures_till_given_up(config.politeness),
             level_s=config.frontier.level_hours * 3600,
         )
@@ -269,6 +272,10 @@ class Turns:
     def _blocked(self) -> Callable[[bytes], bool]:
         overrides = self._overrides
         return lambda origin: overrides.blocked(host_of(origin + b"/"))
+
+    def _opens(self, now: float) -> Callable[[bytes], float]:
+        hours = self._hours
+        return lambda origin: hours.opens(host_of(origin + b"/"), now)
 
     def _proceed(self) -> Callable[[], bool]:
         """What a turn asks between the buckets of its merges; it tells how far they are."""

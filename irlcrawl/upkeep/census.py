@@ -44,7 +44,8 @@ class Census:
         self.archives: dict[str, int] = {}
         """Archives the log points into, with the number of units."""
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """(outcome, reason) -> lines; of URLs that are done, less those that were put back."""
+        """(outcome, reason) -> lines, without those of later visits; of URLs that are done, less those that were put
+        back."""
         self.pages = 0
         """Pages that are visited again: fetched once by the log, and not done."""
 

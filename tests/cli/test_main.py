@@ -116,6 +116,9 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull, "budgets.ranks_file": f"{tmp_path}/ranks.csv",
+            "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
+            "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
+            "fetch.client": "httptools", "fetch.headers": ["X-A: b"], "fetch.types": ["text/html"],
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
             value = [key.choices[-1]] if key.type == "list" else key.choices[-1]

@@ -5,5 +5,6 @@ Modules whose tests stand elsewhere in tests/:
 checks.py      config/test_toml.py
 keys.py        config/test_toml.py
 lists.py       web/test_spelling.py
+proxies.py     worker/fetch/test_proxied.py
 overrides.py   frontier/state/test_calendar.py, web/test_scope.py
 """

@@ -42,6 +42,15 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "network.resolvers": st.lists(st.sampled_from(["192.0.2.1", "127.0.0.1:5353", "[::1]:53", "::1"])),
         "scope.include": st.lists(st.sampled_from([r"/a\d{1,3}$", '"x"', "ä"])),
         "scope.exclude": st.lists(st.sampled_from([r"\?", r"[^/]+\.pdf$"])),
+        "fetch.accept_language": st.sampled_from(["", "de, en;q=0.5"]),
+        "fetch.headers": st.sampled_from([[], ["X-A: b"], ["X-A: b", "Accept: */*"]]),
+        "site.headers": st.sampled_from([[], ["X-A: c", "Accept-Language: fr"]]),
+        "fetch.types": st.sampled_from([[], ["text/*", "!video/*"]]),
+        "site.types": st.sampled_from([[], ["application/*+xml"]]),
+        **{f"{section}.hours": st.sampled_from(["", "22:00-06:00"]) for section in ("politeness", "site")},
+        **{f"{section}.time_zone": st.sampled_from(["UTC", "Asia/Tokyo"]) for section in ("politeness", "site")},
+        "network.proxy": st.sampled_from(["", "http://proxy.test:3128", "socks5h://[::1]:1080"]),
+        "site.proxy": st.sampled_from(["", "socks5://127.0.0.1:9"]),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
     }
@@ -62,6 +71,7 @@ def configs(draw: st.DrawFn) -> c.Config:
     for key in keys():
         if key.single and draw(st.booleans()):
             setattr(getattr(config, key.section), key.name, draw(values(key)))
+    config.fetch.client = "httptools"  # the other one knows no proxies
     rules = st.builds(c.Priority, match=st.sampled_from([r"/a\d$", '"x"', "ä"]), weight=st.integers(-10, 10))
     config.priority = draw(st.lists(rules, max_size=3))
     for name in draw(st.lists(st.sampled_from(["a.example", "example.com", "192.0.2.7"]), unique=True)):

@@ -9,6 +9,7 @@ detours.py         requests for a robots.txt that redirects to another host
 machine_clocks.py  the clocks that all crawls on this machine share: visits take them and give them back
 machine_cells.py   the table on which they lie, by its bytes
 machine_file.py    its file: found or made, checked, locked
+bandwidth.py       how many URLs may be leased under limits.bytes_per_second
 dns.py             names to addresses
 outage.py          whether a silence is our network's
 """

@@ -15,18 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
+from irlcrawl.base.keys import is_stand_in
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.proxies import Proxies
 from irlcrawl.config.rests import failures_till_given_up, rests_of_hosts
+from irlcrawl.frontier.dispatch.bandwidth import Bandwidth
 from irlcrawl.frontier.dispatch.detours import DetourRequests
 from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.dispatch.visits import Ending, Host, LeasedVisit, visit_message
+from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
@@ -69,6 +73,11 @@ class Dispatcher:
         self._overrides = overrides
         self._outage = outage
         self._wake = wake
+        self.bandwidth = Bandwidth(config.limits.bytes_per_second, config.fetch.body_bytes_max)
+        self._proxies = Proxies(config)
+        self._rates = overrides.bytes_per_second_by_site()
+        hours = Hours(config)
+        self._hours = hours if hours.any else None
         self.hosts: dict[int, Host] = {}
         self.loads = Loads(config, politeness)
         self.handover = Handover()
@@ -109,6 +118,8 @@ class Dispatcher:
             due = max(due, host.record.rests_until)  # learnt while the turn ran, or before a kill
             if self._overrides.blocked(host.name):  # since its URLs came into runs: turns bring none of such hosts
                 self._retire(host, Reason.BLOCKED)
+            elif (opens := self._closed_until(host)) > due:
+                self._put_off(host, opens, rests=False)
             elif due > horizon or host.record.rests_until > self._clock.now():
                 self._put_off(host, due)
 
@@ -127,7 +138,9 @@ class Dispatcher:
 
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")
-        now = self._clock.now()
+        address = record.address_at(self._clock.now())
+        if address is not None and is_stand_in(address) != self._proxies.resolves(name):
+            address = None  # found by a run with other proxies
         return Host(
             record=record,
             key=key,
@@ -135,7 +148,7 @@ class Dispatcher:
             scheme=scheme,
             port=port,
             site=site,
-            address=record.address_at(now),
+            address=address,
             address_until=record.address_until,
             crawl_delay=record.crawl_delay,
             gap_floor=self._overrides.gap_host(name),
@@ -202,9 +215,13 @@ class Dispatcher:
         while detour := self.politeness.pop_detour():  # also when the workers are full: their visits wait for it
             assert isinstance(detour, Host)
             self.detours.grant(detour)
-        leased = 0
+        leased, allowance = 0, self.bandwidth.urls(self._clock.now(), allowance)
         for entry, rows in self.politeness.pop_many(allowance, _urls_of, self.fleet.capacity):
             assert isinstance(entry, Host)
+            if opens := self._closed_until(entry):
+                self.politeness.visit_over(entry, ended=None, requests=0, outcome="unreached", again=False)
+                self._put_off(entry, opens, rests=False)
+                continue
             worker = self.fleet.choose(entry.worker)
             assert worker is not None  # there was capacity
             self._lease(entry, worker, rows)
@@ -219,7 +236,7 @@ class Dispatcher:
         run = host.runs[0]
         batch = self.runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
-        visit = LeasedVisit(self._visit, host, run, rows, now)
+        visit = LeasedVisit(self._visit, host, run, rows, now, self.bandwidth.leased(rows))
         self.leases.append(self.politeness.promises(host))
         run.priority = int(batch["priority"][-1])  # the best come first
         worker.visits[visit.number] = visit
@@ -230,7 +247,18 @@ class Dispatcher:
         host.worker = worker.stream
         gap, patience = self.politeness.gap_in_visit(host), self.politeness.patience(host)
         paces = self.politeness.paces(host)
-        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version))
+        latest = now + LATEST_START_S
+        if self._hours is not None:
+            latest = min(latest, self._hours.closes(host.name, now))
+        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version, latest))
+
+    def _closed_until(self, host: Host) -> float:
+        """When the hours of a host begin, if it may not be asked now; else 0."""
+        if self._hours is None:
+            return 0.0
+        now = self._clock.now()
+        opens = self._hours.opens(host.name, now)
+        return opens if opens > now else 0.0
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -241,6 +269,7 @@ class Dispatcher:
         host, run = visit.host, visit.run
         self._account(worker, visit, reached)
         self.fleet.worked(worker, message["requests"], message["bytes"])
+        self.bandwidth.ended(visit.charged, message["bytes"], message["requests"])
         worker.unharvested += message["requests"] + reached
         run.at += reached
         if run.at >= run.end:
@@ -260,6 +289,7 @@ class Dispatcher:
             retry_after=message["retry_after"],
             crawl_delay=crawl_delay,
             again=bool(host.runs),
+            paid=self._paid(host, message),
         )
         if crawl_delay is not None:
             self.loads.told([host])
@@ -269,6 +299,13 @@ class Dispatcher:
             self._outage.responded(host.address, host.site, message["ended"])
         backs_off = message["outcome"] in ("throttled", "failed")
         self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off)
+
+    def _paid(self, host: Host, message: Message) -> float:
+        """Seconds from the end of a visit until its bytes would have come at the rate of its site."""
+        rate = self._rates.get(host.site)
+        if not rate or message["ended"] is None:
+            return 0.0
+        return float(message["bytes"] / rate - (message["ended"] - message["started"]))
 
     def learnt_robots(self, worker: RemoteWorker, message: Message) -> None:
         """A visit that goes on read robots.txt. A kill from now on finds it in a commit or in the archive, and its
@@ -343,9 +380,9 @@ class Dispatcher:
         record.dead, record.dead_until = died, now + self._config.politeness.host_dead_hours * 3600
         return died
 
-    def _put_off(self, host: Host, due: float) -> None:
+    def _put_off(self, host: Host, due: float, rests: bool | None = None) -> None:
         """Its URLs wait on the disk: all until the host is probed, else one after the other."""
-        rests = host.record.probed
+        rests = host.record.probed if rests is None else rests
         # A back-off is over by then, or soon after.
         gap = 0.0 if rests else float(self.politeness.own_gap_many([host])[0])
         self._leave(host, Withdrawal(list(host.runs), Reason.OK, due, gap, rests))

@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.keys import name_key
+from irlcrawl.base.keys import name_key, stand_in
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config import keys as config
 
@@ -109,8 +109,13 @@ class _Channel:
 class Resolver:
     """One per frontier, used from one running loop. ConfigError for a malformed resolver or network."""
 
-    def __init__(self, params: config.Network, clock: Clock, hosts_file: str = _HOSTS_FILE) -> None:
-        """hosts_file is read once, and only without network.resolvers: together they are "the system's"."""
+    def __init__(
+        self, params: config.Network, clock: Clock, hosts_file: str = _HOSTS_FILE,
+        proxied: Callable[[str], bool] = lambda name: False,
+    ) -> None:  # fmt: skip
+        """hosts_file is read once, and only without network.resolvers: together they are "the system's".
+        proxied(name): a proxy resolves it."""
+        self._proxied = proxied
         self._params = params
         self._clock = clock
         self._reach = Reach(params.allow)
@@ -139,6 +144,8 @@ class Resolver:
     async def resolve(self, name: str) -> Resolved:
         """An address of a host name (lower case ASCII); an IP literal (brackets or not) is its own. ResolveError."""
         known = self._at_hand(name)
+        if self._proxied(name) and (known is None or known.error is None):
+            return Resolved(stand_in(name), self._clock.now() + self._params.dns_ttl_max_seconds)
         if known is None:
             task = self._asking.get(name)
             if task is None:
@@ -232,11 +239,12 @@ class Resolver:
 
     def _judge(self, name: str, addresses: Iterable[str], expires: float) -> _Known:
         """Those that may be contacted, in an order that is the same each time: a name keeps its address, and names that
-        share many addresses spread over them."""
+        share many addresses spread over them. Those of the family that network.prefer names go first."""
+        six = self._params.prefer == "ipv6"
         parsed = {_plain(ip_address(address)) for address in addresses}
         admitted = sorted(
             (str(address) for address in parsed if self._reach.admits(address)),
-            key=lambda address: name_key(f"{name} {address}".encode()),
+            key=lambda address: ((":" in address) != six, name_key(f"{name} {address}".encode())),
         )
         if admitted:
             return _Known(tuple(admitted), None, expires)
@@ -269,6 +277,9 @@ class Resolver:
                 addresses, ttl = await self._records(host, "A")
                 if not addresses:
                     addresses, ttl = await self._records(host, "AAAA")
+                elif self._params.prefer == "ipv6":
+                    more, ttl_of_more = await self._records(host, "AAAA")
+                    addresses, ttl = addresses + more, min(ttl, ttl_of_more) if more else ttl
         except TimeoutError:
             return self._failed(name, f"no answer within {self._params.dns_seconds:g} s", permanent=False)
         except aiodns.error.DNSError as error:

@@ -43,6 +43,7 @@ class LeasedVisit:
     run: Run
     rows: int
     leased: float
+    charged: float = 0.0  # bytes it is expected to bring (bandwidth.py)
 
 
 class Ending(NamedTuple):
@@ -57,7 +58,7 @@ class Ending(NamedTuple):
 
 def visit_message(
     visit: LeasedVisit, batch: Batch, now: float, gap: float, patience: float, paces: dict[str, float],
-    scope_version: int,
+    scope_version: int, not_after: float,
 ) -> Message:  # fmt: skip
     """The lease as it goes to the worker; `batch` holds the visit's LINK rows."""
     host, record = visit.host, visit.host.record
@@ -83,7 +84,7 @@ def visit_message(
         failures=record.failures,
         denials=record.denials,
         urls=leased_urls(visit.run.segment, visit.run.at, batch),
-        not_after=now + LATEST_START_S,
+        not_after=not_after,
         paces=paces or None,
         begin_by=now + PACED_START_S if paces else None,
     ).message()

@@ -17,11 +17,12 @@ gap*: its floor or its Crawl-delay, whichever is longer. Gaps are seconds, times
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from irlcrawl.base.keys import name_key
 from irlcrawl.config import keys as config
@@ -41,20 +42,30 @@ that many share."""
 
 SHARED_GAP_LEAST_S = 0.001
 
+_UNITS = {"host": Kind.HOST, "site": Kind.SITE, "address": Kind.ADDRESS}
+
 
 class Gaps:
-    """ConfigError if a network of politeness.shared_addresses is malformed."""
+    """ConfigError if a network of politeness.shared_addresses is malformed. `own_clocks`: sites that have a clock,
+    which is not paced, whatever the gap of sites."""
 
-    def __init__(self, params: config.Politeness, clocks: Clocks) -> None:
+    def __init__(self, params: config.Politeness, clocks: Clocks, own_clocks: Iterable[int] = ()) -> None:
         self._params, self._clocks, self._table = params, clocks, clocks.table
         try:
             self._shared = [ip_network(network) for network in params.shared_addresses]
         except ValueError as error:
             raise config.ConfigError(f"politeness.shared_addresses: {error}") from None
         self._bounds = _bounds(params)
-        self._sites_min = params.shared_address_sites if params.gap_address_seconds > 0 else 0
+        self._unit = _UNITS[params.unit]
+        gap_host = params.gap_host_seconds
+        self._gap_site = max(params.gap_site_seconds, gap_host if self._unit == Kind.SITE else 0.0)
+        self._gap_address = max(params.gap_address_seconds, gap_host if self._unit == Kind.ADDRESS else 0.0)
+        shares = self._gap_address > 0 and self._unit != Kind.ADDRESS
+        self._sites_min = params.shared_address_sites if shares else 0
         self._crowded: dict[int, str] = {}  # clocks of addresses that are to be paced once no visit holds them
-        self._site_hosts = 0 if params.gap_site_seconds > 0 else params.gap_site_hosts
+        self._site_hosts = 0 if self._gap_site > 0 else params.gap_site_hosts
+        self._own = frozenset(own_clocks)
+        self._own_keys = np.array(sorted(self._own), np.uint64)
         self._hosts_of = Counts(clocks.idle_max if self._site_hosts else 1)  # hosts in memory, by site
         self.crowded = False  # there are addresses that `freed` must hear of
 
@@ -72,14 +83,15 @@ class Gaps:
 
     def use_site(self, site: int) -> int:
         """The clock of the site of a host, which uses it from now on; NONE if the site is 0, or sites have no gap."""
-        gap = self._params.gap_site_seconds
-        return self._clocks.use(Kind.SITE, site, gap) if gap > 0 and site else NONE
+        gap = self._gap_site
+        return self._clocks.use(Kind.SITE, site, gap) if site and (gap > 0 or site in self._own) else NONE
 
     def use_site_many(self, sites: U8s) -> I8s:
         """As `use_site`, for many hosts: i8[hosts]."""
-        clocks, some = np.full(len(sites), NONE), np.flatnonzero(sites)
-        if self._params.gap_site_seconds > 0 and len(some):
-            gaps = np.full(len(some), self._params.gap_site_seconds)
+        clocks = np.full(len(sites), NONE)
+        some = np.flatnonzero(sites) if self._gap_site > 0 else np.flatnonzero(self._have_own(sites))
+        if len(some):
+            gaps = np.full(len(some), self._gap_site)
             clocks[some] = self._clocks.use_many(Kind.SITE, sites[some], gaps)
         return clocks
 
@@ -89,13 +101,17 @@ class Gaps:
         if not self._site_hosts:
             return self.use_site_many(sites)
         self._hosts_of.add(sites)
-        clocks = np.full(len(sites), NONE)
-        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._site_hosts) & (sites > 0) & (floors > 0))
+        clocks, own = self.use_site_many(sites), self._have_own(sites)
+        crowded = np.flatnonzero((self._hosts_of.of(sites) > self._site_hosts) & (sites > 0) & (floors > 0) & ~own)
         if len(crowded):
             gaps = floors[crowded] / self._site_hosts
             clocks[crowded] = at = self._clocks.use_many(Kind.SITE, sites[crowded], gaps)
             view(self._table.flags)[at] |= Flag.PACED
         return clocks
+
+    def _have_own(self, sites: U8s) -> NDArray[np.bool_]:
+        """Which of these sites are of `own_clocks`: bool[sites]."""
+        return np.isin(sites, self._own_keys) if self._own else np.zeros(len(sites), np.bool_)
 
     def leave_site(self, site: int) -> None:
         """A host of the site is active no more."""
@@ -104,6 +120,8 @@ class Gaps:
 
     def site_has_many(self, site: int) -> bool:
         """Whether the hosts of the site are to use its clock because many of them are active."""
+        if site in self._own:
+            return False
         return self._site_hosts > 0 and site > 0 and self._hosts_of.above(site, self._site_hosts)
 
     def use_crowded_site(self, site: int, floor: float) -> int:
@@ -114,7 +132,7 @@ class Gaps:
 
     def use_address(self, address: str, site: int = 0) -> int:
         """As `use_site`, for the address of a host of such a site (0: none)."""
-        clock = self._clocks.use(Kind.ADDRESS, name_key(address.encode()), self._params.gap_address_seconds)
+        clock = self._clocks.use(Kind.ADDRESS, name_key(address.encode()), self._gap_address)
         if site:
             self._table.sites[clock] |= _bit(site)
         self._judge(clock, address)
@@ -125,7 +143,7 @@ class Gaps:
         if not len(which):
             return np.zeros(0, np.int64)
         table, keys = self._table, np.array([name_key(address.encode()) for address in addresses], np.uint64)
-        gaps = np.full(len(which), self._params.gap_address_seconds)
+        gaps = np.full(len(which), self._gap_address)
         clocks = self._clocks.use_many(Kind.ADDRESS, keys[which], gaps)
         if sites is not None:
             bits = np.where(sites > 0, np.uint64(1) << (sites & np.uint64(31)), np.uint64(0)).astype(np.uint32)
@@ -147,7 +165,7 @@ class Gaps:
         if (self._sites_min and sites.bit_count() >= self._sites_min) or self._in_range(address):
             self._pace(clock, address)
         elif sites == SHARED:  # learnt by a run with another configuration
-            table.sites[clock], table.gap[clock] = 0, self._params.gap_address_seconds
+            table.sites[clock], table.gap[clock] = 0, self._gap_address
 
     def _in_range(self, address: str) -> bool:
         return bool(self._shared) and any(ip_address(address) in network for network in self._shared)
@@ -242,7 +260,7 @@ class Gaps:
         """What a lease of the host promises, which goes into the clocks' log before its first request goes out."""
         table, host_gap = self._table, self.longest(own, clocks)
         return [
-            Promise(kind, table.key[clock], host_gap if kind == Kind.HOST else table.longest_gap(clock))
+            Promise(kind, table.key[clock], host_gap if self._is_unit(kind) else table.longest_gap(clock))
             for clock in clocks
             for kind in (table.kind[clock],)
         ]
@@ -255,28 +273,34 @@ class Gaps:
 
     def move(
         self, clocks: Sequence[int], floor: float, crawl_delay: float, ended: float, fetch_s: float, outcome: Outcome,
-        retry_after: float | None, asked_of: int = 0,
+        retry_after: float | None, asked_of: int = 0, paid: float = 0.0,
     ) -> None:  # fmt: skip
         """An exchange of `fetch_s` seconds with a host of such a floor and Crawl-delay ended: sets the gap, back-off
-        and next time of its clocks (never earlier than before), and why. Only a host's clock knows Crawl-delay and
-        Retry-After. `asked_of`: the site that was asked, 0: nothing is to be learnt of the address."""
+        and next time of its clocks (never earlier than before), and why. Only the clocks of a host and of the unit that
+        politeness.unit names know Crawl-delay and Retry-After. `asked_of`: the site that was asked, 0: nothing is to be
+        learnt of the address. `paid`: seconds for which the site's clock runs at least."""
         table, flags, paced = self._table, self._table.flags, Flag.PACED
         for clock in clocks:
             if flags[clock] & paced:
                 self.learn(clock, asked_of, ended, fetch_s, outcome)
                 continue
             kind, wait, backoff, why = table.kind[clock], table.gap[clock], table.backoff[clock], Delay.HOST_GAP
-            if kind == Kind.HOST:
+            unit = self._is_unit(kind)
+            if unit:
                 wait = table.gap[clock] = max(floor, self.stretch(fetch_s))
             if backoff or outcome != "ok":
                 backoff = table.backoff[clock] = self.backoff(kind, wait, backoff, outcome)
+                if unit and outcome == "throttled" and retry_after is None:
+                    backoff = table.backoff[clock] = self._cooled(backoff)
                 if backoff > wait:
                     wait, why = backoff, Delay.BACKOFF
-            if kind == Kind.HOST:
+            if unit:
                 if crawl_delay > wait:
                     wait, why = crawl_delay, Delay.CRAWL_DELAY
                 if retry_after is not None and min(retry_after, self._params.retry_after_max_seconds) > wait:
                     wait, why = min(retry_after, self._params.retry_after_max_seconds), Delay.RETRY_AFTER
+            if kind == Kind.SITE and paid > wait:
+                wait = paid
             if ended + wait > table.next[clock]:
                 table.next[clock], table.wait[clock] = ended + wait, wait
                 table.why[clock] = why
@@ -289,10 +313,20 @@ class Gaps:
             rate.answered(site, ended, fetch_s, outcome)
             self._table.gap[clock] = 1 / rate.rate
 
+    def _is_unit(self, kind: int) -> bool:
+        """Whether a clock of this kind runs as a host's does."""
+        return kind == Kind.HOST or kind == self._unit
+
+    def _cooled(self, backoff: float) -> float:
+        """A back-off after a 429 or 503 without Retry-After: from the third in a row on it is long."""
+        third = 4 * self._params.backoff_seconds
+        longest = self._params.rest_max_seconds
+        return max(backoff, min(self._params.cool_down_seconds, longest)) if 0 < third <= backoff else backoff
+
     def backoff(self, kind: int, gap: float, backoff: float, outcome: Outcome) -> float:
         """The back-off of a clock of such a kind and gap after a visit, from the one before it."""
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
-        if kind == Kind.HOST:
+        if self._is_unit(kind):
             return _host_backoff(gap, backoff, outcome, first, self._params.rest_max_seconds)
         if kind == Kind.ADDRESS:
             return _address_backoff(gap, backoff, outcome, first, top)

@@ -26,7 +26,7 @@ BUbiNG's workbench of hosts inside addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -56,14 +56,16 @@ class Politeness:
     """Fewer hosts than this are dealt with one by one, because numpy costs more for so few."""
 
     def __init__(
-        self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None, machine: Machine | None = None
-    ) -> None:
+        self, clock: Clock, params: config.Politeness, clocks: Clocks | None = None, machine: Machine | None = None,
+        own_clocks: Iterable[int] = (),
+    ) -> None:  # fmt: skip
         """ConfigError if a network of politeness.shared_addresses is malformed. `machine`: what other crawls promise;
-        None: nobody is asked."""
+        None: nobody is asked. `own_clocks`: keys of sites that have a clock whatever the gap of sites (their bytes are
+        to be paid for, see `visit_over`)."""
         self.clocks = Clocks() if clocks is None else clocks
         self._time = clock
         self._table = self.clocks.table
-        self._gaps = Gaps(params, self.clocks)
+        self._gaps = Gaps(params, self.clocks, own_clocks)
         self._waiting = WaitingHosts(self._table)
         self._entries: list[HostEntry | None] = []  # by their numbers in _waiting
         self._unresolved = Unresolved()
@@ -254,16 +256,18 @@ class Politeness:
         outcome: Outcome = "ok",
         retry_after: float | None = None,
         crawl_delay: float | None = None,
+        paid: float = 0.0,
         again: bool,
     ) -> float:
         """The visit (or detour) is over: the host's clocks are free, and run from `ended` (None: nothing was asked of
         the host, and no clock moves).
 
         When a worker died, pass ended=now: a request may have been under way. fetch_s: duration of the last exchange;
-        retry_after: seconds, as the server said; crawl_delay: as learnt in this visit, None if nothing was. `again`:
-        the host waits for its next visit at once; else it is idle, and may be activated later. Returns when its clocks
-        are due (then deactivate it if that is beyond the horizon). ValueError if it is not leased; only a detour may be
-        over already, with its visit.
+        retry_after: seconds, as the server said; crawl_delay: as learnt in this visit, None if nothing was. paid:
+        seconds for which its site is left alone, if that has a clock of its own. `again`: the host waits for its next
+        visit at once; else it is idle, and may be activated later. Returns when its clocks are due (then deactivate it
+        if that is beyond the horizon). ValueError if it is not leased; only a detour may be over already, with its
+        visit.
         """
         if entry.state != HostState.LEASED:
             if entry.detour is not None:
@@ -279,7 +283,7 @@ class Politeness:
         waiting, clocks = self._waiting, self._clocks_of(entry)
         if ended is not None:
             floor, asked_of = self._gaps.floor(entry.gap_floor), entry.site if requests else 0
-            self._gaps.move(clocks, floor, entry.crawl_delay, ended, fetch_s, outcome, retry_after, asked_of)
+            self._gaps.move(clocks, floor, entry.crawl_delay, ended, fetch_s, outcome, retry_after, asked_of, paid)
         self._leased.discard(entry)
         if self._detours:
             self._end_detour_of(entry, now)

@@ -44,7 +44,7 @@ REST_FACTOR = 10.0  # what took long rests so many times as long: a merge here, 
 TOOK_S_MAX = 60.0  # so much of it counts: this process may have been stopped meanwhile, or the machine asleep
 OPEN_FILES_MAX = 128
 EARLY_ROWS = 16
-PROMISED = ("backoff_seconds", "retry_after_max_seconds", "shared_addresses")
+PROMISED = ("unit", "backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 
 _log = logging.getLogger("irlcrawl.crawl")
 

@@ -76,6 +76,7 @@ class Policy:
     allowed: Callable[[HostRecord, list[bytes]], list[bool]]  # fresh rules against URLs
     quota_host: int  # 0: none
     denials_max: int  # with so many in a row a robots.txt is given up
+    opens: Callable[[bytes], float] | None = None  # origin -> when it may be asked (Hours); None: all at any time
     level_s: float = 0.0  # seconds that surplus waits until it goes up a level; 0: never
 
 
@@ -207,11 +208,16 @@ def _judge(
     refused = denied & (states["denials"] >= policy.denials_max)
     fate[closed] = hosts.spread(np.where(refused, Reason.ROBOTS_UNREACHABLE, RESTS).astype(np.int16))[closed]
     due = np.where(closed, hosts.spread(until), 0.0)
-    open_ = np.flatnonzero((whole == 0) & (until <= now))
+    opens = np.zeros(len(whole))
+    if policy.opens is not None:
+        opens[:] = [policy.opens(origin) for origin in origins.tolist()]
+        shut = hosts.spread(opens > now) & (fate == 0)
+        fate[shut], due[shut] = CALENDAR, hosts.spread(opens)[shut]
+    open_ = np.flatnonzero((whole == 0) & (until <= now) & (opens <= now))
     room, gap, free_at = np.zeros((3, len(whole)))
     load = policy.load(links["host"][hosts.starts[open_]], states.take(open_))
     room[open_], gap[open_], free_at[open_] = np.maximum(load.room, 0), load.gap, load.free_at
-    ruled = np.flatnonzero((robots == Robots.RULES) & (whole == 0))
+    ruled = np.flatnonzero((robots == Robots.RULES) & (whole == 0) & (opens <= now))
     # A Python loop per host with rules: they are looked up and matched one host at a time.
     for at, record in zip(ruled.tolist(), records_of(states.take(ruled)), strict=True):
         part = slice(hosts.starts[at], hosts.ends[at])

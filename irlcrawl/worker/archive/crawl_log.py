@@ -114,7 +114,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
         notes["faults"] = unit.faults
     if unit.detail:
         notes["detail"] = unit.detail
-    if address := exchange.ip if exchange is not None else unit.address:
+    if address := (exchange.ip if exchange is not None else "") or unit.address:
         notes["address"] = address
     for kind, gap in (unit.paces or {}).items():
         notes[f"gap_{kind}"] = f"{math.floor(gap * 1e6) / 1e6:g}"  # never more: an audit adds up thousands of them

@@ -14,8 +14,8 @@ KEY_BYTES = 8
 
 
 class Held:
-    """Digest -> offset of the record in the open file: direct-mapped, so a payload may be forgotten. A key is the
-    beginning of a SHA-1, and not proof: the record found says what it holds."""
+    """Digest -> offset of the record in the open file: direct-mapped, so a payload may be forgotten. What is found is
+    no proof, for a key is the beginning of a SHA-1: the record that lies there says what it holds."""
 
     def __init__(self, bits: int = PLACES_BITS) -> None:
         self._cells = np.zeros((1 << bits, 2), np.uint64)
@@ -32,6 +32,3 @@ class Held:
         key = int.from_bytes(sha1[:KEY_BYTES], "big")
         at = (key & self._mask) << 1
         self._view[at], self._view[at + 1] = key, offset
-
-    def clear(self) -> None:
-        self._cells[:] = 0

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from isal import igzip_lib, isal_zlib
 
+from irlcrawl.base.keys import is_stand_in
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Unit
 
@@ -92,7 +93,7 @@ def metadata(unit: Unit, warcinfo_id: str) -> bytes:
         "fetchTimeMs": str(unit.duration_ms),
     }
     head = [f"WARC-Warcinfo-ID: {warcinfo_id}", f"WARC-Target-URI: {uri(unit.url)}", f"WARC-Date: {date(unit.start)}"]
-    if unit.address:
+    if unit.address and not is_stand_in(unit.address):
         head.append(f"WARC-IP-Address: {unit.address}")
     head.append(f"{UNIT_FIELD}: {unit.to_json()}")
     return _fields_record("metadata", new_id(), head, values)
@@ -114,7 +115,7 @@ def request_and_response(
     request_id, response_id = new_id(), new_id()
     shared = (
         f"WARC-Warcinfo-ID: {warcinfo_id}\r\nWARC-Target-URI: {uri(unit.url)}\r\nWARC-Date: {date(unit.start)}\r\n"
-        f"WARC-IP-Address: {exchange.ip}\r\n"
+        + (f"WARC-IP-Address: {exchange.ip}\r\n" if exchange.ip and not is_stand_in(exchange.ip) else "")
     )
     request = (
         f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {request_id}\r\n"

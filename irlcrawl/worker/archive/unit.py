@@ -15,8 +15,9 @@ from typing import Any, Final
 from irlcrawl.base.rows import Carried
 from irlcrawl.worker.archive.known import Known
 
-TRUNCATED: Final = ("length", "time", "disconnect")
-"""WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early."""
+TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
+"""WARC-Truncated: the body hit its byte bound, its deadline, or a connection that closed early; or it is not
+wanted."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")

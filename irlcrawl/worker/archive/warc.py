@@ -25,6 +25,9 @@ from irlcrawl.worker.archive.reader import fields_at
 from irlcrawl.worker.archive.record import Refers
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 
+HEADER_BYTES_MAX = 16 << 10
+"""A 304 with a longer header is stored as a response: a field of a WARC header cannot have any length."""
+
 __all__ = ["Exchange", "Location", "Unit", "WarcName", "WarcWriter", "warc_files", "warcinfo_values"]
 
 
@@ -104,7 +107,7 @@ class WarcWriter:
         self._level = gzip_level
         self._clock = clock
         self._dedupe_bytes_min = dedupe_bytes_min
-        self._held = Held() if dedupe_bytes_min else None
+        self._held: Held | None = None  # of the open file
         self._sha1 = b""  # of the payload of the last unit
         if existing := warc_files(files, self._directory, stream):
             raise FileExistsError(f"stream {stream} already has an archive: {existing[0].on_disk}")
@@ -174,7 +177,6 @@ class WarcWriter:
             self._sync()
             self._files.close(self._handle)
             self._handle = None
-        self._forget()
         path = os.path.join(self._directory, self._name)
         self._files.rename(path + OPEN, path)
         self._files.fsync_dir(self._directory)
@@ -203,6 +205,8 @@ class WarcWriter:
         the page, or in this file; None if its record is to hold it."""
         unit.size, unit.original, unit.header, page = None, None, "", unit.page
         if unit.reason == Reason.NOT_MODIFIED and page is not None and page.sha1 is not None:
+            if len(exchange.header) > HEADER_BYTES_MAX:
+                return None
             unit.size, unit.header = len(exchange.body), exchange.header.decode("latin-1")
             return Refers(record.NOT_MODIFIED, record.uri(unit.url), record.date(page.stored))
         if exchange.truncated or not exchange.body:
@@ -226,11 +230,6 @@ class WarcWriter:
         long = len(exchange.body) >= self._dedupe_bytes_min
         return long and exchange.truncated is None and unit.segment != NO_SEGMENT
 
-    def _forget(self) -> None:
-        """What follows goes into another file."""
-        if self._held is not None:
-            self._held.clear()
-
     def _open(self) -> bytes:
         """Create the next file; returns its warcinfo member, which is written together with the first unit."""
         now_ms = int(self._clock.now() * 1000)
@@ -241,11 +240,11 @@ class WarcWriter:
         self._handle = self._files.create(os.path.join(self._directory, name + OPEN))
         self._files.fsync_dir(self._directory)
         self._name, self._serial, self._offset = name, serial, 0
+        self._held = Held() if self._dedupe_bytes_min else None
         return record.member(info, self._level)
 
     def _abandon(self) -> None:
         """A write failed part way: cut the torn unit off, keep the whole ones, and leave the name to recovery."""
-        self._forget()
         with self._syncing:
             handle, self._handle = self._handle, None
             assert handle is not None

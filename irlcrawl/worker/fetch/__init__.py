@@ -8,9 +8,12 @@ lease.py            a lease as a message: written by the frontier, read by the w
 visit.py            one visit: robots.txt, gaps, the URLs one by one
 verdict.py          what an answer means for its URL
 http.py             one GET: the seam behind which the clients live
+terms.py            what the configuration says of requests to one host: headers, pages that are wanted, bytes a second
+wants.py            which pages are worth their bytes, as far as a response header can say
 clients.py          which of the two clients a worker has
 client.py           the httptools client: a pool of connections, TLS sessions
 connection.py       one connection of it
+proxied.py          a connection through a proxy: CONNECT, SOCKS5
 response.py         HTTP/1 responses out of bytes
 repair.py           headers that llhttp refuses, as it takes them
 chunks.py           chunked bodies whose lines end in LF alone

@@ -21,10 +21,12 @@ from yarl import URL
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import Reason
+from irlcrawl.config.headers import Header
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES, DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request, cut_short
+from irlcrawl.worker.fetch.terms import TermsOf
 
 HEADER_LINES_MAX = 256
 
@@ -84,7 +86,7 @@ class AiohttpClient:
             max_headers=HEADER_LINES_MAX,
             middlewares=(_never_twice,),
         )
-        self._fixed = http.fixed_headers(config)
+        self._terms = TermsOf(config).general
         self._large = asyncio.Semaphore(http.BODY_LARGE_MAX)
         self._idle: OrderedDict[tuple[str, int, str, str], float] = OrderedDict()
 
@@ -97,13 +99,13 @@ class AiohttpClient:
         pool_key = request.pool_key
         started = self._clock.now()
         reused = self._take_idle(pool_key, started)
-        headers = self._headers(request, keep=reused or len(self._idle) < http.IDLE_MAX)
+        keep = reused or len(self._idle) < http.IDLE_MAX
         result = Fetched(Reason.OK, None, 0, started, started)
         body: list[bytes] = []
         error: Exception | None = None
         try:
             async with asyncio.timeout(self._total_seconds):
-                await self._exchange(request, headers, result, body)
+                await self._exchange(request, keep, result, body)
         except Exception as failed:  # every kind has its reason; one of no known kind is logged with its traceback
             if isinstance(failed, OSError) and failed.errno in http.EXHAUSTED:
                 raise
@@ -122,13 +124,12 @@ class AiohttpClient:
                 self._idle[pool_key] = result.ended + IDLE_SECONDS
         return result
 
-    async def _exchange(
-        self, request: Request, headers: list[tuple[str, str]], result: Fetched, body: list[bytes]
-    ) -> None:
+    async def _exchange(self, request: Request, keep: bool, result: Fetched, body: list[bytes]) -> None:
+        terms = request.terms or self._terms
         address = f"[{request.address}]" if ":" in request.address else request.address
         response = await self._session.get(
             URL.build(scheme=request.scheme, host=address, port=request.port, path=request.target, encoded=True),
-            headers=headers,
+            headers=_headers(request, terms.headers, keep),
             server_hostname=request.host.rstrip("."),
             allow_redirects=False,
         )
@@ -138,9 +139,13 @@ class AiohttpClient:
                 raise _NotHttp(f"status {response.status}, header of {len(block)} bytes")
             result.status = response.status
             result.exchange = Exchange(
-                url=request.url, ip=request.address, request=_request_block(request, headers), header=block,
-                body=b"", truncated=None, start=result.started, duration=0.0,
+                url=request.url, ip=request.address, header=block, body=b"", truncated=None, start=result.started,
+                request=_request_block(request, _headers(request, terms.archived, keep)), duration=0.0,
             )  # fmt: skip
+            refused = request.wants.refuses(block) if request.wants is not None and result.status < 300 else Reason.OK
+            if refused and not response.content.at_eof():
+                http.leave_out(result, refused)
+                return
             result.exchange.truncated = await self._read_body(response.content, request.body_bytes_max, body)
         finally:
             response.close()  # does nothing when the body was read to its end: the connection is in the pool by then
@@ -164,10 +169,6 @@ class AiohttpClient:
             if permit:
                 self._large.release()
 
-    def _headers(self, request: Request, keep: bool) -> list[tuple[str, str]]:
-        close = [] if keep else [("Connection", "close")]
-        return [("Host", http.host_header(request)), *request.conditions, *self._fixed, *close]
-
     def _take_idle(self, pool_key: tuple[str, int, str, str], now: float) -> bool:
         """Whether a connection left open for this host should still be there. Oldest first, so expiry is a prefix."""
         while self._idle and next(iter(self._idle.values())) < now:
@@ -175,7 +176,12 @@ class AiohttpClient:
         return self._idle.pop(pool_key, None) is not None
 
 
-def _request_block(request: Request, headers: list[tuple[str, str]]) -> bytes:
+def _headers(request: Request, fixed: list[Header], keep: bool) -> list[Header]:
+    close = [] if keep else [("Connection", "close")]
+    return [("Host", http.host_header(request)), *request.conditions, *fixed, *close]
+
+
+def _request_block(request: Request, headers: list[Header]) -> bytes:
     """The bytes the client sends for these headers (a test compares them with what a server receives)."""
     lines = [f"GET {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
     return "\r\n".join(lines).encode()

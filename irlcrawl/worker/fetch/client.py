@@ -16,6 +16,8 @@ from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http
 from irlcrawl.worker.fetch.connection import Connection, End, Permits
 from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
+from irlcrawl.worker.fetch.proxied import basic, connect
+from irlcrawl.worker.fetch.terms import Terms, TermsOf
 from irlcrawl.worker.fetch.tls import TlsClient
 
 SESSIONS_MAX = 4096
@@ -90,8 +92,7 @@ class Client:
         self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
         self._permits = Permits(http.BODY_LARGE_MAX)
         self._pool = Pool()
-        lines = [f"{name}: {value}\r\n" for name, value in http.fixed_headers(config)]
-        self._fixed = "".join([*lines, "\r\n"]).encode()
+        self._terms = TermsOf(config).general
 
     async def close(self) -> None:
         self._pool.close()
@@ -129,7 +130,11 @@ class Client:
                 tls = TlsClient(self._tls, request.host.rstrip("."), session)
             opening = Connection(self._fetch.header_bytes_max, self._permits, tls, self._pool.forget)
             async with asyncio.timeout(self._fetch.connect_seconds):
-                await self._loop.create_connection(lambda: opening, request.address, request.port)
+                if request.terms is None or (proxy := request.terms.proxy) is None:
+                    await self._loop.create_connection(lambda: opening, request.address, request.port)
+                else:
+                    sock = await connect(proxy, request.terms.login, request)
+                    await self._loop.create_connection(lambda: opening, sock=sock)
                 connection = opening
                 await connection.secured()
             return connection
@@ -154,11 +159,14 @@ class Client:
         self, connection: Connection, request: Request, reused: bool, due: float, fetched: Fetched
     ) -> None:
         """Make the exchange and fill in its result."""
+        terms = request.terms or self._terms
         asked = "".join([f"{name}: {value}\r\n" for name, value in request.conditions]) if request.conditions else ""
-        head = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n{asked}"
-        block = head.encode() + self._fixed
+        start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n{asked}".encode()
+        block = start + terms.sent_block
+        if terms.proxy is not None and terms.proxy.kind == "http" and request.scheme == "http":
+            block = _for_proxy(request, terms, asked)
         try:
-            end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due)
+            end = await connection.get(block, request.body_bytes_max, self._fetch.read_seconds, due, request.wants)
         except asyncio.CancelledError:
             connection.abort()
             raise
@@ -172,10 +180,14 @@ class Client:
             return
         fetched.status = reader.status
         fetched.faults = "+".join(reader.faults)
+        if terms.archived is not terms.headers or terms.proxy is not None:  # as the host is asked
+            block = start + terms.archived_block
         fetched.exchange = Exchange(
             url=request.url, ip=request.address, request=block, header=reader.header, body=bytes(reader.body),
             truncated="length" if reader.over else None, start=fetched.started, duration=0.0,
         )  # fmt: skip
+        if reader.unwanted:
+            http.leave_out(fetched, reader.unwanted)
         if end is not End.WHOLE:
             http.cut_short(fetched, late=end in (End.QUIET, End.OVERDUE), overdue=end is End.OVERDUE)
 
@@ -187,6 +199,14 @@ class Client:
             self._sessions.move_to_end(key)
         if len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)
+
+
+def _for_proxy(request: Request, terms: Terms, asked: str) -> bytes:
+    """A request for http through an HTTP proxy, which is told the whole URL."""
+    target = http.host_header(request)
+    login = b"Proxy-Authorization: " + basic(terms.login) + b"\r\n" if terms.login else b""
+    start = f"GET http://{target}{request.target} HTTP/1.1\r\nHost: {target}\r\n{asked}".encode()
+    return start + login + terms.sent_block
 
 
 def _detail(error: Exception) -> str:

@@ -16,6 +16,7 @@ from typing import cast
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.tls import TlsClient
+from irlcrawl.worker.fetch.wants import Wants
 
 
 class End(Enum):
@@ -88,13 +89,15 @@ class Connection(asyncio.Protocol):
         if self._secured is not None:
             await self._secured
 
-    async def get(self, block: bytes, body_bytes_max: int, read_seconds: float, due: float) -> End:
+    async def get(
+        self, block: bytes, body_bytes_max: int, read_seconds: float, due: float, wants: Wants | None = None
+    ) -> End:
         """Send a request; returns how its exchange ended. The response is in `reader`. `due` is in loop time."""
         if self._transport is None:
             self.detail = "the server left"
             return End.LOST
         self._fresh = False
-        self.reader.begin(body_bytes_max)
+        self.reader.begin(body_bytes_max, wants)
         self.detail = ""
         self._heard = self._loop.time()
         self._due, self._read_seconds = due, read_seconds

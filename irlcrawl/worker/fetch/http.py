@@ -16,7 +16,6 @@ needs one of BODY_LARGE_MAX permits to grow to `fetch.body_bytes_max`; idle conn
 from __future__ import annotations
 
 import errno
-import re
 import ssl
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +24,8 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import PORTS
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
+from irlcrawl.worker.fetch.terms import Terms
+from irlcrawl.worker.fetch.wants import Wants
 
 BODY_FREE_BYTES = 1 << 20
 BODY_LARGE_MAX = 8
@@ -32,8 +33,6 @@ IDLE_MAX = 256
 IDLE_SECONDS = 15.0
 DETAIL_CHARS_MAX = 200
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
-
-_MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 """What connecting fails with for want of descriptors or memory: that is this machine's, no host is charged with it."""
@@ -48,6 +47,8 @@ class Request:
     target: str  # path and query, as they go on the wire
     address: str  # the only address to connect to
     body_bytes_max: int
+    terms: Terms | None = None  # None: those of no host in particular
+    wants: Wants | None = None  # None: any response is read
     conditions: tuple[tuple[str, str], ...] = ()  # header fields that ask for a page only if it changed (RFC 9110 13.1)
 
     @property
@@ -64,7 +65,8 @@ class Fetched:
     LOST, PROTOCOL. `exchange` is there when a response header came, and partial when reason is TIMEOUT or LOST.
     `started` and `ended` are unix seconds. `stale`: a reused connection broke before any response; such servers close
     idle connections at any moment, so this says nothing about the URL. `faults`: what is wrong with the response though
-    it was taken, words joined by `+` (repair.py; the httptools client alone).
+    it was taken, words joined by `+` (repair.py; the httptools client alone). `unwanted`: why the body was not read,
+    though there is one (Request.wants).
     """
 
     reason: Reason
@@ -75,6 +77,7 @@ class Fetched:
     stale: bool = False
     detail: str = ""
     faults: str = ""
+    unwanted: Reason = Reason.OK
 
     @property
     def answered(self) -> bool:
@@ -101,20 +104,13 @@ class Fetcher(Protocol):
     async def close(self) -> None: ...
 
 
-def fixed_headers(config: Config) -> list[tuple[str, str]]:
-    """What follows Host in every request."""
-    mail = [("From", config.crawl.operator)] if _MAIL.fullmatch(config.crawl.operator) else []
-    return [
-        ("User-Agent", config.crawl.user_agent),
-        *mail,
-        ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
-        ("Accept-Encoding", "gzip, br, zstd"),
-    ]
-
-
 def host_header(request: Request) -> str:
+    return authority(request)
+
+
+def authority(request: Request, always_port: bool = False) -> str:
     host = f"[{request.host}]" if ":" in request.host else request.host
-    return host if request.port == PORTS[request.scheme] else f"{host}:{request.port}"
+    return host if request.port == PORTS[request.scheme] and not always_port else f"{host}:{request.port}"
 
 
 def tls_context(config: Config) -> ssl.SSLContext:
@@ -132,6 +128,13 @@ def tls_context(config: Config) -> ssl.SSLContext:
         context.options |= _OP_LEGACY_SERVER_CONNECT
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def leave_out(fetched: Fetched, why: Reason) -> None:
+    """Marks a response of which only the header was read."""
+    assert fetched.exchange is not None
+    fetched.unwanted = why
+    fetched.exchange.truncated = "length" if why is Reason.UNWANTED_LENGTH else "unspecified"
 
 
 def cut_short(fetched: Fetched, late: bool, overdue: bool) -> None:

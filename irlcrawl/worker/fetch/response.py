@@ -12,8 +12,10 @@ import re
 
 import httptools
 
+from irlcrawl.base.reasons import Reason
 from irlcrawl.worker.fetch.chunks import FIRST_LINE, FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
 from irlcrawl.worker.fetch.repair import FOLD, START, repaired
+from irlcrawl.worker.fetch.wants import Wants
 
 _HEADER_END = re.compile(rb"\n\r?\n")
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
@@ -44,7 +46,8 @@ class ResponseReader:
     because chunks may have extensions and trailers without end.
 
     `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to begin().
-    `over`: there was more, which is not read. `faults`: what is wrong with the response (repair.py), and `chunk-lf`.
+    `over`: there was more, which is not read; `unwanted`: because the page is not wanted, as its header says.
+    `faults`: what is wrong with the response (repair.py), and `chunk-lf`.
     """
 
     def __init__(self, header_bytes_max: int) -> None:
@@ -60,8 +63,9 @@ class ResponseReader:
         )  # fmt: skip
         return parser
 
-    def begin(self, body_bytes_max: int) -> None:
-        """The next response is expected."""
+    def begin(self, body_bytes_max: int, wants: Wants | None = None) -> None:
+        """The next response is expected. Of a successful one whose header `wants` refuses the body is not read."""
+        self._wants = wants
         self._body_bytes_max = body_bytes_max
         self._head = bytearray()
         self._refused: str | None = None  # why llhttp refuses this header, whose end is waited for
@@ -75,6 +79,7 @@ class ResponseReader:
         self.status = 0
         self.body = bytearray()
         self.over = False
+        self.unwanted = Reason.OK
         self.done = False
         self.faults: tuple[str, ...] = ()
         self.reusable = False
@@ -90,7 +95,7 @@ class ResponseReader:
             if self._passed + len(self._head) > self._header_bytes_max:
                 raise NotHttp(f"a header of more than {self._header_bytes_max} bytes")
             self._parse_header(piece)
-        if view:
+        if view and not self.unwanted:
             if self.done:
                 self.reusable = False  # more than it promised
             else:
@@ -219,6 +224,9 @@ class ResponseReader:
             raise NotHttp("a header that does not end, or with a NUL in it")
         self.header = header
         self.reusable = parser.should_keep_alive()
+        if self._wants is not None and self.status < 300:
+            self.unwanted = self._wants.refuses(header)
+            self.over = bool(self.unwanted)
 
     def on_chunk_header(self) -> None:
         self._chunked = self._chunked or not self.done
@@ -242,5 +250,6 @@ class ResponseReader:
             self._parsed = None
             return
         self.done = True
+        self.unwanted, self.over = Reason.OK, self.over and not self.unwanted  # there is no body to leave out
         if self._chunked and self.header is not None and _LENGTH.search(self.header):
             self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection

@@ -31,6 +31,7 @@ from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import AnchoredClock, Message, Wire, WireError, open_wire
 from irlcrawl.worker.harvest.builder import HarvestBuilder
@@ -58,6 +59,7 @@ class Worker:
         self.config: Config = from_dict(hello["config"])
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
         self.fetcher = open_fetcher(self.config, self.clock)
+        self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files

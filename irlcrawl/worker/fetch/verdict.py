@@ -2,6 +2,7 @@
 
 A passing failure (no connection, no TLS, time-out, lost connection, 429, 5xx but 501 and 505) makes the URL due again,
 later each time, while it has repeats left; anything else is final. Failures of the host, not of the URL, end the visit.
+So does a challenge, which is final: its host would rather not be asked by a program, and is asked less and less.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from irlcrawl.config.rests import rests_of_urls
 from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.fetch.http import Fetched
 from irlcrawl.worker.harvest.process import REDIRECTS
+from irlcrawl.worker.page.interstitial import STATUSES, sign_of
 
 _PERMANENT_5XX = frozenset((501, 505))
 
@@ -46,6 +48,13 @@ def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = Fa
     status = fetched.status
     if conditional and status == 304:
         return Verdict(Class.FETCHED, Reason.NOT_MODIFIED, status, True)
+    if (exchange := fetched.exchange) is not None and status in STATUSES:
+        sign = sign_of(status, exchange.header, exchange.body)
+        if sign is not None:
+            fetched.detail = sign.maker
+            if sign.parked:
+                return Verdict(Class.FETCHED, Reason.PARKED, status, True)
+            return Verdict(Class.FETCHED, Reason.CHALLENGE, status, True, ends="throttled")
     throttled = status in THROTTLES
     retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None
     passing = status == 429 or (500 <= status < 600 and status not in _PERMANENT_5XX)
@@ -61,6 +70,8 @@ def _reason(fetched: Fetched) -> Reason:
         return Reason.HTTP_ERROR
     if fetched.status in REDIRECTS:
         return Reason.REDIRECT
+    if fetched.unwanted:
+        return fetched.unwanted
     return Reason.TRUNCATED if fetched.exchange is not None and fetched.exchange.truncated else Reason.OK
 
 

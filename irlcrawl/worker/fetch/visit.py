@@ -24,6 +24,7 @@ from irlcrawl.worker.archive.known import Known, conditions
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.verdict import judge
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
@@ -36,6 +37,7 @@ class Services(Protocol):
     config: Config
     clock: Clock
     fetcher: Fetcher
+    terms: TermsOf
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
@@ -100,6 +102,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
         self._outcome = "ok"
@@ -150,7 +153,8 @@ class Visit:
             self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
             self._reached += 1
             return True
-        fetched = await self._ask(unit.url, self.lease.address, self._config.fetch.body_bytes_max, asked=asked)
+        bound = self._config.fetch.body_bytes_max
+        fetched = await self._ask(unit.url, self.lease.address, bound, page=True, asked=asked)
         if fetched is None:
             return False
         verdict = judge(fetched, carried.attempt, self._config, conditional=bool(asked))
@@ -175,12 +179,15 @@ class Visit:
             unit.robots = {"failed": 1}
 
     async def _ask(
-        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None,
+        self, url: bytes, address: str, body_bytes_max: int, detour: Detour | None = None, page: bool = False,
         asked: tuple[tuple[str, str], ...] = (),
     ) -> Fetched | None:  # fmt: skip
-        """The only way to a request. None when it is not to be made in this visit."""
+        """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
+        unwanted. `asked`: Request.conditions."""
         scheme, host, port, target = split(url)
-        request = Request(url, scheme, host, port, target, address, body_bytes_max, asked)
+        terms = self._services.terms.of(host)
+        wants = terms.wants if page else None
+        request = Request(url, scheme, host, port, target, address, body_bytes_max, terms, wants, asked)
         self._paces = self.lease.paces if detour is None else detour.paces
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
@@ -200,7 +207,10 @@ class Visit:
         self._started = self._started or self._clock.now()
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.ended - fetched.started
-        self._bytes += 0 if fetched.exchange is None else received(fetched.exchange)
+        size = 0 if fetched.exchange is None else received(fetched.exchange)
+        self._bytes += size
+        if request.terms is not None and (rate := request.terms.bytes_per_second):
+            self._unpaid_s = size / rate - self._fetch_s
         return fetched
 
     def _is_spent(self) -> bool:
@@ -218,7 +228,7 @@ class Visit:
         due = now
         if self._ended is not None:
             grown = min(politeness.gap_host_factor * self._fetch_s, politeness.gap_host_max_seconds)
-            due = self._ended + max(self._gap, grown)
+            due = self._ended + max(self._gap, grown, self._unpaid_s)
         if due > self.lease.not_after or due - now > self._patience:
             return False
         while due > (now := self._clock.now()):  # timers have milliseconds and may fire a little early

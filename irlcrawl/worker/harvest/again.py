@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from irlcrawl.base.keys import is_home
-from irlcrawl.base.reasons import Reason
+from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Reason
 from irlcrawl.base.rows import Change, PageFlag
 from irlcrawl.web.retry_after import unix_date
 from irlcrawl.worker.archive.known import DIGEST_BYTES, ETAG_BYTES_MAX, Known
@@ -52,11 +52,17 @@ def change_of(unit: Unit, exchange: Exchange, location: Location) -> Change:
         return Change.NOT_MODIFIED
     if unit.status in GONE:
         return Change.GONE
-    if unit.status >= 400 or unit.status == 304 or exchange.truncated in ("time", "disconnect"):
+    if _says_nothing(unit) or exchange.truncated in ("time", "disconnect"):
         return Change.ERROR
     if known.holds(sha1_of(location.digest)) and known.content == (_target(exchange) or known.content):
         return Change.SAME
     return Change.YES
+
+
+def _says_nothing(unit: Unit) -> bool:
+    """Whether a response is none from which one learns what the page is: an error, a 304 that nobody asked for, what
+    stands in the place of a page, or what was not read."""
+    return unit.status >= 400 or unit.status == 304 or unit.reason in NO_PAGE or unit.reason in UNWANTED
 
 
 def decided(unit: Unit, exchange: Exchange, change: Change, wording: int) -> Change:
@@ -70,8 +76,7 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
     """A row of rows.VISIT."""
     known = unit.page or Known()
     at = (unit.segment, unit.row, unit.start, change)
-    error = unit.status >= 400 or unit.status == 304
-    if change in (Change.GONE, Change.ERROR) or (change is Change.FIRST and error):
+    if change in (Change.GONE, Change.ERROR) or (change is Change.FIRST and _says_nothing(unit)):
         return (*at, 0, *_columns(known))
     if change is Change.NOT_MODIFIED:
         flags = known.flags & ~(PageFlag.ALWAYS | PageFlag.GONE_ONCE | PageFlag.DENIED)

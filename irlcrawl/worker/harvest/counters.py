@@ -37,10 +37,21 @@ COUNTERS = {
     "damaged": Counted(
         "pages in a damaged content coding: links behind the damage were not found", "damaged_pages", "pages damaged"
     ),
+    "unwanted": Counted(
+        "pages of which only the header was read (fetch.types, fetch.length_max)", "unwanted_pages", "pages unwanted"
+    ),
+    "challenge": Counted(
+        "challenges to prove that a person asks, in the place of pages: nothing was taken from them",
+        "challenge_pages",
+        "challenges in the place of pages",
+    ),
+    "parked": Counted(
+        "parking pages of domains for sale: nothing was taken from them", "parked_pages", "parking pages"
+    ),
     "retries": Counted("requests put off to be repeated", "retry_count"),
     "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
 
-CUT = ("beyond_max", "unparsed", "partly_read", "damaged")
+CUT = ("beyond_max", "unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked")
 """What was left out of a page: its line in the crawl log has an annotation of this name, with the number."""

@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from irlcrawl.base.keys import is_home, pair_key, priority_of, url_key
-from irlcrawl.base.reasons import Class
+from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config.keys import Config, Page
@@ -137,6 +137,10 @@ def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     """Links, pairs and scope entries of a response."""
     if unit.status in REDIRECTS:
         _redirect(unit, exchange, context, found)
+    elif unit.reason in NO_PAGE:
+        found.counts[NO_PAGE[Reason(unit.reason)]] = 1
+    elif unit.reason in UNWANTED:
+        found.counts["unwanted"] = 1
     elif 200 <= unit.status < 300:
         _links(unit, exchange, context, found)
 

@@ -5,6 +5,7 @@ scan.py          start tags by HTML's tokenizer rules, and what hides them, in l
 charset.py       which encoding a page is in
 labels.py        the labels of the web's encodings, and a codec for each
 sitemaps.py      what a site itself lists: sitemaps, feeds, the Sitemap: lines of a robots.txt
+interstitial.py  what a server may send in the place of a page: a challenge, a parking page
 linklist.py      whether a page is a list of links, which supports no site
 fingerprint.py   the fingerprint of what a page says: its texts, digits apart
 wording.py       what a page says, told from an earlier wording of the same

@@ -51,7 +51,8 @@ def wording(body: bytes, html: bool = True) -> int:
 
 def _texts(body: bytes) -> tuple[bytes, bytes]:
     """The texts without digits, each once in order of appearance, one behind the other; and those with digits."""
-    plain, dated = [], []
+    plain: list[bytes] = []
+    dated: list[bytes] = []
     for text in dict.fromkeys(_TEXT.findall(body)):
         (dated if _DIGIT(text) else plain).append(text)
     return b"".join(plain), b" ".join(dated)

@@ -2,6 +2,7 @@
 
 Modules whose tests stand elsewhere in tests/:
 
+bandwidth.py  crawl/test_bandwidth.py
 detours.py    frontier/dispatch/test_dispatch.py, worker/fetch/test_service.py
 handover.py   frontier/dispatch/test_dispatch.py
 machine_file.py  frontier/dispatch/test_machine_clocks.py

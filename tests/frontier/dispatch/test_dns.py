@@ -65,6 +65,19 @@ def test_ipv6_is_asked_for_when_there_is_no_ipv4() -> None:
     play(scenario)
 
 
+def test_ipv6_goes_first_where_it_is_preferred_and_ipv4_when_it_does_not_answer() -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        four, six = (A, 300, "93.184.216.34"), (AAAA, 200, "2606:2800:220:1::1")
+        server.table |= {"four.test": [four], "six.test": [six], "both.test": [four, six]}
+        assert (await resolver.resolve("four.test")).address == "93.184.216.34"
+        assert (await resolver.resolve("six.test")).address == "2606:2800:220:1::1"
+        assert await resolver.resolve("both.test") == Resolved("2606:2800:220:1::1", clock.now() + 200)
+        resolver.another("both.test")
+        assert (await resolver.resolve("both.test")).address == "93.184.216.34"
+
+    play(scenario, prefer="ipv6")
+
+
 def test_a_name_that_does_not_exist_is_permanent_and_remembered() -> None:
     async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
         server.table["empty.test"] = []

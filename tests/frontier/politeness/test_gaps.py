@@ -78,7 +78,7 @@ def test_http_and_https_share_the_clock_of_the_name_but_not_a_crawl_delay_beyond
 
 
 def test_back_off_doubles_to_its_bound_and_eases_with_good_visits() -> None:
-    clock, polite = politeness(gap_address_seconds=0.0, rest_max_seconds=60.0)
+    clock, polite = politeness(gap_address_seconds=0.0, rest_max_seconds=60.0, cool_down_seconds=0.0)
     entry = host("a.test", "192.0.2.1")
     polite.activate(entry)
 
@@ -96,9 +96,45 @@ def test_back_off_doubles_to_its_bound_and_eases_with_good_visits() -> None:
     assert waits("failed", 1) == pytest.approx([5])
 
 
+def test_the_third_throttling_in_a_row_without_retry_after_cools_down() -> None:
+    clock, polite = politeness(gap_address_seconds=0.0)
+    entry, other = host("a.test", "192.0.2.1"), host("b.test", "192.0.2.2")
+    for each, retry_after, expected in ((entry, None, [5, 10, 60, 120]), (other, 7.0, [7, 10, 20, 40])):
+        polite.activate(each)
+        for wait in expected:
+            assert visit(clock, polite, each, outcome="throttled", retry_after=retry_after) == pytest.approx(wait)
+            clock.advance(wait)
+        polite.deactivate(each)
+
+
+@pytest.mark.parametrize(
+    ("unit", "shared"), [("host", []), ("site", ["same site"]), ("address", ["same address", "same site"])]
+)
+def test_the_unit_says_which_hosts_share_a_gap_with_all_that_lengthens_it(unit: str, shared: list[str]) -> None:
+    """By default the others are held for the gap of an address alone, here half a second."""
+    for name, second in (
+        ("same site", host("b.a.test", "192.0.2.1")), ("same address", host("c.test", "192.0.2.1")),
+        ("other", host("d.test", "192.0.2.2")),
+    ):  # fmt: skip
+        for outcome, fetch_s, wait in (("ok", 0.0, 1.0), ("ok", 0.4, 4.0), ("throttled", 0.0, 5.0)):
+            clock, polite = politeness(unit=unit, gap_site_hosts=0)
+            first = host("a.a.test", "192.0.2.1")
+            polite.activate_many([first, second])
+            popped = polite.pop()
+            while popped is second:  # either may be first
+                polite.visit_over(second, ended=None, again=True)
+                popped = polite.pop()
+            assert popped is first
+            polite.visit_over(first, ended=clock.now(), fetch_s=fetch_s, outcome=outcome, again=True)
+            held = polite.due(second) - clock.now()
+            assert held == pytest.approx(wait) if name in shared else held <= max(0.5, wait / 4), (unit, name, outcome)
+            polite.deactivate(first)
+            polite.deactivate(second)
+
+
 def test_robots_txt_and_a_page_are_one_visit_however_long_the_back_off() -> None:
     """Of a host that refused all pages robots.txt alone was a good visit: back-off of a day was over with it."""
-    clock, polite = politeness(gap_address_seconds=0.5, visit_seconds=15.0)
+    clock, polite = politeness(gap_address_seconds=0.5, visit_seconds=15.0, cool_down_seconds=0.0)
     entry = host("a.test", "192.0.2.1")
     polite.activate(entry)
     for backoff in (0.0, 5.0, 10.0, 20.0, 40.0):

@@ -26,6 +26,7 @@ PARAMS = st.builds(
     gap_site_seconds=st.sampled_from([0.0, 0.0, 0.5, 2.0]),
     gap_site_hosts=st.just(0),  # a clock that comes and goes with the number of hosts: test_gaps.py
     backoff_seconds=st.sampled_from([0.0, 1.0, 5.0]),
+    cool_down_seconds=st.just(0.0),
     retry_after_max_seconds=st.sampled_from([3.0, 10.0]),
 )
 HOSTS = st.lists(

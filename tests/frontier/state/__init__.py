@@ -6,6 +6,5 @@ crawl_state.py    frontier/turn/test_turn.py, crawl/test_recovery.py
 formats.py        upkeep/test_formats.py
 harvested.py      upkeep/test_agreement.py
 start_checks.py   upkeep/test_missing.py, upkeep/test_agreement.py
-stores.py         upkeep/test_fsck.py
 view.py           ask/test_why.py, upkeep/test_fsck.py
 """

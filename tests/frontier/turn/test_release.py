@@ -48,7 +48,7 @@ def emitted(rows: list[tuple[int, int, int]], records: list[HostRecord]) -> Batc
 @settings(deadline=None, max_examples=300)
 @given(
     st.lists(row, max_size=30), st.lists(record, min_size=4, max_size=4), st.lists(load, min_size=4, max_size=4),
-    st.sets(st.integers(0, 3), max_size=1), st.sampled_from([0, 3]),
+    st.sets(st.integers(0, 3), max_size=1), st.sampled_from([0, 3]), st.sets(st.integers(0, 3), max_size=2),
 )  # fmt: skip
 def test_every_row_goes_where_the_rules_say(
     rows: list[tuple[int, int, int]],
@@ -56,6 +56,7 @@ def test_every_row_goes_where_the_rules_say(
     loads: list[tuple[int, float, float]],
     blocked: set[int],
     quota: int,
+    shut: set[int],
 ) -> None:
     policy = Policy(
         now=NOW,
@@ -64,9 +65,10 @@ def test_every_row_goes_where_the_rules_say(
         allowed=lambda record, urls: [not url.endswith(b"3") for url in urls],
         quota_host=quota,
         denials_max=4,
+        opens=lambda origin: NOW + 60 if int(origin[8:9]) in shut else NOW,
     )
     verdicts = release(emitted(rows, records), policy)
-    runs, later, left = expected(rows, records, loads, blocked, quota)
+    runs, later, left = expected(rows, records, loads, blocked, quota, shut)
     taken: dict[int, list[int]] = {}
     index = verdicts.index
     for key, start, count, site, origin in zip(
@@ -92,6 +94,7 @@ def expected(
     loads: list[tuple[int, float, float]],
     blocked: set[int],
     quota: int,
+    shut: set[int],
 ) -> tuple[dict[int, list[int]], dict[int, tuple[float, bool]], dict[int, Reason]]:
     """(runs by host, due by row and whether it rests, reason by row), row by row."""
     runs: dict[int, list[int]] = defaultdict(list)
@@ -114,6 +117,8 @@ def expected(
             later[number] = max(known.robots_until, known.rests_until), True
         elif known.rests_until > NOW:
             later[number] = known.rests_until, True
+        elif host in shut:
+            later[number] = NOW + 60, False
         elif fresh == Robots.RULES and len(runs[host]) < room and str(number).endswith("3"):
             left[number] = Reason.ROBOTS
         elif len(runs[host]) < room:

@@ -91,6 +91,17 @@ def test_what_no_record_holds_is_stored(page: Known | None, truncated: str | Non
     assert _head(path, where.record, where.end)[0]["WARC-Type"] == "response"
 
 
+def test_a_304_with_an_endless_header_is_stored_as_it_came(tmp_path: Path) -> None:
+    """In a field of the WARC header, each byte as an escape, it would be more than any reader takes."""
+    writer = writer_in(tmp_path)
+    unit = unit_of(page=KNOWN, reason=int(Reason.NOT_MODIFIED), status=304)
+    exchange = exchange_of(unit, b"", NOT_MODIFIED.replace(b"\xe9", b"\xe9" * 200_000))
+    where = writer.append(unit, exchange)
+    writer.close()
+    assert list(redo.units(Files(), str(tmp_path), 1)) == [(unit, exchange, where)]
+    assert _head(paths_in(tmp_path)[0], where.record, where.end)[0]["WARC-Type"] == "response"
+
+
 def test_a_date_refers_to_the_millisecond_that_was_written(tmp_path: Path) -> None:
     """A date of seconds with a fraction has no exact number: as many as there are name the record they came from."""
     writer = writer_in(tmp_path)

@@ -112,3 +112,13 @@ def test_a_date_without_a_zone_was_one_of_this_machines_zone(form: str, monkeypa
         time.tzset()
         assert verdict(503, retry_after=value).retry_after == 90.0
     time.tzset()
+
+
+@pytest.mark.parametrize("status", [200, 202, 403])
+def test_a_challenge_is_no_page_and_its_host_is_asked_less(status: int) -> None:
+    got = verdict(status, cf_mitigated="challenge")
+    assert (got.cls, got.reason, got.status, got.ends, got.keep) == (
+        Class.FETCHED, Reason.CHALLENGE, status, "throttled", True,
+    )  # fmt: skip
+    later = verdict(503, cf_mitigated="challenge")
+    assert (later.cls, later.reason, later.ends) == (Class.RETRY, Reason.THROTTLED, "throttled")

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Site
 from irlcrawl.web.robots import Rules
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.fetch.http import Fetched, Request
 from irlcrawl.worker.fetch.lease import Lease, urls_alike
+from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.visit import Detour, Visit
 from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
@@ -48,6 +49,7 @@ class Web:
     def __init__(self, config: Config, clock: VirtualClock, answers: Sequence[tuple[float, str]]) -> None:
         self.config, self.clock = config, clock
         self.fetcher: Any = self
+        self.terms = TermsOf(config, {"file": [["Cookie", "id=1"]]})
         self.stopping = asyncio.Event()
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self.answers = list(answers)
@@ -121,6 +123,7 @@ def visit(
     loop.time = clock.now  # type: ignore[method-assign]
     config = Config()
     config.politeness.gap_host_factor = factor
+    config.site["a.test"] = Site(secrets_file="file")
 
     async def body() -> tuple[Web, Message]:
         web = Web(config, clock, answers)
@@ -234,3 +237,9 @@ def test_a_crawl_delay_without_end_fits_where_times_are_kept(delay: float) -> No
     (fact,) = [unit.robots for unit in web.units if unit.robots]
     assert (fact["crawl_delay"], fact["crawl_delay_asked"]) == (3600.0, delay)
     assert ending["robots"]["crawl_delay"] == 3600.0 and web.told == [3600.0]
+
+
+def test_secrets_of_a_host_are_not_sent_where_its_robots_txt_redirects_to() -> None:
+    web, _ = visit([(0.0, "302"), (0.0, "200"), (0.0, "200")], ["/"], 0.0, Robots.UNKNOWN, 0.0, 0.0)
+    sent = {asked.host: b"Cookie: id=1" in asked.terms.sent_block for _, _, asked, _ in web.log if asked.terms}
+    assert sent == {"a.test": True, "other.test": False}

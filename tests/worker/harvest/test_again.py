@@ -149,6 +149,14 @@ def test_an_error_keeps_what_was_known(status: bytes, truncated: str | None, cha
     assert found.site == 0 and crawl_log.parse(found.outcome[-1]).notes["change"] == word.decode()
 
 
+@pytest.mark.parametrize("reason", [Reason.CHALLENGE, Reason.PARKED, Reason.UNWANTED_TYPE, Reason.UNWANTED_LENGTH])
+def test_what_stands_in_the_place_of_a_page_says_nothing_of_it(reason: Reason) -> None:
+    page = visited(hub=b"\1\2")
+    found, row = visit(page, b"<p>Are you a person?", reason=reason)
+    assert (row["change"], *tuple(row.values())[5:]) == (Change.ERROR, *page[1:])
+    assert found.site == 0 and not any(list(visit(None, PAGE, reason=reason)[1].values())[5:])
+
+
 def test_a_redirect_is_what_it_leads_to() -> None:
     first = visit(None, b"", b"Location: /x", status=b"301 Moved")[1]
     page = visited(b"", content=first["content"])

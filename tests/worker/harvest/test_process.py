@@ -325,6 +325,20 @@ def test_a_page_that_breaks_a_parser_costs_its_links_alone(
     assert "http://a.test/poison" in caplog.text and "too deep" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("reason", "name"),
+    [
+        (Reason.UNWANTED_TYPE, "unwanted"), (Reason.UNWANTED_LENGTH, "unwanted"), (Reason.CHALLENGE, "challenge"),
+        (Reason.PARKED, "parked"),
+    ],
+)  # fmt: skip
+def test_of_what_is_no_page_nothing_is_taken_but_its_count(reason: Reason, name: str) -> None:
+    found = process(unit(reason=reason, detail="maker"), exchange(b"<a href=/x>text"), LOCATION, context())
+    assert (found.counts, found.links, found.pairs, found.content) == ({name: 1}, [], [], 0)
+    notes = crawl_log.parse(found.outcome[-1]).notes
+    assert (notes["reason"], notes[name], notes["detail"]) == (reason.name.lower(), "1", "maker")
+
+
 # Replay
 
 _text = st.text(string.ascii_letters + "/.:?#&=%\"'<> \n\x00é中", max_size=30)

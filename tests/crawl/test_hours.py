@@ -1,0 +1,65 @@
+"""A crawl with hours, under virtual time: no request begins outside them, nothing is lost, and the crawl waits for them
+across kills."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.keys import Site
+from tests.crawl.virtual_crawl import START, Crawl, Killed, Web, star
+
+HOUR = 3600.0
+OPENS, CLOSES = START // 86_400 * 86_400 + 3 * HOUR, START // 86_400 * 86_400 + 3 * HOUR + 120.0
+"""03:00-03:02; the crawl begins at 01:46:40."""
+
+
+def crawl_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int, hosts: int = 3) -> Crawl:
+    web = Web({url: links for n in range(hosts) for url, links in star(f"h{n}.s{n}.test", pages).items()})
+    crawl = Crawl(tmp_path / "job", web, [f"http://h{n}.s{n}.test/" for n in range(hosts)], monkeypatch, workers=2)
+    crawl.config.limits.wait_hours = 0.1
+    return crawl
+
+
+def outside(web: Web) -> list[str]:
+    return [url for at, url in web.log if not OPENS <= (at - OPENS) % 86_400 + OPENS < CLOSES]
+
+
+def test_requests_begin_in_their_hours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three days: each has room for about 120 requests of a host."""
+    crawl = crawl_of(tmp_path, monkeypatch, 250)
+    crawl.config.politeness.hours = "03:00-03:02"
+    assert crawl.run() == ExitCode.DONE
+    assert outside(crawl.web) == []
+    assert len(crawl.outcomes()) == 3 * 251
+    assert crawl.clock.now() > OPENS + 2 * 86_400
+
+
+def test_a_kill_outside_the_hours_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, 150)
+    crawl.config.politeness.hours = "03:00-03:02"
+
+    async def kill_later(crawl: Crawl) -> None:
+
+        await asyncio.sleep(CLOSES + 600 - crawl.clock.now())
+        crawl.kill()
+
+    with pytest.raises(Killed):
+        crawl.run(kill_later)
+    assert crawl.web.log
+    assert crawl.run() == ExitCode.DONE
+    assert outside(crawl.web) == [] and len(crawl.outcomes()) == 3 * 151
+
+
+def test_a_site_with_hours_waits_while_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    crawl = crawl_of(tmp_path, monkeypatch, 20)
+    crawl.config.site["s0.test"] = Site(hours="03:00-03:02")
+    assert crawl.run() == ExitCode.DONE
+    asked = {name: [at for at, url in crawl.web.log if name in url] for name in ("s0.test", "s1.test")}
+    assert min(asked["s0.test"]) >= OPENS and max(asked["s0.test"]) < CLOSES
+    assert max(asked["s1.test"]) < START + 600
+    assert len(crawl.outcomes()) == 3 * 21

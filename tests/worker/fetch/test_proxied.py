@@ -1,0 +1,205 @@
+"""Requests through proxies, against proxies on loopback: the host answers, the name goes where it should, and logins go
+nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trustme
+
+from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.keys import is_stand_in, stand_in
+from irlcrawl.base.reasons import Reason
+from irlcrawl.config.checks import check_start
+from irlcrawl.config.keys import Config, ConfigError, Network, Site
+from irlcrawl.config.proxies import Proxies, read_logins
+from irlcrawl.config.toml import load
+from irlcrawl.frontier.dispatch.dns import Resolved, Resolver
+from irlcrawl.worker.archive.record import digest, request_and_response
+from irlcrawl.worker.fetch.clients import open_fetcher
+from irlcrawl.worker.fetch.http import Fetched
+from irlcrawl.worker.fetch.terms import TermsOf
+from tests.worker.archive.support import unit_of
+from tests.worker.fetch.both_clients import configured, request
+from tests.worker.fetch.loopback import Loopback, response
+from tests.worker.fetch.test_tls import server_context
+
+LOGIN = "me:hush"
+
+
+class ProxyServer:
+    """An HTTP proxy and a SOCKS5 proxy on one port. Whatever it is asked for, it connects to `port` on loopback; `seen`
+    has what it was asked, `answer` (HTTP) is said in the place of connecting."""
+
+    def __init__(self, port: int, wants_login: bool = False, answer: bytes = b"") -> None:
+        self.port, self.wants_login, self.answer = port, wants_login, answer
+        self.seen: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            first = await reader.readexactly(1)
+            await (self.socks(reader, writer) if first == b"\x05" else self.http(first, reader, writer))
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client went away, or the test is over
+        finally:
+            writer.close()
+
+    async def http(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = first + await reader.readuntil(b"\r\n\r\n")
+        self.seen.append(head)
+        if self.answer:
+            writer.write(self.answer)
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self.port)
+        if head.startswith(b"CONNECT"):
+            writer.write(b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
+        else:
+            lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Proxy-")]
+            method, url, version = lines[0].split(b" ")
+            back.write(b"\r\n".join([b" ".join((method, b"/" + url.split(b"/", 3)[3], version)), *lines[1:]]))
+        await self.pipe(reader, writer, there, back)
+
+    async def socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        offered = await reader.readexactly((await reader.readexactly(1))[0])
+        if self.wants_login and 2 not in offered:
+            writer.write(b"\x05\xff")
+            return
+        writer.write(b"\x05\x02" if self.wants_login else b"\x05\x00")
+        if self.wants_login:
+            await reader.readexactly(1)
+            name = await reader.readexactly((await reader.readexactly(1))[0])
+            password = await reader.readexactly((await reader.readexactly(1))[0])
+            self.seen.append(name + b":" + password)
+            writer.write(b"\x01\x00")
+        kind = (await reader.readexactly(4))[3]
+        length = {1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0]
+        self.seen.append(await reader.readexactly(length))
+        await reader.readexactly(2)
+        there, back = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00")
+        await self.pipe(reader, writer, there, back)
+
+    async def pipe(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+    ) -> None:  # fmt: skip
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            while data := await source.read(65536):
+                sink.write(data)
+            sink.close()
+
+        await asyncio.gather(copy(reader, back), copy(there, writer))
+
+
+def ask(
+    kind: str, server: Loopback, proxy: ProxyServer, login: str = "", times: int = 1, scheme: str = "http"
+) -> list[Fetched]:
+    async def main() -> list[Fetched]:
+        listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        config = configured(client="httptools")
+        config.network.proxy = f"{kind}://127.0.0.1:{port}"
+        terms = TermsOf(config, None, {f"127.0.0.1:{port}": login} if login else {}).of("a.test")
+        asked = request(server, "/x?y", address=stand_in("a.test") if kind != "socks5" else "127.0.0.1")
+        asked = replace(asked, conditions=(("If-None-Match", '"1"'),))
+        asked = replace(asked, terms=terms, scheme=scheme, url=asked.url.replace(b"http:", scheme.encode() + b":"))
+        fetcher = open_fetcher(config, SystemClock())
+        try:
+            return [await fetcher.fetch(asked) for _ in range(times)]
+        finally:
+            await fetcher.close()
+            listening.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["http", "socks5", "socks5h"])
+@pytest.mark.parametrize("login", ["", LOGIN])
+def test_http_through_a_proxy(kind: str, login: str) -> None:
+    with Loopback({"/x?y": response(b"hello")}) as server:
+        proxy = ProxyServer(server.port, wants_login=bool(login))
+        times = 1 if kind == "http" else 2  # that proxy of ours reads a single request
+        results = ask(kind, server, proxy, login, times)
+        assert [(got.reason, got.exchange and got.exchange.body) for got in results] == [(Reason.OK, b"hello")] * times
+        assert [asked.target for asked in server.asked] == ["/x?y"] * times and server.connections == 1
+        exchange = results[0].exchange
+        assert exchange is not None and exchange.request == server.asked[0].head
+        assert b'\r\nIf-None-Match: "1"\r\n' in exchange.request
+    named = {"http": b"GET http://a.test:%d/x?y " % server.port, "socks5h": b"a.test", "socks5": b"\x7f\0\0\x01"}[kind]
+    assert proxy.seen[-1].startswith(named)
+    assert (b"Basic bWU6aHVzaA==" in proxy.seen[0] or LOGIN.encode() in proxy.seen[0]) == bool(login)
+    stored = b"".join(request_and_response(unit_of(), exchange, "<x>", digest(exchange.body)))
+    assert b"hush" not in stored and b"bWU6aHVzaA" not in stored and b"Proxy" not in stored
+    assert (b"WARC-IP-Address" in stored) == (kind == "socks5")
+
+
+@pytest.mark.parametrize("kind", ["http", "socks5h"])
+def test_https_goes_through_a_tunnel(kind: str) -> None:
+    with Loopback({"/x?y": response(b"secret")}, tls=server_context(trustme.CA(), "a.test")) as server:
+        proxy = ProxyServer(server.port)
+        (got,) = ask(kind, server, proxy, scheme="https")
+    assert got.reason is Reason.OK and got.exchange is not None, got.detail
+    assert got.exchange.body == b"secret"
+    if kind == "http":
+        assert proxy.seen == [b"CONNECT a.test:%d HTTP/1.1\r\nHost: a.test:%d\r\n\r\n" % (server.port, server.port)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme", "answer", "told"),
+    [
+        ("http", "https", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407"),
+        ("http", "https", b"nonsense", "left"),
+        ("http", "https", b"x" * 20_000, "does not end"),
+        ("socks5h", "http", b"", "wants a login"),
+    ],
+)
+def test_a_proxy_that_refuses_is_no_connection(kind: str, scheme: str, answer: bytes, told: str) -> None:
+    with Loopback({}) as server:
+        (got,) = ask(kind, server, ProxyServer(server.port, True, answer), scheme=scheme)
+    assert got.reason is Reason.CONNECT and got.exchange is None
+    assert told in got.detail and "hush" not in got.detail
+
+
+def test_names_that_a_proxy_resolves_are_asked_of_no_server_and_share_no_address() -> None:
+    async def main() -> None:
+        clock = SystemClock()
+        config = Config()
+        config.network.proxy = "socks5h://127.0.0.1:9"
+        config.site["direct.test"] = Site(proxy="")
+        resolver = Resolver(Network(resolvers=["127.0.0.1:9"]), clock, proxied=Proxies(config).resolves)
+        found: list[Resolved] = [await resolver.resolve(name) for name in ("a.test", "b.test", "8.8.8.8")]
+        assert len({each.address for each in found}) == 3 and all(is_stand_in(each.address) for each in found)
+        for name in ("127.0.0.1", "localhost", "169.254.169.254"):
+            with pytest.raises(Exception, match="not public"):
+                await resolver.resolve(name)
+        assert resolver.lookups == 0
+        await resolver.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("text", ["proxy:3128", "http://me:hush@proxy:1", "ftp://p:1", "http://p", "http://p:99999"])
+def test_a_proxy_that_is_none_is_refused_and_not_told(text: str) -> None:
+    for path in ("network.proxy", 'site."a.test".proxy'):
+        with pytest.raises(ConfigError, match=r"proxy: takes http://HOST:PORT") as told:
+            load(overrides=[f"{path}={text}"])
+        assert "hush" not in str(told.value)
+
+
+def test_logins(tmp_path: Path) -> None:
+    file = tmp_path / "logins"
+    file.write_text("# ours\nproxy.test:3128 me:pa:ss word\n")
+    assert read_logins(str(file)) == {"proxy.test:3128": "me:pa:ss word"}
+    file.write_text("hush\n")
+    config = load(overrides=["crawl.user_agent=T/1 (+http://a.example/)", f"network.proxy_logins_file={file}"])
+    with pytest.raises(ConfigError, match="line 1: takes HOST:PORT NAME:PASSWORD") as told:
+        check_start(config)
+    assert "hush" not in str(told.value)
+
+
+def test_another_client_is_refused_with_a_proxy() -> None:
+    with pytest.raises(ConfigError, match=r"fetch.client = 'aiohttp': knows no proxies"):
+        load(overrides=["network.proxy=http://p:1", "fetch.client=aiohttp"])
