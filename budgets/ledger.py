@@ -1,8 +1,9 @@
 """The ledger: every URL ever discovered is in exactly one class, and at every commit the classes add up (invariant I1).
 
 `discovered` counts the rows of the drum of URLs seen. What became of a URL for good is a total: fetched (any HTTP
-response), failed, excluded by reason. Where the others are right now is counted afresh for each check, from headers
-and cursors, by whoever holds them: between drums, queued, deferred, in runs, in calendars, leased. robots.txt and links
+response, and not to be asked for again), gone (visited again until it was missing for good), failed, excluded by
+reason. Where the others are right now is counted afresh for each check, from headers and cursors, by whoever holds
+them: between drums, queued, deferred, in runs, in calendars, leased, between two visits. robots.txt and links
 out of scope are outside the ledger.
 """
 
@@ -26,6 +27,9 @@ class Ledger:
     failed: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
     live: dict[str, int] = field(default_factory=dict)
+    gone: int = 0
+    visits: int = 0
+    """Responses in all, those of pages that are visited again, too; no class."""
 
     def exclude(self, reason: str, rows: int = 1) -> None:
         """`rows` URLs are done without a request, for `reason`; fewer than 0: so many are not any more."""
@@ -35,7 +39,7 @@ class Ledger:
 
     @property
     def done(self) -> int:
-        return self.fetched + self.failed + sum(self.excluded.values())
+        return self.fetched + self.gone + self.failed + sum(self.excluded.values())
 
     @property
     def waiting(self) -> int:
@@ -44,7 +48,8 @@ class Ledger:
     def classes(self) -> dict[str, int]:
         """Every class with its count, as people see them: `excluded` is one class per reason."""
         excluded = {f"excluded({reason})": rows for reason, rows in sorted(self.excluded.items())}
-        return {"fetched": self.fetched, "failed": self.failed, **excluded, **self.live}
+        gone = {"gone": self.gone} if self.gone else {}
+        return {"fetched": self.fetched, **gone, "failed": self.failed, **excluded, **self.live}
 
     def check(self, live: Mapping[str, int] | None = None) -> None:
         """LedgerError unless discovered = done + live and no class is negative. `live` replaces the one set before."""
@@ -71,8 +76,18 @@ class Ledger:
             "fetched": self.fetched,
             "failed": self.failed,
             "excluded": dict(sorted(self.excluded.items())),
+            "gone": self.gone,
+            "visits": self.visits,
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ledger:
-        return cls(value["discovered"], value["fetched"], value["failed"], dict(value["excluded"]))
+        return cls(
+            value["discovered"],
+            value["fetched"],
+            value["failed"],
+            dict(value["excluded"]),
+            {},
+            value["gone"],
+            value["visits"],
+        )

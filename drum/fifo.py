@@ -99,8 +99,7 @@ class Fifo:
 
     @property
     def first(self) -> int | None:
-        """The smallest label of a row not taken; None when the queue is empty. Cheap. Of coarse sections no higher than
-        that."""
+        """The smallest label of a row not taken; None when the queue is empty. Cheap."""
         with self._lock:
             return min((part.low for part in self._parts), default=None)
 
@@ -274,9 +273,24 @@ class Fifo:
         if gone:  # as copies: what is gone would stay in memory with what is left
             part.labels, part.counts = part.labels[gone:].copy(), part.counts[gone:].copy()
         part.low = int(part.labels[0]) if len(part.labels) and not part.coarse else label + 1
-        if part.coarse and len(part.labels) and not whole:
-            left = self._rows_between(part, label + 1, int(part.labels[0]))
-            part.counts = np.concatenate(([left], part.counts[1:]))
+        if part.coarse and len(part.labels):
+            if not whole:
+                left = self._rows_between(part, label + 1, int(part.labels[0]))
+                part.counts = np.concatenate(([left], part.counts[1:]))
+            part.low = self._first_after(part, label)
+
+    def _first_after(self, part: _Part, label: int) -> int:
+        """The least label of a row after `label`, if there is one; a block that `label` cuts in two is read."""
+        section = self.pool.section(part.file, part.section)
+        low, high = section.blocks["label_lo"], section.blocks["label_hi"]
+        whole = low[low > label]
+        first = int(whole.min()) if len(whole) else 2**64 - 1
+        if ((low <= label) & (high > label)).any():
+            for batch in section.between(label + 1, first, [self.label]):
+                labels = batch[self.label]
+                if len(later := labels[labels > label]):
+                    first = min(first, int(later.min()))
+        return first
 
     def _rows_between(self, part: _Part, low: int, high: int) -> int:
         """Rows with a label of low to high, taken or not."""

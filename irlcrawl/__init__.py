@@ -8,6 +8,7 @@ terminal    speaking to a person
 config      the configuration: keys, checks, overrides
 web         rules of the web that need no network: scope, robots.txt, content codings
 worker      a fetch worker's process: page, archive, harvest, fetch
+revisit     when a page is worth another visit; no I/O
 frontier    the URLs that wait and the hosts they wait for: politeness, state, turn, dispatch
 crawl       the running crawl: its loop, turns, recovery and end
 upkeep      looking after the files: fsck, repair, verify, snapshot

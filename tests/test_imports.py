@@ -33,6 +33,7 @@ ROOMS = {
     "irlcrawl": (
         "irlcrawl.base", "irlcrawl.terminal", "irlcrawl.config", "irlcrawl.web",
         "irlcrawl.worker.page", "irlcrawl.worker.archive", "irlcrawl.worker.harvest", "irlcrawl.worker.fetch",
+        "irlcrawl.revisit",
         "irlcrawl.frontier.politeness", "irlcrawl.frontier.state", "irlcrawl.frontier.turn",
         "irlcrawl.frontier.dispatch",
         "irlcrawl.crawl", "irlcrawl.upkeep", "irlcrawl.ask", "irlcrawl.export.media", "irlcrawl.export", "irlcrawl.cli",

@@ -45,6 +45,9 @@ def _changed(config: Config) -> Iterator[str]:
             yield f"{key.path} = {', '.join(value) if isinstance(value, list) else value}"
     for rule in config.priority:
         yield f"priority: {rule.match} {rule.weight:+d}"
+    for again in config.revisit_rule:
+        given = (f"{name} {value:g}" for name, value in vars(again).items() if name != "match" and value is not None)
+        yield f"revisit_rule: {again.match} {', '.join(given)}"
     for site, overrides in config.site.items():
         given = (f"{name} {value}" for name, value in vars(overrides).items() if value is not None)
         yield f"{site}: {', '.join(given)}"

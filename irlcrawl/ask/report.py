@@ -105,7 +105,8 @@ def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]
     _read_log(job, site_of, sites)
     if reading is not None and reading.begun:
         for place, batch in reading.waiting():
-            _count_waiting(place, batch, site_of, sites)
+            if place != "resting":
+                _count_waiting(place, batch, site_of, sites)
         keys = np.array(list(sites.by_site_key), np.uint64)
         for key, record in reading.sites.records(keys).items() if len(keys) else ():
             site = sites.by_site_key[key]

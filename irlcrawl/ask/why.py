@@ -24,7 +24,7 @@ from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
-from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
+from irlcrawl.base.rows import CARRIED, Carried, PageFlag, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
@@ -32,6 +32,9 @@ from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.revisit.price import survival
+from irlcrawl.revisit.visited import beliefs, intervals, weights, worth_now
+from irlcrawl.revisit.weight import DAY_S, Rules
 from irlcrawl.terminal import words
 from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
@@ -152,13 +155,14 @@ class _Question:
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
         found |= self._kept_back(self._url)
         found |= self._opt_out()
-        if last is not None and last.outcome in DONE_NAMES:
-            if last.reason == Reason.ADDRESS.name.lower():
-                found["private"] = PRIVATE
-            return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
-        place = self._place(key)
+        done = last is not None and last.outcome in DONE_NAMES
+        if last is not None and done and last.reason == Reason.ADDRESS.name.lower():
+            found["private"] = PRIVATE
+        place = self._place(key) if not done or reading.catalog.get("price") is not None else None  # maybe a page
         if place is not None:
             return {**found, **place}
+        if last is not None and done:
+            return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
         if not seen:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
@@ -202,7 +206,8 @@ class _Question:
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
             carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
             told = {**carried.to_json(), "source": Source(carried.source).name.lower(), "level": self._level(carried)}
-            return {**self._placed(place, row, before), "place": place, **told}
+            page = self._page(row) if "visits" in row and row["visits"][0] else {}
+            return {**self._placed(place, row, before), "place": place, **told, **page}
         return None
 
     def _level(self, carried: Carried) -> str:
@@ -232,6 +237,9 @@ class _Question:
             due = float(row["due"][0])
             why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
             return {"stands": f"rests {why}; asked again from {_date(due)}", "due": due}
+        if place == "resting":
+            due = float(row["due"][0])
+            return {"stands": f"a page between two visits; {self._until(row, due)}", "due": due}
         if place == "queues":
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
@@ -244,6 +252,42 @@ class _Question:
             text = f"over its site's budget: in QF until queue {end} is drained ({reading.sites.current} is)"
             return {"stands": text, "cycle_end": end, "current": reading.sites.current}
         return {"stands": "between two places: it is taken on within seconds"}
+
+    def _page(self, row: Batch) -> Answer:
+        """What is known of a page that is visited again."""
+        belief, price = beliefs(row), self._reading.catalog.get("price")
+        terms = Rules(self._reading.config).of(row["url"])
+        days = max(self._now - float(row["visited"][0]), 0.0) / DAY_S
+        return {
+            "visits": int(row["visits"][0]),
+            "visited": float(row["visited"][0]),
+            "changed": float(row["changed"][0]) or None,
+            "changes_a_day": float(belief.a[0] / belief.b[0]),
+            "chance_unchanged": float(survival(belief, np.array([days]))[0]),
+            "weight": float(weights(row, terms)[0]),
+            "worth_now": float(worth_now(row, terms, self._now)[0]),
+            "price": price,
+        }
+
+    def _until(self, row: Batch, due: float) -> str:
+        """Why a page is not visited earlier."""
+        keys, price = self._reading.config.revisit, self._reading.catalog.get("price", 0.0)
+        if not keys.enabled:
+            return "revisit.enabled is false, so it stays there"
+        flags, at = int(row["flags"][0]), _date(due)
+        if flags & PageFlag.DENIED:
+            return f"robots.txt forbade its last visit; asked again {at}"
+        if flags & PageFlag.GONE_ONCE:
+            return f"its server says that it is gone; asked again {at}"
+        if row["attempt"][0]:
+            return f"its last visit failed; asked again {at}"
+        terms = Rules(self._reading.config).of(row["url"])
+        _, least = intervals(row, terms, price or 1.0, keys.chance_min)
+        floor = float(row["visited"][0]) + float(least[0]) * DAY_S
+        if floor > self._now:
+            bound = "revisit.every_min_seconds" if least[0] <= terms.least[0] else "revisit.chance_min"
+            return f"by {bound} not before {_date(floor)}, and due {at}"
+        return f"due {at}, when a visit is worth the price; earlier if there is room"
 
     def _site(self) -> Answer:
         """The site's budget with its inputs."""

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from drum import Batch
+
 BYTES = "bytes"
 """The dtype name of a ragged column (drum.ragged.Ragged)."""
 
@@ -85,6 +87,12 @@ PAGE = {
     "hub": BYTES,  # 2-byte hashes of the links (256 at most) that a page had which brings new links; else empty
 }
 """What is known of a page that was fetched and is to be visited again; rides beside LINK."""
+
+
+def with_pages(rows: Batch) -> Batch:
+    """Rows that have no PAGE columns, with those of a URL that was never visited."""
+    return rows if "visits" in rows else rows.with_(**Batch.zeros(PAGE, rows.rows).columns)
+
 
 RETRY = {**LINK, "due": "f8"}
 """A URL to be asked for again from `due` (unix seconds) on."""

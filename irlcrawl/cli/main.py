@@ -371,9 +371,12 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--steering", action="store_true", help="who changed how the crawl goes on, when, and how")
     parser.add_argument(
+        "--freshness", action="store_true", help="how fresh the copies of pages are that are visited again, by host"
+    )
+    parser.add_argument(
         "--top", metavar="N", type=int,
-        help="how many sites to show (20); with --politeness, how many hosts, addresses and sites, the closest to "
-        "their rule first (default: the closest one of each, and up to 20 that broke it)",
+        help="how many sites to show (20), or hosts with --freshness; with --politeness, how many hosts, addresses and "
+        "sites, the closest to their rule first (default: the closest one of each, and up to 20 that broke it)",
     )  # fmt: skip
     parser.add_argument(
         "--by",
@@ -521,8 +524,8 @@ VERBS = {
         _urls_arguments, verbs_ask.urls,
     ),
     "report": Verb(
-        "%(prog)s JOB [--by ORDER] [--top N] [--politeness | --steering] [--json]",
-        "sites by reputation, budget, cost and yield; or every gap of the crawl against its rule",
+        "%(prog)s JOB [--by ORDER] [--top N] [--politeness | --freshness | --steering] [--json]",
+        "sites by reputation, budget, cost and yield; every gap of the crawl against its rule; or how fresh copies are",
         _report_arguments, verbs_ask.report,
     ),
     "why": Verb(

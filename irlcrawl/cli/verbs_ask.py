@@ -146,11 +146,14 @@ def get(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Sites by worth and cost; with --politeness, every gap against its rule (FAILED if one was too short)."""
+    """Sites by worth and cost; with --politeness, every gap against its rule (FAILED if one was too short); with
+    --freshness, how fresh copies are."""
     job = JobDir(args.job).require()
     top = SHOWN if args.top is None else args.top
     if top < 0:
         raise ConfigError(f"--top {top}: takes how many to show")
+    if args.politeness + args.freshness + args.steering > 1:
+        raise ConfigError("--politeness, --freshness, --steering: one of them")
     if args.steering:
         return _steering(job, args)
     if args.politeness:
@@ -161,6 +164,13 @@ def report(args: argparse.Namespace) -> int:
         told = politeness_audit.audit(job, top)
         _tell(told, partial(politeness_audit.lines, every=args.top is not None), args.json)
         return ExitCode.FAILED if told["broken"] else ExitCode.DONE
+    if args.freshness:
+        from irlcrawl.ask import freshness
+
+        if args.by is not None:
+            raise ConfigError(f"--by {args.by}: orders sites; --freshness shows hosts by the weight of their pages")
+        _tell(freshness.freshness(job, top, time.time()), freshness.lines, args.json)
+        return ExitCode.DONE
     from irlcrawl.ask import report as sites
 
     _tell(sites.report(job, top, args.by or "reputation"), sites.lines, args.json)

@@ -12,7 +12,7 @@ from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
 from irlcrawl.config import headers, proxies
-from irlcrawl.config.keys import Config, ConfigError, Key, Site, keys, section_keys, value_of
+from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
 from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
 
 
@@ -72,8 +72,9 @@ def validate(config: Config) -> None:
     for name in ("include", "exclude", "block"):
         for pattern in getattr(config.scope, name):
             _check_pattern(f"scope.{name}", pattern)
-    for number, rule in enumerate(config.priority, 1):
-        _check_pattern(f"priority {number}.match", rule.match or "")
+    for section in RULES:
+        for number, rule in enumerate(getattr(config, section), 1):
+            _check_pattern(f"{section} {number}.match", rule.match or "")
     headers.check(config)
     proxies.check(config)
     _check_hours(config)
@@ -214,20 +215,21 @@ def _check_budgets_of_sites(config: Config) -> None:
 
 def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
     """`section.key was A, now B` for every key whose value differs."""
-    rules = [] if fixed_only or old.priority == new.priority else [
-        f"[[priority]] was {len(old.priority)} rules, now {len(new.priority)}"
-        + (", others" if len(old.priority) == len(new.priority) else "")
-    ]  # fmt: skip
-    return (
-        rules
-        + ([] if fixed_only else _changes_of_sites(old, new))
-        + [
-            f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
-            for key in keys()
-            if key.single and (key.fixed or not fixed_only)
-            if (before := value_of(old, key)) != (after := value_of(new, key))
-        ]
-    )
+    return ([] if fixed_only else _changes_of_rules(old, new) + _changes_of_sites(old, new)) + [
+        f"{key.path} was {json.dumps(before)}, now {json.dumps(after)}"
+        for key in keys()
+        if key.single and (key.fixed or not fixed_only)
+        if (before := value_of(old, key)) != (after := value_of(new, key))
+    ]
+
+
+def _changes_of_rules(old: Config, new: Config) -> list[str]:
+    both = {section: (getattr(old, section), getattr(new, section)) for section in RULES}
+    return [
+        f"[[{section}]] was {len(was)} rules, now {len(now)}" + (", others" if len(was) == len(now) else "")
+        for section, (was, now) in both.items()
+        if was != now
+    ]
 
 
 def _changes_of_sites(old: Config, new: Config) -> list[str]:

@@ -507,6 +507,24 @@ class Revisit:
     enabled: bool = key(
         False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
     )
+    share_min: float = key(
+        0.2, "Least share of URLs to be visited again among those that turns bring, while new URLs wait. 0: off.",
+        low=0, high=1,
+    )  # fmt: skip
+    share_max: float = key(
+        0.8, "Largest share of URLs to be visited again among those that turns bring, while new URLs wait. 1: off.",
+        low=0, high=1,
+    )  # fmt: skip
+    every_min_seconds: float = key(3600.0, "A page is visited again no sooner than this. 0: off.", low=0)
+    every_max_days: float = key(365.0, "A page is visited again no later than this, if its host allows.", low=0.001)
+    chance_min: float = key(
+        0.1, "A page is not visited again while the chance that it has changed is less than this, however much there "
+        "is room for. 0: off.", low=0, high=0.99,
+    )  # fmt: skip
+    first_rate_days: float = key(
+        30.0, "Days between two changes of a page, as long as nothing is known of it or of other pages of its host.",
+        low=0.001, high=10_000,
+    )  # fmt: skip
     unconditional_every: int = key(
         16, "After so many visits of a page one asks for all of it, whatever its ETag and Last-Modified: some servers "
         "say that a page is as it was though it changed. 1: every visit does. 0: off.", low=0,
@@ -565,6 +583,19 @@ class Priority:
 
 
 @dataclass
+class RevisitRule:
+    """A rule of re-visits. There may be any number of them; of each URL the first one holds whose pattern is found in
+    it: `[[revisit_rule]]`."""
+
+    match: str | None = key(None, "Required. Pattern (RE2 syntax) searched for anywhere in the URL of a page.")
+    weight: float | None = key(
+        None, "The page counts as much as so many pages of its kind. Without it: 1.", low=0.001, high=1000
+    )
+    every_min_seconds: float | None = key(None, "Replaces revisit.every_min_seconds for these pages.", low=0)
+    every_max_seconds: float | None = key(None, "Replaces revisit.every_max_days for these pages.", low=1)
+
+
+@dataclass
 class Config:
     crawl: Crawl = field(default_factory=Crawl)
     scope: Scope = field(default_factory=Scope)
@@ -581,6 +612,7 @@ class Config:
     hooks: Hooks = field(default_factory=Hooks)
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
+    revisit_rule: list[RevisitRule] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 
 
@@ -592,7 +624,7 @@ KINDS = {
 class Key(NamedTuple):
     """One key of the configuration, as the table of keys describes it."""
 
-    section: str  # "site" for the keys of [site."NAME"], "priority" for those of [[priority]]
+    section: str  # "site" for the keys of [site."NAME"], "priority" for those of [[priority]], …
     name: str
     type: str  # "str", "int", "float", "bool" or "list"
     default: Any
@@ -626,7 +658,7 @@ class Key(NamedTuple):
 @functools.cache
 def section_keys(section: str) -> dict[str, Key]:
     """The keys of one section, in order; `site` gives the keys of every [site."NAME"], `priority` those of every
-    [[priority]]."""
+    [[priority]], and so on."""
     cls = SECTIONS[section]
     hints = get_type_hints(cls)
     table = {}
@@ -639,7 +671,10 @@ def section_keys(section: str) -> dict[str, Key]:
     return table
 
 
-REPEATED: dict[str, type] = {"priority": Priority, "site": Site}
+RULES: dict[str, type] = {"priority": Priority, "revisit_rule": RevisitRule}
+"""Sections that are lists of rules, each with `match`: `[[priority]]`."""
+
+REPEATED: dict[str, type] = {**RULES, "site": Site}
 """Sections that may come any number of times: `[[priority]]`, [site."NAME"]."""
 
 SECTIONS: dict[str, type] = {

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 
 from irlcrawl.base.job_files import CONFIG
-from irlcrawl.config.keys import Config, ConfigError, keys, value_of
+from irlcrawl.config.keys import RULES, Config, ConfigError, keys, value_of
 from irlcrawl.config.toml import parse_stored, to_dict, to_toml, toml_value
 
 _HEAD = re.compile(r"\s*\[([a-z]+)\]\s*(#.*)?")
-_FIRST_TABLE = re.compile(r"^\[(\[priority\]|site\.)", re.MULTILINE)
+_FIRST_TABLE = re.compile(r"^\[(\[|site\.)", re.MULTILINE)
 
 
 def rewritten(text: str, config: Config, header: str) -> str:
@@ -51,8 +51,8 @@ def _with_values(text: str, changed: dict[tuple[str, str], str]) -> str:
 
 
 def _with_tables(text: str, config: Config, old: Config) -> str:
-    """With [[priority]] and [site."NAME"] written anew, where they differ: they are the last part of the file."""
-    if (config.priority, config.site) == (old.priority, old.site):
+    """With rules and [site."NAME"] written anew, where they differ: they are the last part of the file."""
+    if all(getattr(config, name) == getattr(old, name) for name in (*RULES, "site")):
         return text
     whole = to_toml(config)
     begin, first = _FIRST_TABLE.search(text), _FIRST_TABLE.search(whole)

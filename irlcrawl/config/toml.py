@@ -21,6 +21,7 @@ from irlcrawl.config.checks import changes, check_resume, check_start, checked, 
 from irlcrawl.config.keys import (
     REPEATED,
     ROBOTS_FRESH_S_MAX,
+    RULES,
     SECTIONS,
     Archive,
     Budgets,
@@ -139,6 +140,9 @@ def from_dict(values: Mapping[str, Any]) -> Config:
 def to_dict(config: Config) -> dict[str, Any]:
     """Plain dicts and lists (JSON-able); `site` overrides that are not set are left out."""
     values = dataclasses.asdict(config)
+    for section in RULES:
+        rules = values[section]
+        values[section] = [{key: value for key, value in rule.items() if value is not None} for rule in rules]
     values["site"] = {
         name: {key: value for key, value in site.items() if value is not None} for name, site in values["site"].items()
     }
@@ -152,8 +156,8 @@ def apply(config: Config, values: Mapping[str, Any], where: str = "") -> None:
     for section, content in values.items():
         if section not in SECTIONS:
             wrong.append(f"{where}{section}: no such section{_near(section, SECTIONS)}")
-        elif section == "priority":
-            config.priority = _rules(content, where, wrong)
+        elif section in RULES:
+            setattr(config, section, _rules(section, content, where, wrong))
         elif not isinstance(content, Mapping):
             wrong.append(f"{where}{section} is a section of keys, not a value")
         elif section == "site":
@@ -178,17 +182,19 @@ def _apply_sites(config: Config, content: Mapping[str, Any], where: str, wrong: 
         _apply_section(config.site.setdefault(host, Site()), "site", path, keys_of_site, where, wrong)
 
 
-def _rules(tables: Any, where: str, wrong: list[str]) -> list[Priority]:
-    """The rules of [[priority]], which take the place of those there were."""
+def _rules(section: str, tables: Any, where: str, wrong: list[str]) -> list[Any]:
+    """The rules of a section such as [[priority]], which take the place of those there were."""
+    others = [name for name in section_keys(section) if name != "match"]
+    both = "both match and weight" if others == ["weight"] else f"match and one of {', '.join(others)}"
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        wrong.append(f"{where}priority: a list of rules, each in a section [[priority]] with match and weight")
+        wrong.append(f"{where}{section}: a list of rules, each in a section [[{section}]] with {both}")
         return []
-    rules = [Priority() for _ in tables]
+    rules = [RULES[section]() for _ in tables]
     for number, (rule, table) in enumerate(zip(rules, tables, strict=True), 1):
         before = len(wrong)
-        _apply_section(rule, "priority", f"priority {number}", table, where, wrong)
-        if len(wrong) == before and (rule.match is None or rule.weight is None):
-            wrong.append(f"{where}priority {number}: a rule has both match and weight")
+        _apply_section(rule, section, f"{section} {number}", table, where, wrong)
+        if len(wrong) == before and (rule.match is None or all(getattr(rule, name) is None for name in others)):
+            wrong.append(f"{where}{section} {number}: a rule has {both}")
     return rules
 
 
@@ -297,8 +303,14 @@ def to_toml(config: Config) -> str:
                 ""
             ]
             count += len(section_keys(section))
-    for rule in config.priority:
-        lines += ["[[priority]]", f"match = {toml_value(rule.match)}", f"weight = {toml_value(rule.weight)}", ""]
+    for section in RULES:
+        for rule in getattr(config, section):
+            values = ((key, getattr(rule, key)) for key in section_keys(section))
+            lines += [
+                f"[[{section}]]",
+                *(f"{key} = {toml_value(value)}" for key, value in values if value is not None),
+                "",
+            ]
     for name, site in config.site.items():
         lines += [f"[site.{toml_value(name)}]"]
         values = ((key, getattr(site, key)) for key in section_keys("site"))
@@ -357,7 +369,7 @@ def reference() -> str:
         "# irlcrawl configuration: every key with its default. (fixed): may not change when a crawl is resumed.",
         "",
     ]
-    heads = {"site": '[site."example.com"]', "priority": "# [[priority]]"}
+    heads = {"site": '[site."example.com"]', **{section: f"# [[{section}]]" for section in RULES}}
     for section in SECTIONS:
         lines += [heads.get(section, f"[{section}]")]
         if section in REPEATED:

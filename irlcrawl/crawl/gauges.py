@@ -118,7 +118,7 @@ class Gauges:
 def _totals(state: CrawlState) -> dict[str, Any]:
     ledger, counters = state.ledger, state.counters
     return {
-        "fetched": ledger.fetched,
+        "fetched": ledger.visits,
         "fetched_by_reason": dict(counters.get("fetched_by_reason", {})),
         "failed": ledger.failed,
         "failed_by_reason": dict(counters.get("failed_by_reason", {})),
@@ -130,6 +130,12 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
+        "pages": state.pages.rows,
+        "pages_due": state.pages.next_due(),
+        "pages_gone": ledger.gone,
+        "visits_by_change": dict(counters.get("visits_by_change", {})),
+        "visits_failed": counters.get("revisits_failed", 0),
+        "visit_price": state.price if state.config.revisit.enabled else None,
         **{counted.field: counters.get(name, 0) for name, counted in COUNTERS.items() if counted.field},
         "seeds": counters.get("seeds", 0),
         "new_seeds": counters.get("new_seeds", 0),

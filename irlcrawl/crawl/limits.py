@@ -30,7 +30,7 @@ class Limits:
         self._count(state)
 
     def _count(self, state: CrawlState) -> None:
-        self._fetched: int = state.ledger.fetched
+        self._fetched: int = state.ledger.visits
         self.received = max(self.received, state.counters.get("bytes", 0))
 
     def committed(self, state: CrawlState, result: Result) -> None:

@@ -226,6 +226,9 @@ class CrawlLoop:
             put_off = None if self.turns.running else self.schedule.next_due()
             if put_off is not None:
                 dues.append(max(put_off, self.schedule.turn_at))
+            next_visit = None if self.turns.running else self.schedule.next_visit()
+            if next_visit is not None and next_visit > now:
+                dues.append(next_visit)
         timeout = max(min(dues) - self.clock.now(), 0.0005)
         try:
             async with asyncio.timeout(timeout):
@@ -317,6 +320,8 @@ class CrawlLoop:
             return False
         if self.ending is not None:
             return not self.fleet.workers
+        if self.config.revisit.enabled and self.state.pages.rows:
+            return False  # only limits end it
         return self.fleet.idle and not self.dispatcher.hosts and self.state.waiting == 0
 
     async def _end(self) -> ExitCode:

@@ -21,6 +21,7 @@ class Patience:
     def __init__(self, config: Config) -> None:
         self._seconds = config.limits.wait_hours * 3600
         self._horizon = config.politeness.horizon_seconds
+        self._revisits = config.revisit.enabled
         self._done = -1
         self._left = 0  # URLs that rest, or rested and are in runs
         self._waiting = False  # nothing but rests is left, as of the last commit and the last look
@@ -31,8 +32,8 @@ class Patience:
     def committed(self, state: CrawlState) -> None:
         """A turn is committed, and no other runs."""
         self._left = state.rests.rows + state.runs.rows
-        if state.waiting > self._left:
-            self._waiting = False
+        if state.waiting > self._left or (self._revisits and state.pages.rows):
+            self._waiting = False  # pages that are visited again are waited for without end
         elif state.rests.rows:
             self._waiting = True  # and remains so while the last one is in a run, to be asked again
         if state.ledger.done != self._done:

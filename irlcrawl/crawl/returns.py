@@ -89,6 +89,8 @@ class Selection:
             return False
         if entry.outcome == "fetched" and entry.status < 400 and entry.reason not in LESS_THAN_ALL:
             return False
+        if "visit" in entry.notes:
+            return False  # a later visit of a page, which goes on being visited
         named = entry.outcome in self.statuses or self._status.fullmatch(b"%d" % entry.status)
         if self.statuses and not named:
             return False

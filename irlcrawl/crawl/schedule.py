@@ -25,6 +25,7 @@ ROWS_WANTED_MIN = 1000
 RATE_S = 30.0
 STARTS_PER_PLACE_MAX = 16  # visits in one place that low water counts on
 RESTS_LATE_S = 10.0  # so much later may the end of a rest be noticed while there is other work
+EARLY_S = 60.0  # so long after a turn another may take pages before their dues, while something can be leased
 LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some microseconds per visit counted
 
 
@@ -56,7 +57,7 @@ class Schedule:
         now = self._clock.now()
         self.turn_seconds, self._turned_at, self._low_until = min(result.seconds, TOOK_S_MAX), now, 0.0
         self.moved = self.moved or result.moved
-        self._rate.append((now, self._state.ledger.fetched))
+        self._rate.append((now, self._state.ledger.visits))
         while len(self._rate) > 2 and self._rate[0][0] < now - RATE_S:
             self._rate.popleft()
 
@@ -148,6 +149,20 @@ class Schedule:
             rests += RESTS_LATE_S
         return min((due for due in (calendar, rests) if due is not None), default=None)
 
+    def next_visit(self) -> float | None:
+        """When the next page wants to be visited again, unix seconds; None if none rests, or none is visited again.
+        Between turns."""
+        return self._state.pages.next_due() if self._config.revisit.enabled else None
+
+    def _pages(self, now: float, starving: bool) -> bool:
+        """Whether a turn would find pages to be visited again: some are due, or may go before their dues."""
+        if not self._room or (due := self.next_visit()) is None:
+            return False
+        if due <= now:
+            return True
+        early = (self.moved and starving) or now >= self._turned_at + EARLY_S
+        return early and self._state.pages.wished.rows > 0
+
     def should_ask(self, now: float) -> bool:
         """Whether to ask the workers for their harvests."""
         return self.starving or (now >= self.rested_at and self.low)
@@ -167,4 +182,4 @@ class Schedule:
         state = self._state
         put_off = state.calendar.rows + state.rests.rows
         waiting = self.moved and state.waiting > state.runs.rows + put_off and self._room
-        return (handed_in or waiting) and (starving or self.low)
+        return (handed_in or waiting or self._pages(now, starving)) and (starving or self.low)

@@ -28,7 +28,7 @@ FIELDS: dict[str, str] = {
     "started": "unix seconds: this or the last run",
     "updated": "unix seconds: when this was counted",
     "elapsed_s": "seconds all runs of the crawl took together",
-    "fetched": "URLs that ended with an HTTP response",
+    "fetched": "URLs that ended with an HTTP response; of pages that are visited again each visit counts",
     "fetched_by_reason": ", ".join(reason.name.lower() for reason, cls in CLASS_OF.items() if cls is Class.FETCHED)
     + " -> count",
     "failed": "URLs that ended without a response",
@@ -48,6 +48,13 @@ FIELDS: dict[str, str] = {
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, put off after a failure: their own, their host's, or no robots.txt to be had",
     "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
+    "pages": "between two visits (revisit.enabled)",
+    "pages_due": "unix seconds: when the first of those is due; null when there are none",
+    "pages_gone": "that were 404 or 410 for a week of visits, and are visited no more",
+    "visits_by_change": "of pages: first, not_modified, same, near, yes, gone, error -> count",
+    "visits_failed": "of pages visited before, without a response or refused",
+    "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
+    "again",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
@@ -160,6 +167,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("later", _later(values)),
         ("resting", _resting(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
+        ("pages", _pages(values)),
         ("shared", words.parts(values["shared_addresses"] or {})),
         ("links", _links(values)),
         ("retries", f"{words.plural(number['retry_count'], 'request')} to be repeated, "
@@ -269,6 +277,17 @@ def _later(values: Mapping[str, Any]) -> str:
     text = f"{words.plural(values['calendar_urls'], 'URL')} of hosts with more than they can be asked for"
     seconds = _until(values, "calendar_due")
     return f"{text}, the first in {words.duration(seconds)}" if seconds else text
+
+
+def _pages(values: Mapping[str, Any]) -> str:
+    """Pages that are visited again."""
+    if not values["pages"]:
+        return ""
+    text = f"{words.plural(values['pages'], 'page')} between two visits"
+    seconds = _until(values, "pages_due")
+    text += f", the next is due in {words.duration(seconds)}" if seconds else ", some are due"
+    changes = words.parts(values["visits_by_change"] or {})
+    return text + (f"; visits: {changes}" if changes else "")
 
 
 def _resting(values: Mapping[str, Any]) -> str:

@@ -46,6 +46,8 @@ class Census:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """(outcome, reason) -> lines, without those of later visits; of URLs that are done, less those that were put
         back."""
+        self.pages = 0
+        """Pages that are visited again: fetched once by the log, and not done."""
 
     def logged(self, entry: LogEntry) -> None:
         """Take in a line of the crawl log."""
@@ -53,7 +55,7 @@ class Census:
         if entry.outcome == "returned":
             self.outcomes[entry.notes.get("was", ""), entry.reason] -= 1
             self._returned.add((key,))
-        if "visit" not in entry.notes:  # a page that is visited again is done by its first visit
+        if "visit" not in entry.notes:  # else a later visit of a page
             self.outcomes[entry.outcome, entry.reason] += 1
             if entry.outcome in DONE_NAMES:
                 self._urls.add((key,))
@@ -67,6 +69,10 @@ class Census:
         """Take in waiting LINK rows. Their keys must be those of their URLs: a Python loop per URL checks that."""
         keys = batch["key"]
         self._urls.add_many(key=keys)
+        if "visits" in batch:
+            pages = keys[batch["visits"] > 0]
+            self._returned.add_many(key=pages)  # as if each had been put back after its first visit
+            self.pages += len(pages)
         found = np.fromiter((url_key(url, self._seed) for url in batch["url"].tolist()), np.uint64, batch.rows)
         if (wrong := int((found != keys).sum())) > 0:
             yield Finding(True, state, None, f"{wrong} URLs in {place} have keys that are not theirs")

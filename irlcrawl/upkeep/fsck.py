@@ -270,7 +270,9 @@ class Fsck:
             )  # fmt: skip
 
     def _urls(self, census: Census, reading: Reading) -> Findings:
-        waiting = sum(place.rows for place in (reading.runs, reading.calendar, reading.rests, reading.queues))
+        waiting = sum(
+            place.rows for place in (reading.runs, reading.calendar, reading.rests, reading.pages, reading.queues)
+        )
         self.bar.stage("what waits", waiting, urls)
         for place, batch in reading.waiting():
             self.bar.read(batch.rows)
@@ -283,7 +285,7 @@ class Fsck:
         for (outcome, reason), lines in census.outcomes.items():
             name = f"excluded({reason})" if outcome == "excluded" else outcome
             told[name] = told.get(name, 0) + lines
-        wanted = {"fetched": saved["fetched"], "failed": saved["failed"]}
+        wanted = {"fetched": saved["fetched"] + saved["gone"] + census.pages, "failed": saved["failed"]}
         wanted |= {f"excluded({reason})": rows for reason, rows in saved["excluded"].items()}
         for name in wanted.keys() | {name for name in told if name not in ("none", "retry", "returned")}:
             if wanted.get(name, 0) != told.get(name, 0):

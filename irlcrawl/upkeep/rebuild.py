@@ -50,8 +50,9 @@ class Commit:
 
 class Outcomes:
     """Outcomes on their way into the new crawl log: of URLs that are done, only the first. What seeds among them bring
-    into scope is noted in `opened`. Of URLs that were put back and done again, the new log tells the earlier outcomes
-    as failures that passed (`retry`)."""
+    into scope is noted in `opened`. Later visits of pages are kept as they are, and pages are not visited again: what
+    was known of them was in the state. Of URLs that were put back and done again, the new log tells the earlier
+    outcomes as failures that passed (`retry`)."""
 
     def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None]) -> None:
         self._state, self._known, self._opened = state, known, opened
@@ -100,7 +101,7 @@ class Outcomes:
         self._rows, self._others = [], []
 
     def counters(self) -> dict[str, Any]:
-        return {"pages": self._state.ledger.fetched}
+        return {"pages": self._state.ledger.visits}
 
 
 def _passed(line: bytes) -> bytes:

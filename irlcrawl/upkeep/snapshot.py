@@ -242,7 +242,7 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
             _logs(job, building / LOGS, catalog, files)
             _archives(job, building / WARCS, catalog, files)
             _copy(job.config_file, building / CONFIG)
-            return {"commit": catalog.number, "fetched": (catalog.get("ledger") or {}).get("fetched", 0)}
+            return {"commit": catalog.number, "fetched": (catalog.get("ledger") or {}).get("visits", 0)}
         except (FileNotFoundError, _Moved) as error:
             last = error
     raise JobError(f"{job.path}: could not be held still long enough for a snapshot: {last}")

@@ -62,7 +62,7 @@ class World:
 
         class State:
             runs = property(lambda self: SimpleNamespace(rows=world.runs))
-            ledger = property(lambda self: SimpleNamespace(fetched=world.fetched))
+            ledger = property(lambda self: SimpleNamespace(visits=world.fetched))
             waiting = property(lambda self: world.runs + world.queued + len(world.calendar + world.rests))
 
             calendar = property(lambda self: put_off(world.calendar))

@@ -210,11 +210,13 @@ class Crawl:
                 super().__init__(hello, *rest)
 
             async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
-                if unit.cls not in (Class.RETRY, Class.NONE):
-                    assert unit.url not in crawl.archived, f"{unit.url!r} is in the archive already"
+                visit = unit.url if unit.page is None else b"%b visit %d" % (unit.url, unit.page.visits + 1)
+                again = unit.page is not None and unit.cls != Class.FETCHED  # the visit is repeated under its number
+                if unit.cls not in (Class.RETRY, Class.NONE) and not again:
+                    assert visit not in crawl.archived, f"{visit!r} is in the archive already"
                 pointer = await super().keep(unit, exchange, rules)
-                if unit.cls not in (Class.RETRY, Class.NONE):
-                    crawl.archived.add(unit.url)
+                if unit.cls not in (Class.RETRY, Class.NONE) and not again:
+                    crawl.archived.add(visit)
                 crawl.on_kept(unit)
                 return pointer
 

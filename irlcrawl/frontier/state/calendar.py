@@ -1,8 +1,11 @@
-"""URLs that wait for a date, in two stores of one kind: the calendar and the rests.
+"""URLs that wait for a date, in stores of one kind: the calendar, the rests, and pages between two visits.
 
 `calendar`: URLs of hosts that may be asked, but not so soon: surplus, long gaps and Crawl-delays. `rests`: URLs that
 wait for a second chance: after a passing failure of their own, or because their host failed, throttles, has no address
 or no robots.txt that can be had.
+
+`pages` (irlcrawl/revisit): pages that rest until they are visited again, `wished` for a time, but taken earlier where
+there is room, or `shut` until then.
 
 Each is a durable queue by due second. Rows come back when they are due and pass the hosts drum again, so facts learnt
 about their host meanwhile hold for them, too.
@@ -12,23 +15,31 @@ Dues are at rest (clock_set.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from drum import Batch, Catalog, Edits, Fifo, Holder, SegmentPool, SegmentWriter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from irlcrawl.base.rows import LINK
+from irlcrawl.base.rows import LINK, PAGE
 from irlcrawl.frontier.state.clock_set import clock_set
 
 SECOND_MAX = 2**32 - 1
+LABELS_MAX = 4096
 
 
 class Calendar:
-    def __init__(self, catalog: Catalog, pool: SegmentPool, name: str) -> None:
-        self._fifo = Fifo(name, catalog, pool, label="due")
-        self._catalog = catalog
+    """columns: of its rows, LINK or LINK and PAGE. spread: dues are spread over a year, and rows so many that a label
+    for each would not fit the memory."""
+
+    def __init__(
+        self, catalog: Catalog, pool: SegmentPool, name: str, columns: Mapping[str, str] = LINK, spread: bool = False
+    ) -> None:
+        cluster, labels_max = ("host", LABELS_MAX) if spread else (None, None)
+        self._fifo = Fifo(name, catalog, pool, label="due", cluster=cluster, labels_max=labels_max)
+        self._catalog, self._columns = catalog, columns
 
     @property
     def _clock_set(self) -> float:
@@ -40,10 +51,10 @@ class Calendar:
         return self._fifo.rows
 
     def add(self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, due: NDArray[np.float64]) -> None:
-        """Put LINK rows away until `due` (unix seconds, f8 a row); none leaves before its time."""
+        """Put rows away until `due` (unix seconds, f8 a row); none leaves before its time."""
         if rows.rows:
             seconds = np.ceil(due - self._clock_set).clip(0, SECOND_MAX).astype(np.uint32)
-            self._fifo.put(writer(), edits, rows.select(LINK).with_(due=seconds))
+            self._fifo.put(writer(), edits, rows.select(self._columns).with_(due=seconds))
 
     def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
         """Take the rows due by now, earliest seconds first, about `rows_max` at most (rows of one second stay
@@ -53,7 +64,20 @@ class Calendar:
             return
         through = min(int(now - self._clock_set), self._fifo.label_for(rows_max) or 0)
         for batch in self._fifo.take_through(edits, through):
-            yield batch.select(LINK)
+            yield batch.select(self._columns)
+
+    def take(self, edits: Edits, through: int) -> Iterator[Batch]:
+        """Take the rows with labels up to `through`, due or not, with `due` in unix seconds."""
+        for batch in self._fifo.take_through(edits, through):
+            yield batch.with_(due=batch["due"] + self._clock_set)
+
+    def label_of(self, at: float) -> int:
+        """The last label that is due at `at` (unix seconds)."""
+        return min(max(int(at - self._clock_set), -1), SECOND_MAX)
+
+    def counts(self, rows: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """(labels ascending, rows of each) of the first labels that have so many rows."""
+        return self._fifo.counts(rows)
 
     def next_due(self) -> float | None:
         """When the first row is due (unix seconds); None if there are none."""
@@ -67,7 +91,7 @@ class Calendar:
 
     def shed(self, writer: SegmentWriter, edits: Edits, rows: int, drop: Callable[[Batch], None]) -> int:
         """Give up about `rows` rows, those due last: drop(LINK batch) gets them. Returns their number."""
-        return self._fifo.drop_last(writer, edits, rows, lambda batch: drop(batch.select(LINK)))
+        return self._fifo.drop_last(writer, edits, rows, lambda batch: drop(batch.select(self._columns)))
 
     @property
     def holder(self) -> Holder:
@@ -80,6 +104,59 @@ class Calendar:
             self._fifo.tier(writer(), edits)
 
     def scan(self) -> Iterator[Batch]:
-        """Every waiting row (for listings): LINK and `due`, in unix seconds."""
+        """Every waiting row (for listings), and `due` in unix seconds."""
         for batch in self._fifo.scan():
             yield batch.with_(due=batch["due"] + self._clock_set)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Pages that rest between two visits."""
+
+    wished: Calendar
+    shut: Calendar
+
+    @classmethod
+    def open(cls, catalog: Catalog, pool: SegmentPool) -> Pages:
+        columns = {**LINK, **PAGE}
+        return cls(*(Calendar(catalog, pool, f"pages-{name}", columns, spread=True) for name in ("wished", "shut")))
+
+    @property
+    def stores(self) -> tuple[Calendar, Calendar]:
+        return self.wished, self.shut
+
+    @property
+    def rows(self) -> int:
+        return self.wished.rows + self.shut.rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.wished.nbytes + self.shut.nbytes
+
+    def next_due(self) -> float | None:
+        """When the first page is due (unix seconds); None if there are none."""
+        return min((due for store in self.stores if (due := store.next_due()) is not None), default=None)
+
+    def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
+        """Take about the `rows_max` pages with the earliest dues, if those are over by now (unix seconds)."""
+        entries = [store.counts(rows_max) for store in self.stores]
+        labels = np.concatenate([labels for labels, _ in entries])
+        if rows_max <= 0 or not len(labels):
+            return
+        order = np.argsort(labels, kind="stable")
+        rows = np.cumsum(np.concatenate([counts for _, counts in entries])[order])
+        last = int(labels[order][min(int(np.searchsorted(rows, rows_max)), len(rows) - 1)])
+        for store in self.stores:
+            yield from store.take(edits, min(last, store.label_of(now)))
+
+    def early(self, edits: Edits, rows_max: int) -> Iterator[Batch]:
+        """Take about the `rows_max` pages that are wished for the soonest."""
+        labels, counts = self.wished.counts(rows_max)
+        if rows_max > 0 and len(labels):
+            last = int(labels[min(int(np.searchsorted(np.cumsum(counts), rows_max)), len(labels) - 1)])
+            yield from self.wished.take(edits, last)
+
+    def scan(self) -> Iterator[Batch]:
+        """Every page that rests (for listings), with `due` in unix seconds."""
+        for store in self.stores:
+            yield from store.scan()

@@ -35,6 +35,7 @@ from irlcrawl.frontier.state.novelty import Novelty
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
 from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
 from irlcrawl.frontier.state.stores import budget_floors, open_stores
+from irlcrawl.revisit.price import first_price
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.crawl_log import LOGGED, Decision, decided_lines
 from irlcrawl.worker.harvest.counters import COUNTERS
@@ -43,6 +44,7 @@ LONG_MERGE_S = 1.0
 REST_FACTOR = 10.0  # what took long rests so many times as long: a merge here, a turn in crawl/schedule.py
 TOOK_S_MAX = 60.0  # so much of it counts: this process may have been stopped meanwhile, or the machine asleep
 OPEN_FILES_MAX = 128
+EARLY_ROWS = 16
 PROMISED = ("unit", "backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 
 _log = logging.getLogger("irlcrawl.crawl")
@@ -98,6 +100,11 @@ class CrawlState:
         self.stores = open_stores(catalog, self.pool, config, ram, budget_floors(config))
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
+        self.pages = self.stores.pages
+        self.price: float = catalog.get("price", first_price(1 / config.revisit.first_rate_days))
+        """What a visit to a page has to be worth (irlcrawl/revisit/price.py)."""
+        self.early = EARLY_ROWS
+        """How many pages a turn takes before their dues."""
         self.clock_log = ClockLog(catalog, self.pool)
         self.pace = Pace(clock)
         self.latency = Latency()
@@ -161,6 +168,7 @@ class CrawlState:
         """Whatever names sections in the catalogue (drum.vacuum)."""
         return [
             self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.rests.holder, self.runs,
+            *(store.holder for store in self.pages.stores),
             self.clock_log.list, self.scope_log.list,
         ]  # fmt: skip
 
@@ -191,6 +199,7 @@ class CrawlState:
             name = Reason(reason).name.lower()
             if cls == Class.FETCHED:
                 self.ledger.fetched += rows
+                self.ledger.visits += rows
             elif cls == Class.FAILED:
                 self.ledger.failed += rows
             elif cls == Class.EXCLUDED:
@@ -216,7 +225,7 @@ class CrawlState:
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def live(self) -> dict[str, int]:
-        """URLs that are not done, by where they are (I1); leased ones are among those in runs."""
+        """URLs that are not done for good, by where they are (I1); leased ones are among those in runs."""
         return self.stores.live()
 
     @property
@@ -228,8 +237,8 @@ class CrawlState:
 
     @property
     def waiting(self) -> int:
-        """URLs discovered and not done, and harvest rows nobody has looked at."""
-        return sum(self.live().values()) + self.seen.pending_rows
+        """URLs discovered and not done, pages that rest left out, and harvest rows nobody has looked at."""
+        return sum(self.live().values()) - self.pages.rows + self.seen.pending_rows
 
     @property
     def drums(self) -> list[Repository]:
@@ -248,7 +257,7 @@ class CrawlState:
     @property
     def frontier_rows(self) -> int:
         live = self.live()
-        return sum(live.values()) - live["pending"]
+        return sum(live.values()) - live["pending"] - live["resting"]
 
     @property
     def room_bytes(self) -> int:
@@ -263,6 +272,8 @@ class CrawlState:
 
     def save(self, edits: Edits) -> None:
         edits.set("ledger", self.ledger.to_json())
+        if self.config.revisit.enabled:
+            edits.set("price", self.price)
         edits.set("counters", self.counters)
         edits.set("ingests", self.ingests)
         edits.set("log", self.log.entry())

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from typing import Any
 
 from drum import Batch, Result
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.reasons import Reason
-from irlcrawl.base.rows import LINK, Robots
+from irlcrawl.base.rows import LINK, PAGE, Robots
 from irlcrawl.config.rests import FAILURES_MAX, Rests
 
 STATE = {
@@ -44,12 +45,20 @@ STATE = {
     "dead_until": "f8",
 }
 DATES = ("robots_until", "failed_since", "rests_until", "answered_at", "address_until", "dead_until")
-RECORD = {**STATE, "released": "u8"}
+POOL = {
+    "pool_a": "f4",  # what visits of all pages of the host told of their rates of changes: shape
+    "pool_b": "f4",  # ... and exposure in days (irlcrawl/revisit/beliefs.py)
+    "price": "f4",  # of a visit where its pages want more than it takes (irlcrawl/revisit/price.py); 0: none
+}
+RECORD = {**STATE, "released": "u8", **POOL}
+POOL_SHAPE_MAX = 400.0
+"""A pool of a larger shape forgets the oldest."""
 
-OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED = range(5)
+OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT, OP_LEARNT = range(7)
 """Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar; a URL that is
-put back after it was done; one that is put back and was over its host's quota, so that it is counted anew."""
-OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED)
+put back after it was done; one that is put back and was over its host's quota, so that it is counted anew; a page to be
+visited again (LINK and PAGE); POOL columns, of which the pool's are added to the record's."""
+OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT)
 
 FORGIVEN: dict[str, float] = {
     "failures": 0, "failed_since": 0.0, "rests_until": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0,
@@ -60,8 +69,10 @@ robots.txt again, which may be what has changed. Its clocks, and the gaps they w
 
 
 def keyed_by_host(rows: Batch) -> Batch:
-    """LINK rows as the hosts drum takes them: `key` is the host, the URL's key stands beside as `url_key`."""
-    return rows.select(LINK).rekeyed("host", keep="url_key")
+    """LINK rows (with PAGE, if they have it) as the hosts drum takes them: `key` is the host, the URL's key stands
+    beside as `url_key`."""
+    columns = [*LINK, *PAGE] if "visits" in rows else [*LINK]
+    return rows.select(columns).rekeyed("host", keep="url_key")
 
 
 def keyed_by_url(rows: Batch) -> Batch:
@@ -73,12 +84,15 @@ class HostsKernel:
     """The last STATE of a group becomes its record; then every URL is emitted with it (shapes: drum.kernels.Kernel).
 
     Emitted columns: those of STATE, and `ordinal` u8: how many URLs of the host were released before this one (0 for
-    one that comes back), which the quota is measured on. A host of which a URL is put back is FORGIVEN.
+    one that comes back), which the quota is measured on. A host of which a URL is put back is FORGIVEN. `pages`: those
+    of POOL, too.
     """
 
-    def __init__(self, with_states: bool) -> None:
-        """`with_states`: STATE rows are pending (else no pending section has their columns)."""
-        self.columns: Sequence[str] = tuple(STATE) if with_states else ()
+    def __init__(self, with_states: bool, with_learnt: bool = False, pages: bool = False) -> None:
+        """`with_states`, `with_learnt`: such rows are pending (else no pending section has their columns)."""
+        self._states, self._learnt = tuple(STATE) if with_states else (), tuple(POOL) if with_learnt else ()
+        self.columns: Sequence[str] = (*self._states, *self._learnt)
+        self._told = (*STATE, *POOL) if pages else tuple(STATE)
 
     def __call__(self, found: NDArray[np.bool_], stored: Batch, items: Batch, starts: NDArray[np.int64]) -> Result:
         op = items["op"]
@@ -91,8 +105,11 @@ class HostsKernel:
         last[group[is_state]] = np.flatnonzero(is_state)  # numpy keeps the last assignment of a repeated index
         told = np.flatnonzero(last >= 0)
         rows = last[told]
-        for name in self.columns:
+        for name in self._states:
             values[name][told] = items[name][rows]
+        learnt = op == OP_LEARNT
+        if self._learnt:
+            _learn(values, items, group, learnt)
         forgiven = np.unique(group[recounted | (op == OP_RETURNED)])
         for name, value in FORGIVEN.items():
             values[name][forgiven] = value
@@ -103,11 +120,24 @@ class HostsKernel:
         ordinal = np.where(is_new, values["released"][group] + rank.astype(np.uint64), np.uint64(0))
         fresh = (before[starts[1:]] - before[starts[:-1]]).astype(np.uint64)
         values["released"] = values["released"] + fresh
-        columns = {name: values[name][group] for name in STATE}
+        columns = {name: values[name][group] for name in self._told}
         columns["ordinal"] = ordinal.astype(np.uint64)
         write = (last >= 0) | (fresh > 0)
         write[forgiven] = True
-        return Result(values=Batch(values), write=write, emit=~is_state, columns=columns)
+        write[group[learnt]] = True
+        return Result(values=Batch(values), write=write, emit=~(is_state | learnt), columns=columns)
+
+
+def _learn(values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:
+    """Add what visits taught to the pools, and set prices (less than 0: none is told)."""
+    rows, host = np.flatnonzero(learnt), group[learnt]
+    for name in ("pool_a", "pool_b"):
+        sums = np.bincount(host, items[name][rows], minlength=len(values[name]))
+        values[name] = np.maximum(values[name] + sums, 0.0).astype(np.float32)
+    fade = np.minimum(1.0, POOL_SHAPE_MAX / np.maximum(values["pool_a"], 1.0)).astype(np.float32)
+    values["pool_a"], values["pool_b"] = values["pool_a"] * fade, values["pool_b"] * fade
+    priced = items["price"][rows] >= 0
+    values["price"][host[priced]] = items["price"][rows][priced]
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.keys import PRIORITY_HOME_MAX, PRIORITY_LAST, PRIORITY_RAISED_MAX
 from irlcrawl.base.reasons import Reason
-from irlcrawl.base.rows import BYTES, LINK
+from irlcrawl.base.rows import BYTES, LINK, PAGE, with_pages
 from irlcrawl.frontier.politeness.line import CLASSES, ORDINARY
 from irlcrawl.frontier.state.hosts import STATE
 
@@ -157,10 +157,11 @@ class Runs:
     # -- the turn ------------------------------------------------------------------------------------------------
 
     def add(self, writer: SegmentWriter, edits: Edits, urls: Batch, index: Batch) -> int:
-        """Write a ready segment: `urls` (LINK) sorted by host, best first; `index` (RUN). Returns its number."""
+        """Write a ready segment: `urls` (LINK, or LINK and PAGE) sorted by host, best first; `index` (RUN). Returns its
+        number."""
         number = self._next
         self._next += 1
-        writer.section(f"ready.{number}", LINK, block_rows=BLOCK_ROWS).append(urls)
+        writer.section(f"ready.{number}", urls.schema, block_rows=BLOCK_ROWS).append(urls)
         writer.section(f"runs.{number}", RUN).append(index)
         ref = {"file": writer.name, "section": f"ready.{number}", "runs": f"runs.{number}", "rows": urls.rows}
         edits.set(f"ready/{number}", ref)
@@ -194,9 +195,16 @@ class Runs:
             self._dirty = self._dirty or len(new) > 0
         return fresh
 
-    def take(self, segments: NDArray[np.int64], rows: NDArray[np.int64]) -> Batch:
-        """LINK rows by their places, in the order given; each block is read
-        once, and none is kept."""
+    def paged(self, segments: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether there is PAGE, too, of the rows of each of these segments."""
+        live = [number for number in np.unique(segments).tolist() if number in self._segments]
+        return np.isin(segments, [number for number in live if "visits" in self._section(number).schema])
+
+    def take(self, segments: NDArray[Any], rows: NDArray[Any], pages: bool = False) -> Batch:
+        """LINK rows by their places, in the order given, with PAGE if some have it, or all are to (`pages`); each block
+        is read once, and none is kept."""
+        pages = pages or bool(self.paged(segments).any())
+        columns = {**LINK, **PAGE} if pages else LINK
         parts, places = [], []
         for number in np.unique(segments).tolist():
             of_segment = np.flatnonzero(segments == number)
@@ -204,7 +212,8 @@ class Runs:
             blocks = np.searchsorted(first, rows[of_segment], side="right") - 1
             for block in np.unique(blocks).tolist():
                 at = of_segment[blocks == block]
-                parts.append(section.read(block).take(rows[at] - first[block]))
+                part = section.read(block).take(rows[at].astype(np.int64) - first[block])
+                parts.append((with_pages(part) if pages else part).select(columns))
                 places.append(at)
         return Batch.concat(parts).take(np.argsort(np.concatenate(places)))
 
@@ -291,7 +300,7 @@ class RunReader:
         self._places = places
 
     def read(self, number: int, start: int, end: int) -> Batch:
-        """Rows [start, end) of a segment as a LINK batch; their blocks stay in a bounded cache."""
+        """Rows [start, end) of a segment, LINK or LINK and PAGE; their blocks stay in a bounded cache."""
         first = self._places[number].first
         begin, last = bisect_right(first, start) - 1, bisect_right(first, end - 1) - 1
         parts = []

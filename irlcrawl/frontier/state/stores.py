@@ -11,7 +11,7 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.config.keys import Config
 from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.overrides import Overrides
-from irlcrawl.frontier.state.calendar import Calendar
+from irlcrawl.frontier.state.calendar import Calendar, Pages
 from irlcrawl.frontier.state.hosts import OPS_OF_URLS, RECORD
 from irlcrawl.frontier.state.runs import Runs
 
@@ -23,10 +23,12 @@ class Stores:
     hosts: Repository
     calendar: Calendar
     rests: Calendar
+    pages: Pages
     runs: Runs
 
     def live(self) -> dict[str, int]:
-        """URLs that are not done, by where they are (I1); leased ones are among those in runs."""
+        """URLs that are not done for good, by where they are (I1); leased ones are among those in runs. `resting`:
+        pages between two visits, which wait for nothing else."""
         by_op = self.hosts.pending_by_op()
         return {
             "pending": self.sites.pending_rows + sum(by_op.get(op, 0) for op in OPS_OF_URLS),
@@ -34,6 +36,7 @@ class Stores:
             "deferred": self.sites.deferred_rows,
             "calendar": self.calendar.rows,
             "rests": self.rests.rows,
+            "resting": self.pages.rows,
             "runs": self.runs.rows,
         }
 
@@ -46,6 +49,7 @@ def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: 
         hosts=Repository("hosts", catalog=catalog, pool=pool, values=RECORD, ram_bytes=ram_bytes),
         calendar=Calendar(catalog, pool, "calendar"),
         rests=Calendar(catalog, pool, "rests"),
+        pages=Pages.open(catalog, pool),
         runs=Runs(catalog, pool),
     )
 

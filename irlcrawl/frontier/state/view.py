@@ -26,7 +26,7 @@ from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.politeness.clocks import Clocks
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import clock_set
-from irlcrawl.frontier.state.hosts import OP_STATE, keyed_by_url
+from irlcrawl.frontier.state.hosts import OPS_OF_URLS, keyed_by_url
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.sections import SectionList
 from irlcrawl.frontier.state.start_checks import check_state_there
@@ -37,9 +37,9 @@ ATTEMPTS = 5
 OPEN_MAX = 1 << 16
 RAM_BYTES = 64 << 20
 
-PLACES = ("runs", "calendar", "rests", "queues", "deferred", "pending")
+PLACES = ("runs", "calendar", "rests", "resting", "queues", "deferred", "pending")
 """Where a URL that is not done may be: ready to be leased; put off until its host may take it; put off after a failure;
-in a numbered queue; beyond its site's budget (QF); between two passes."""
+a page between two visits; in a numbered queue; beyond its site's budget (QF); between two passes."""
 
 
 class Reading:
@@ -59,6 +59,7 @@ class Reading:
         self.stores = open_stores(catalog, pool, config, RAM_BYTES, floors)
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
+        self.pages = self.stores.pages
         self.queues = Fifo("queues", catalog, pool, label="queue")
         self.deferred = Deferred(catalog, pool)
 
@@ -73,14 +74,16 @@ class Reading:
         return cls(job, load_stored(job.config_file), catalog, pool)
 
     def waiting(self) -> Iterator[tuple[str, Batch]]:
-        """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar and of rests have
-        `due` too (unix seconds), those of queues `queue`."""
+        """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar, of rests and of pages
+        that rest have `due` too (unix seconds), those of queues `queue`; those of pages that were visited PAGE."""
         for batch in self.runs.waiting():
             yield "runs", batch
         for batch in self.calendar.scan():
             yield "calendar", batch
         for batch in self.rests.scan():
             yield "rests", batch
+        for batch in self.pages.scan():
+            yield "resting", batch
         for batch in self.queues.scan():
             yield "queues", batch
         for batch in self.deferred.scan():
@@ -88,7 +91,7 @@ class Reading:
         for batch in self.sites.pending_urls():
             yield "pending", batch.select(LINK)
         for op, batch in self.hosts.scan_pending():
-            if op != OP_STATE:
+            if op in OPS_OF_URLS:
                 yield "pending", keyed_by_url(batch)
 
     @property
@@ -113,12 +116,13 @@ class Reading:
 
 
 def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
-    """(url, origin, place) of every URL that is not done; nothing before the first commit. Damaged, OSError."""
+    """(url, origin, place) of every URL that is to be fetched, not of pages between two visits; nothing before the
+    first commit. Damaged, OSError."""
     reading = Reading.open(job)
     if reading is None or not reading.begun:
         return
     for place, batch in reading.waiting():
-        for url in batch["url"].tolist():
+        for url in batch["url"].tolist() if place != "resting" else ():
             yield url, origin_of(url), place
 
 

@@ -21,12 +21,17 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.keys import PRIORITY_AGED, PRIORITY_LEVEL_SHIFT
 from irlcrawl.base.reasons import Reason
-from irlcrawl.base.rows import LINK, Robots
+from irlcrawl.base.rows import LINK, PAGE, Robots
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, probed, records_of
+from irlcrawl.frontier.turn.pages import Again
 from irlcrawl.web.opt_out import OptOuts
 
 CALENDAR, RESTS = -1, -2
 """Fates of a row for which its host has no room, and of one that rests; 0: it goes to a run; a Reason: it leaves."""
+
+HOST_STEP, HOST_STEP_MAX, HOST_SINKS = 0.2, 1.0, 0.99
+"""The price of a full host goes so much of the way to the worth of the last page that went, which is looked at in
+logarithms and no farther away than this; that of a host with room for all sinks by this factor."""
 
 _PHASE_BITS = 24
 
@@ -47,7 +52,8 @@ class HostLoads:
 @dataclass
 class Verdicts:
     """Where every row of a release went. `due` and `rests` (it waits among the rests, not in the calendar) are per row
-    of `later`; `reasons` per row of `left`."""
+    of `later`; `reasons` per row of `left`. Of pages that were visited before: `served`, the worth of each that went at
+    a host with room for all; `stayed`, how many did not fit; `prices` of hosts, as far as they changed."""
 
     urls: Batch
     index: Batch
@@ -56,6 +62,9 @@ class Verdicts:
     rests: NDArray[np.bool_]
     left: Batch
     reasons: list[Reason] = field(default_factory=list)
+    served: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    stayed: int = 0
+    prices: Batch = field(default_factory=lambda: Batch({"key": np.empty(0, np.uint64), "price": np.empty(0, "f4")}))
 
 
 @dataclass
@@ -74,24 +83,81 @@ class Policy:
     opt_outs: Callable[[], OptOuts | None] = lambda: None  # what owners want left alone, as the list is now
 
 
-def release(rows: Batch, policy: Policy) -> Verdicts:
+def release(rows: Batch, policy: Policy, again: Again | None = None) -> Verdicts:
     """Sort the emitted rows of the hosts drum (LINK + STATE + ordinal) into runs, calendar, rests and out.
 
-    Returns Verdicts with `urls` a LINK batch sorted by host, `index` a RUN batch.
+    Returns Verdicts with `urls` a LINK batch sorted by host, `index` a RUN batch. again: pages are visited again; then
+    rows have POOL, too. Rows that have PAGE keep it.
     """
     order = np.argsort(rows["priority"], kind="stable")
     host, by_host = sort_keys(rows["host"][order])
     order = order[by_host]
-    links = rows.select([*LINK]).take(order)
+    worths = None
+    if again is not None:
+        rows = rows.with_(prior=again.priors(rows))
+        if rows["visits"].any():
+            worths = again.worth_now(rows, policy.now)
+            order = _interleaved(rows, worths, order)
+    links = rows.select([*LINK, *PAGE] if "visits" in rows else [*LINK]).take(order)
     starts = group_starts(host)
     hosts = _Hosts(starts[:-1], starts[1:], rows.select([*STATE]).take(order[starts[:-1]]))
     origins = origins_of(links["url"].take(hosts.starts))
     fate, due = _judge(links, rows["ordinal"][order], hosts, origins, policy)
     late = fate == CALENDAR
+    told = None
+    if again is not None and worths is not None:
+        told = _priced(links, fate, due, worths[order], hosts, rows["price"][order[starts[:-1]]], again)
+        late &= links["visits"] == 0
     if policy.level_s and late.any():
         older = aged(links["priority"], links["key"], policy.now, due, policy.level_s)
         links = links.with_(priority=np.where(late, older, links["priority"]))
-    return _collect(links, fate, due, hosts, origins)
+    verdicts = _collect(links, fate, due, hosts, origins)
+    if told is not None:
+        verdicts.served, verdicts.stayed, verdicts.prices = told
+    return verdicts
+
+
+def _interleaved(rows: Batch, worths: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`order`, in which rows of a host go by priority, with its pages by their worth among the new URLs: each kind gets
+    of the host's room in proportion to its rows."""
+    page = rows["visits"][order] > 0
+    by_worth = np.where(page, -worths[order], 0.0)  # a stable sort: new URLs stay in their order
+    host = rows["host"][order]
+    order = order[np.lexsort((by_worth, page, host))]
+    host, page = rows["host"][order], rows["visits"][order] > 0
+    starts = group_starts(host)
+    kinds = np.flatnonzero(np.concatenate(([True], (host[1:] != host[:-1]) | (page[1:] != page[:-1]))))
+    counts = np.diff(np.append(kinds, len(host)))
+    rank = np.arange(len(host)) - np.repeat(kinds, counts)
+    share = (rank + 0.5) / np.repeat(counts, counts)
+    group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return order[np.lexsort((share, group))]
+
+
+def _priced(
+    links: Batch, fate: NDArray[np.int16], due: NDArray[np.float64], worths: NDArray[np.float64], hosts: _Hosts,
+    prices: NDArray[np.float32], again: Again,
+) -> tuple[NDArray[np.float64], int, Batch]:  # fmt: skip
+    """A price for each host that is full: the worth of the last page that went. Pages that did not fit rest (`due`, in
+    place) until they are worth that. Returns Verdicts' `served`, `stayed` and `prices`."""
+    page = links["visits"] > 0
+    host = np.repeat(np.arange(len(hosts.starts)), hosts.ends - hosts.starts)
+    went, stayed = page & (fate == 0), page & (fate == CALENDAR)
+    count = len(hosts.starts)
+    full = np.bincount(host[stayed], minlength=count) > 0
+    before = np.maximum(prices.astype(np.float64), again.price)
+    last = np.full(count, np.inf)
+    np.minimum.at(last, host[went], worths[went])
+    some = np.isfinite(last) & (last > 0)
+    step = HOST_STEP * np.clip(np.log(np.where(some, last, 1.0)) - np.log(before), -HOST_STEP_MAX, HOST_STEP_MAX)
+    price = np.where(full, before * np.exp(np.where(some, step, 0.0)), before * HOST_SINKS)
+    price = np.maximum(price, again.price)
+    late = np.flatnonzero(stayed)
+    due[late] = np.maximum(due[late], again.due_at(links.take(late), price[host[late]]))
+    told = np.where(price > again.price, price, 0.0).astype(np.float32)
+    changed = np.flatnonzero((told != prices) & (np.bincount(host[page], minlength=count) > 0))
+    keys = links["host"][hosts.starts[changed]]
+    return worths[went & ~full[host]], len(late), Batch({"key": keys, "price": told[changed]})
 
 
 def aged(

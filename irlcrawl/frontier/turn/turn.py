@@ -2,7 +2,8 @@
 
     harvests ─► fold outcomes ─► seen ─► pairs, sites ─► queues ─► (rotate) ─► hosts ─► runs
                       └► crawl log   withdrawn, retried ─► calendar, rests ─► (due) ─┤
-                                          put back after they were done ─────────────┘
+                                          put back after they were done ─────────────┤
+                 └► pages ─► rest until their next visit (irlcrawl/revisit) ─► (worth it) ─┘
 
 `run` works on the state of the disk alone and may run on a thread: it returns edits for the loop to commit, and touches
 no catalogue. Everything a turn writes is in one segment file. A turn that fails leaves nothing behind that a reopening
@@ -16,6 +17,7 @@ import time
 from dataclasses import dataclass, field
 
 from drum import Batch, Bucket, CheckUpdate, Edits, SegmentWriter, vacuum
+from drum.segment import Section
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +25,24 @@ from numpy.typing import NDArray
 from budgets.sites import Proceed, always
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
-from irlcrawl.base.rows import LINK, NO_SEGMENT, Source
+from irlcrawl.base.rows import LINK, NO_SEGMENT, RETRY, VISIT, Source, with_pages
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
+    OP_LEARNT,
     OP_NEW,
     OP_RECOUNTED,
     OP_RETURNED,
     OP_STATE,
+    OP_VISIT,
     HostsKernel,
     keyed_by_host,
     keyed_by_url,
     redated,
 )
 from irlcrawl.frontier.state.runs import ReadyRuns, Withdrawal
+from irlcrawl.frontier.turn.pages import TurnPages, split
 from irlcrawl.frontier.turn.release import AHEAD_S, Policy, release
 
 TURN_BYTES = 64 << 20
@@ -106,6 +111,7 @@ class Turn:
         self._scope: list[bytes] = []
         self._waiting: list[tuple[Calendar, Batch]] = []
         self._waiting_rows = 0
+        self._pages = TurnPages(state, self._gather)
 
     def writer(self) -> SegmentWriter:
         """The turn's file, made when something is to be written."""
@@ -123,6 +129,7 @@ class Turn:
                 self._withdraw(task.withdrawn, task)
             if task.states is not None:
                 self.state.hosts.pend_batch(redated(task.states, -self.state.clock_set), OP_STATE)
+            self._pend_learnt()
             if task.merge:
                 self._merge(task)
             self._finish(task)
@@ -147,10 +154,13 @@ class Turn:
         state.sites.pend_yields(edits, number, file, "yields")
         for batch in state.pool.section(file, "yields").scan():
             self.result.suspects += state.novelty.count(batch["key"], batch["novel"])
-        repeats = np.concatenate([np.empty(0, np.uint64), *(self._fold(batch) for batch in outcomes.scan())])
-        for batch in state.pool.section(file, "retries").scan():
-            due = batch.filter(np.isin(batch["key"], repeats))
-            self._wait(state.rests, due, due["due"] + state.set_since(file))
+        visits = _whole(state.pool.section(file, "visits"), VISIT)
+        retries = _whole(state.pool.section(file, "retries"), RETRY)
+        retries = retries.with_(due=retries["due"] + state.set_since(file))
+        folded = (self._fold(batch, visits, retries, task.now) for batch in outcomes.scan())
+        repeats = np.concatenate([np.empty(0, np.uint64), *folded])
+        due = retries.filter(np.isin(retries["key"], repeats))
+        self._wait(state.rests, due, due["due"])
         for batch in state.pool.section(file, "returns").scan():
             self._put_back(batch, task)
         for batch in state.pool.section(file, "scope").scan():
@@ -161,7 +171,7 @@ class Turn:
         self.result.harvests.append(file)
         self.result.moved = True
 
-    def _fold(self, outcomes: Batch) -> NDArray[np.uint64]:
+    def _fold(self, outcomes: Batch, visits: Batch, retries: Batch, now: float) -> NDArray[np.uint64]:
         """Mark what is done and count it, once however often it is told; every line goes to the crawl log. Returns the
         keys of URLs to be asked for again."""
         state = self.state
@@ -171,9 +181,11 @@ class Turn:
         told = outcomes.filter(fresh | ~leased)
         self._tell(told["line"].tolist())
         done = outcomes.filter(fresh)
-        state.count_done(done["cls"], done["reason"])
         state.latency.requested(done["key"], done["line"])
         self.result.folded += done.rows
+        pages = self._pages.fold(done, visits, retries, now)
+        done = done.filter(~pages) if pages.any() else done
+        state.count_done(done["cls"], done["reason"])
         repeats: NDArray[np.uint64] = done["key"][done["cls"] == Class.RETRY]
         return repeats
 
@@ -220,22 +232,34 @@ class Turn:
     def _wait(self, store: Calendar, rows: Batch, due: NDArray[np.float64]) -> None:
         """Into a store until `due` (unix seconds, f8 a row): gathered, for a section costs as much as a thousand
         rows."""
+        pages, others = split(rows)
+        if pages is not None:
+            self._pages.put_off(pages, due[rows["visits"] > 0])
+            due = due[rows["visits"] == 0]
+        self._gather(store, others.select(LINK), due)
+
+    def _gather(self, store: Calendar, rows: Batch, due: NDArray[np.float64]) -> None:
         if not rows.rows:
             return
-        self._waiting.append((store, rows.select(LINK).with_(due=due)))
+        self._waiting.append((store, rows.with_(due=due)))
         self._waiting_rows += rows.rows
         if self._waiting_rows > RELEASE_ROWS_MAX:
             self._put_away()
 
     def _put_away(self) -> None:
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
-        for store in (self.state.calendar, self.state.rests):
+        for store in (self.state.calendar, self.state.rests, *self.state.pages.stores):
             if parts := [rows for its, rows in waiting if its is store]:
                 rows = Batch.concat(parts)
                 store.add(self.writer, self.edits, rows, rows["due"])
 
     def _leave(self, rows: Batch, reasons: list[Reason], now: float) -> None:
-        """Rows are done without a request: a log line and a class each."""
+        """Rows are done without a request: a log line and a class each. Pages that were visited before rest."""
+        pages, others = split(rows)
+        if pages is not None:
+            numbers = np.array(reasons, np.uint8)
+            self._pages.fail(pages, numbers[rows["visits"] > 0], now)
+            rows, reasons = others, [Reason(number) for number in numbers[rows["visits"] == 0].tolist()]
         if not rows.rows:
             return
         self._tell(self.state.log_lines(rows, reasons, now))
@@ -334,6 +358,12 @@ class Turn:
                 wanted -= batch.rows
             for batch in state.rests.due(self.edits, task.now, RELEASE_ROWS_MAX):
                 self._pend(batch, OP_AGAIN)
+            others = state.sites.queued_rows + state.sites.deferred_rows > 0
+            again = self._pages.bring(
+                self.edits, wanted, others, task.now, lambda rows: self._pend(rows, OP_VISIT)
+            )  # fmt: skip
+            wanted -= again
+            self.result.moved = self.result.moved or again > 0
             if wanted > 0 and state.sites.queued_rows + state.sites.deferred_rows:
                 self.result.moved = True
                 state.sites.rotate(
@@ -366,7 +396,8 @@ class Turn:
                 self._place(parts, task)
                 parts.clear()
 
-        kernel = HostsKernel(OP_STATE in self.state.hosts.pending_by_op())
+        pending = self.state.hosts.pending_by_op()
+        kernel = HostsKernel(OP_STATE in pending, OP_LEARNT in pending, self._pages.enabled)
         self.state.hosts.join()
         self.state.hosts.merge(
             kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
@@ -376,20 +407,34 @@ class Turn:
 
     def _place(self, parts: list[Batch], task: Task) -> None:
         """Each row into a run, the calendar, the rests, or out."""
-        verdicts = release(Batch.concat(parts), task.policy)
+        rows = Batch.concat(list(map(with_pages, parts)) if self._paged(parts) else parts)
+        verdicts = release(rows, task.policy, self._pages.again if self._pages.enabled else None)
         self.result.moved = True
         state = self.state
+        self._pages.released(verdicts.served, verdicts.stayed, verdicts.prices)
         self._leave(verdicts.left, verdicts.reasons, task.now)
         self._put_off(verdicts.later, verdicts.due, verdicts.rests)
         if verdicts.urls.rows:
             number = state.runs.add(self.writer(), self.edits, verdicts.urls, verdicts.index)
             self.result.ready.append(ReadyRuns(number, verdicts.index))
 
+    def _paged(self, parts: list[Batch]) -> bool:
+        """Whether rows get PAGE: all of them if pages are visited again, and beside those that have it."""
+        return self._pages.enabled or any("visits" in part for part in parts)
+
+    def _pend_learnt(self) -> None:
+        learnt, self._pages.learnt = self._pages.learnt, []
+        for rows in learnt:
+            self.state.hosts.pend_batch(rows, OP_LEARNT)
+
     # -- out -----------------------------------------------------------------------------------------------------------
 
     def _finish(self, task: Task) -> None:
         """Everything that must be on the disk before the loop commits."""
         state, edits = self.state, self.edits
+        self._pend_learnt()
+        self._pages.finish()
+        self.result.moved = self.result.moved or self._pages.moved
         if state.hosts.ram_rows:
             state.hosts.spill(self.writer(), edits)
         if state.sites.ram_rows:
@@ -397,6 +442,8 @@ class Turn:
         self._put_away()
         state.calendar.tidy(self.writer, edits)
         state.rests.tidy(self.writer, edits)
+        for store in state.pages.stores:
+            store.tidy(self.writer, edits)
         self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
         state.runs.save(self.writer, edits)
         if task.clocks is not None and task.clocks.rows:
@@ -415,3 +462,8 @@ class Turn:
         state.sites.check()
         edits.set("learnt", task.now - state.clock_set)
         state.save(edits)
+
+
+def _whole(section: Section, schema: dict[str, str]) -> Batch:
+    """All rows of a small section."""
+    return Batch.concat([Batch.empty(schema), *section.scan()]) if section.rows else Batch.empty(schema)

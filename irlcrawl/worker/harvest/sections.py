@@ -14,6 +14,8 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
   visits    rows.VISIT           a row per outcome of class FETCHED of a leased URL, with revisit.enabled, and for each
                                  visit of a page that was visited before
 
+  visits    rows.VISIT           a row per visit of a leased URL with a response, if pages are visited again
+
 all of them always, empty or not. Those that wait for a merge (links, pairs, yields) have labels key >> 56 when they
 have over 65,536 rows. On `outcomes` is the meta
   {"stream", "number", "warc": [serial, offset], "counters": {name of counters.COUNTERS: n}}

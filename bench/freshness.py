@@ -1,0 +1,297 @@
+"""`python -m bench freshness`: how fresh the shipped frontier keeps pages that change, beside other policies.
+
+The frontier is the shipped one: state on disk, turns, beliefs in two bytes, price (bench/_sim/revisited.py). Time and
+workers are played, the web is tools/simweb/changes.py: Poisson changes, rates lognormal around 45 days (sigma 1.8, of
+which 1.2 is the host's, as pages of a host change alike; 50 pages a host), a quarter of the pages never changes;
+weights by the depth of a page, as the crawler gives them. All pages are fetched on the first day. A step of time is one
+turn.
+The figures, weighted by page:
+
+`late`      share of copies that are right, in the mean over the last 60% of the time
+`optimum`   Cho and Garcia-Molina's stationary optimum for the same rates and capacity; `share` = late / optimum. A run
+            that begins with fresh copies flatters each policy a little; so read it beside `known rates`
+`all`       the same mean from the first day on
+
+Policies: ours (learnt); ours with known rates; capacity doubled and halved in the middle, with known rates, against the
+optimum of each half; and in the same world, without a disk: uniform, proportional to known rates, Nutch's rule (x0.8
+after a change, x1.2 without one), LambdaCrawl and Cho-Garcia-Molina, both re-solved every ten days from rates estimated
+with half a visit of either kind added. Ends with 1 if a goal is not reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench._sim.revisited import CERTAIN, Revisited
+from irlcrawl.base.rows import Change
+from irlcrawl.revisit.beliefs import Belief
+from irlcrawl.revisit.price import due_after
+from irlcrawl.revisit.weight import WEIGHTS
+from tools.simweb.changes import Changes, Kind
+
+F8 = NDArray[np.float64]
+LATE = 0.4
+HOST_PAGES, SIGMA_HOST, SIGMA_PAGE = 50, 1.2, 1.34
+MOST_DAYS = 365.0
+RESOLVE_DAYS = 10.0
+GOALS = {
+    "known": 0.995, "learnt 0.02": 0.95, "learnt 0.1": 0.985, "learnt 0.4": 0.993, "doubled": 0.99, "halved": 0.99,
+}  # fmt: skip
+
+
+@dataclass
+class World:
+    """Pages that change, and how many visits there are a day. `after`: capacity from the middle on, as a factor."""
+
+    changes: Changes
+    rate: F8
+    weight: F8
+    depth: NDArray[np.uint16]
+    hosts: NDArray[np.int64]
+    visits: float
+    days: float
+    step: float
+    after: float = 1.0
+
+    @classmethod
+    def made(cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0) -> World:
+        rng = np.random.default_rng(seed)
+        hosts = rng.integers(0, max(pages // HOST_PAGES, 1), pages)
+        of_host = rng.normal(0.0, SIGMA_HOST, int(hosts.max()) + 1)
+        rates = np.exp(np.log(1 / 45) + of_host[hosts] + rng.normal(0.0, SIGMA_PAGE, pages))
+        still = rng.random(pages) < 0.25
+        kind = np.where(still, Kind.NEVER, Kind.POISSON).astype(np.uint8)
+        depth = rng.integers(0, 5, pages).astype(np.uint16)
+        octaves = np.rint(8 * -0.7 * depth).astype(np.int64)  # tests hold it to weight_codes
+        return cls(
+            Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, 1e-9, rates), WEIGHTS[128 + octaves],
+            depth, hosts, rate * pages, days, step, after,
+        )  # fmt: skip
+
+    @property
+    def pages(self) -> int:
+        return len(self.rate)
+
+    def capacity(self, day: float) -> int:
+        return int(self.visits * self.step * (self.after if day > self.days / 2 else 1.0))
+
+    def fresh(self, visited: F8, day: float) -> float:
+        right = self.changes.last(np.arange(self.pages), np.full(self.pages, day)) <= visited
+        return float((right * self.weight).sum() / self.weight.sum())
+
+    def optimum(self) -> float:
+        """Of the late phase."""
+        before = max(0.5 - LATE, 0.0) / (1 - LATE)
+        parts = ((before, 1.0), (1 - before, self.after))
+        return sum(share * optimum(self.rate, self.weight, self.visits * factor)[0] for share, factor in parts)
+
+
+@dataclass
+class Outcome:
+    policy: str
+    rate: float
+    late: float
+    optimum: float
+    share: float
+    all: float
+    visits_a_day: float
+    cpu_us_a_visit: float | None = None
+
+
+def exact(rate: F8) -> Belief:
+    return Belief(np.full(len(rate), CERTAIN), CERTAIN / rate)
+
+
+def optimum(rate: F8, weight: F8, visits: float) -> tuple[float, F8]:
+    """(freshness, intervals in days) of the stationary optimum with so many visits a day: bisection on the price."""
+    low, high = 1e-12, 1e9
+    for _ in range(80):
+        level = float(np.sqrt(low * high))
+        every = due_after(exact(rate), weight, level, 1e6)
+        low, high = (low, level) if (1 / every).sum() < visits else (level, high)
+    fresh = weight * -np.expm1(-rate * every) / (rate * every)
+    return float(fresh.sum() / weight.sum()), every
+
+
+def ours(world: World, name: str, known: bool) -> Outcome:
+    """The shipped frontier."""
+
+    def observe(pages: NDArray[np.int64], since: F8, at: F8) -> NDArray[np.uint8]:
+        return np.where(world.changes.last(pages, at) > since, Change.YES, Change.SAME).astype(np.uint8)
+
+    with tempfile.TemporaryDirectory(prefix="irlcrawl-freshness-") as directory:
+        rates = world.rate if known else None
+        crawl = Revisited(Path(directory) / "job", world.hosts, world.depth, observe, rates=rates)
+        crawl.config.revisit.chance_min = crawl.config.revisit.every_min_seconds = 0.0
+        cpu = 0.0
+
+        def serve(day: float, capacity: int) -> None:
+            nonlocal cpu
+            cpu += crawl.step(world.step, capacity).cpu_seconds
+
+        crawl.step(world.step, world.pages)
+        first = crawl.visits
+        found = _measured(world, serve, lambda: crawl.visited)
+        visits = crawl.visits - first
+        crawl.close()
+    return _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
+
+
+def played(world: World, name: str, plan: Callable[[Played], F8]) -> Outcome:
+    """A policy in memory: plan(Played) gives days until the next visit of the pages just visited; those with the
+    earliest dues are served, none before it is due."""
+    state = Played(world)
+    due = state.visited + plan(state)
+    visits = 0
+
+    def serve(day: float, capacity: int) -> None:
+        nonlocal visits
+        state.day = day
+        some = np.argpartition(due, min(capacity, world.pages - 1))[:capacity]
+        some = some[due[some] <= day + world.step]
+        visits += len(some)
+        state.visit(some, day)
+        due[some] = day + plan(state)
+        if state.resolved:
+            due[:] = state.visited + state.every
+            state.resolved = False
+
+    return _outcome(name, world, _measured(world, serve, lambda: state.visited), visits)
+
+
+class Played:
+    """What a policy may know: of each page how often it was visited, found changed, and over how many days."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.day = world, world.step
+        self.visited: F8 = np.zeros(world.pages)
+        self.some = np.arange(world.pages)  # visited last
+        self.changed = np.zeros(world.pages, np.bool_)  # of those
+        self.visits, self.changes, self.days = (np.zeros(world.pages) for _ in range(3))
+        self.every: F8 = np.zeros(world.pages)
+        self.solved_at = -np.inf
+        self.resolved = False
+
+    def visit(self, some: NDArray[np.int64], day: float) -> None:
+        at = np.full(len(some), day + self.world.step / 2)
+        self.some, self.changed = some, self.world.changes.last(some, at) > self.visited[some]
+        self.visits[some] += 1
+        self.changes[some] += self.changed
+        self.days[some] += at - self.visited[some]
+        self.visited[some] = at
+
+    def rates(self) -> F8:
+        """From a mean interval, with half a visit that found a change and half a one that did not added, so that no
+        estimate is 0; 1 in 30 days of what was never visited."""
+        mean = self.days / np.maximum(self.visits, 1)
+        found = -np.log((self.visits - self.changes + 0.5) / (self.visits + 1)) / np.maximum(mean, 1e-6)
+        return np.where(self.visits > 0, np.maximum(found, 1e-5), 1 / 30)
+
+    def solve(self, solved: Callable[[F8, F8, float], F8]) -> F8:
+        """Intervals of all pages, solved anew every RESOLVE_DAYS; of those just visited."""
+        if self.day >= self.solved_at + RESOLVE_DAYS:
+            capacity = self.world.capacity(self.day) / self.world.step
+            self.every = solved(self.rates(), self.world.weight, capacity)
+            self.solved_at, self.resolved = self.day, len(self.some) < self.world.pages
+        return self.every[self.some]
+
+
+def uniform(state: Played) -> F8:
+    return np.full(len(state.some), state.world.pages / state.world.visits)
+
+
+def proportional(state: Played) -> F8:
+    return state.world.rate.sum() / state.world.visits / np.maximum(state.world.rate[state.some], 1e-12)
+
+
+def nutch(state: Played) -> F8:
+    """AdaptiveFetchSchedule, with a first interval that the capacity allows."""
+    some = state.some
+    first = state.every[some] == 0
+    state.every[some] = np.where(
+        first, state.world.pages / state.world.visits, state.every[some] * np.where(state.changed, 0.8, 1.2)
+    ).clip(1 / 1440, MOST_DAYS)
+    return state.every[some]
+
+
+def lambda_crawl(rate: F8, weight: F8, visits: float) -> F8:
+    """Its optimum for harmonic staleness (Kolobov et al., NeurIPS 2019), on a clock."""
+    low, high = 1e-12, 1e12
+    for _ in range(80):
+        level = np.sqrt(low * high)
+        every = 2 / (np.sqrt(rate**2 + 4 * weight * rate / level) - rate)
+        low, high = (low, level) if (1 / every).sum() < visits else (level, high)
+    return np.minimum(every, 1e6)
+
+
+def _measured(world: World, serve: Callable[[float, int], None], visited: Callable[[], F8]) -> tuple[float, float]:
+    """Means of freshness (late, from the first day on) of steps."""
+    fresh = []
+    for day in np.arange(world.step, world.days, world.step).tolist():
+        serve(day, world.capacity(day))
+        fresh.append(world.fresh(visited(), day + world.step))
+    return float(np.mean(fresh[int(LATE * len(fresh)) :])), float(np.mean(fresh))
+
+
+def _outcome(name: str, world: World, found: tuple[float, float], visits: int, cpu: float | None = None) -> Outcome:
+    best = world.optimum()
+    rate = world.visits / world.pages
+    return Outcome(name, rate, found[0], best, found[0] / best, found[1], visits / world.days, cpu)
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench freshness", description=__doc__.split("\n")[0])
+    parser.add_argument("--pages", type=int, default=100_000)
+    parser.add_argument("--days", type=float, default=240.0)
+    parser.add_argument("--step", type=float, default=0.25, help="days from one turn to the next")
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--only", action="append", help="a row of the table; may be repeated")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(argv)
+
+    def world(rate: float = 0.1, after: float = 1.0) -> World:
+        return World.made(given.pages, given.seed, rate, given.days, given.step, after)
+
+    def learnt(rate: float) -> Callable[[], Outcome]:
+        return lambda: ours(world(rate), f"learnt {rate:g}", False)
+
+    rows: dict[str, Callable[[], Outcome]] = {
+        "known": lambda: ours(world(), "known", True),
+        **{f"learnt {rate:g}": learnt(rate) for rate in (0.02, 0.1, 0.4)},
+        "doubled": lambda: ours(world(0.1, 2.0), "doubled", True),
+        "halved": lambda: ours(world(0.1, 0.5), "halved", True),
+        "uniform": lambda: played(world(), "uniform", uniform),
+        "proportional": lambda: played(world(), "proportional", proportional),
+        "nutch": lambda: played(world(), "nutch", nutch),
+        "lambdacrawl": lambda: played(world(), "lambdacrawl", lambda state: state.solve(lambda_crawl)),
+        "cgm": lambda: played(world(), "cgm", lambda state: state.solve(lambda *facts: optimum(*facts)[1])),
+    }
+    missed = []
+    for name, run in rows.items():
+        if given.only and name not in given.only:
+            continue
+        began = time.perf_counter()
+        found = run()
+        goal = GOALS.get(name)
+        if goal is not None and found.share < goal:
+            missed.append(name)
+        if given.json:
+            print(json.dumps({"bench": "freshness", "pages": given.pages, "goal": goal, **asdict(found)}), flush=True)
+        else:
+            cpu = f", {found.cpu_us_a_visit:.0f} us CPU of turns a visit" if found.cpu_us_a_visit else ""
+            wanted = f" (goal {goal:.1%})" if goal else ""
+            print(
+                f"{name:<14}late {found.late:.4f} of {found.optimum:.4f}: {found.share:.2%}{wanted}, from day 0 "
+                f"{found.all:.4f}, {found.visits_a_day:.0f} visits a day{cpu}, {time.perf_counter() - began:.0f} s",
+                flush=True,
+            )
+    return 1 if missed else 0

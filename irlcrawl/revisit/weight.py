@@ -1,0 +1,80 @@
+"""How much a page counts, and within which bounds it is visited again, as far as rules say.
+
+Importance comes from what the row holds: seeds and home pages count more, pages far from a seed and those with a query
+less. A rule ([[revisit_rule]]) multiplies it. Only the ratios matter: the price takes up any common factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drum import Batch, Ragged
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irlcrawl.base.rows import Source
+from irlcrawl.config.keys import Config
+from irlcrawl.revisit.beliefs import F8, U1
+
+WEIGHTS: F8 = 2.0 ** ((np.arange(256) - 128) / 8.0)
+"""What codes of weights stand for."""
+DAY_S = 86_400.0
+DEPTH_MAX = 8
+_DEPTH, _QUERY, _HOME, _SEED = -0.7, -0.5, 2.0, 1.0  # octaves
+_QUERY_MARK, _SLASH = b"?"[0], b"/"[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of some pages, a row each: weights (1: as any), and the least and the most days between two visits."""
+
+    weight: F8
+    least: F8
+    most: F8
+
+
+class Rules:
+    """What the configuration says of pages, by URL."""
+
+    def __init__(self, config: Config) -> None:
+        revisit = config.revisit
+        self._least, self._most = revisit.every_min_seconds / DAY_S, revisit.every_max_days
+        self._rules = []
+        if config.revisit_rule:
+            import re2  # only a configuration that has patterns pays for loading the matcher
+
+            self._rules = [(re2.compile((rule.match or "").encode()), rule) for rule in config.revisit_rule]
+
+    def of(self, urls: Ragged) -> Terms:
+        """A Python loop per URL if there are rules: the matcher takes one at a time."""
+        rows = len(urls)
+        weight, least, most = np.ones(rows), np.full(rows, self._least), np.full(rows, self._most)
+        for at, url in enumerate(urls.tolist() if self._rules else ()):
+            rule = next((rule for pattern, rule in self._rules if pattern.search(url)), None)
+            if rule is None:
+                continue
+            weight[at] = 1.0 if rule.weight is None else rule.weight
+            least[at] = self._least if rule.every_min_seconds is None else rule.every_min_seconds / DAY_S
+            most[at] = self._most if rule.every_max_seconds is None else rule.every_max_seconds / DAY_S
+        return Terms(weight, np.minimum(least, most), most)
+
+
+def weight_codes(links: Batch) -> U1:
+    """Of LINK rows, without rules."""
+    urls: Ragged = links["url"]
+    blob, offsets = urls.blob, urls.offsets
+    queries = _counts(blob == _QUERY_MARK, offsets) > 0
+    slashes = _counts(blob == _SLASH, offsets)
+    last = blob[np.maximum(offsets[1:] - 1, 0)] if len(blob) else np.zeros(0, np.uint8)
+    home = (slashes == 3) & (last == _SLASH)  # http://name/
+    octaves = _DEPTH * np.minimum(links["depth"], DEPTH_MAX).astype(np.float64)
+    octaves += _QUERY * queries + _HOME * home + _SEED * (links["source"] == Source.SEED)
+    return np.clip(np.rint(8.0 * octaves) + 128, 0, 255).astype(np.uint8)
+
+
+def _counts(marks: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many are true in each row of a ragged column."""
+    before = np.concatenate(([0], np.cumsum(marks)))
+    counts: NDArray[np.int64] = before[offsets[1:]] - before[offsets[:-1]]
+    return counts

@@ -1,0 +1,145 @@
+"""Whole crawls that visit their pages again: real frontier, real workers, files and archives, a web that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.ask.freshness import freshness
+from irlcrawl.ask.why import why
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal.progress import Bar
+from irlcrawl.upkeep.fsck import Fsck
+from irlcrawl.worker.archive.log_parts import read
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web
+
+HTML = {"content-type": "text/html"}
+SITE = "http://a.test/"
+
+
+def changing(links: int = 8) -> Web:
+    """A start page that never changes, and pages of which the first changes every two minutes, the others never."""
+    web = Web({SITE: [f"{SITE}{n}" for n in range(links)]}, fetch_s=0.05)
+
+    def mood(url: str, now: float) -> Answer | None:
+        name = url.removeprefix(SITE)
+        if not name.isdecimal():
+            return None
+        version = int((now - START) // 120) if name == "0" else 0
+        letters = random.Random(f"{name} {version}").choices("abcdefghijkl", k=300)
+        return Answer(200, HTML, f"<p>{''.join(letter * 2 + ' ' for letter in letters)}</p>".encode())
+
+    web.moods["a.test"] = mood
+    return web
+
+
+def crawl_of(path: Path, web: Web, monkeypatch: pytest.MonkeyPatch, pages: int = 120) -> Crawl:
+    crawl = Crawl(path / "job", web, [SITE], monkeypatch)
+    revisit = crawl.config.revisit
+    revisit.enabled, revisit.every_min_seconds, revisit.first_rate_days = True, 30.0, 600 / 86400
+    crawl.config.politeness.gap_host_seconds = 0.5
+    crawl.config.limits.pages = pages
+    return crawl
+
+
+def findings(crawl: Crawl) -> list[str]:
+    job = crawl.job()
+    job.config_file.write_text(to_toml(crawl.config))
+    return [str(finding) for finding in Fsck(job, Bar(), now=crawl.clock.now).run() if finding.damage]
+
+
+def visits_in_log(crawl: Crawl) -> Counter[bytes]:
+    return Counter(entry.url for entry in read(crawl.files, str(crawl.job().crawl_log)) if entry.outcome == "fetched")
+
+
+def visits_in_state(crawl: Crawl) -> dict[bytes, int]:
+    job = crawl.job()
+    job.config_file.write_text(to_toml(crawl.config))
+    job.acquire()
+    state = CrawlState.open(job, crawl.config, crawl.clock)
+    rows = [*state.pages.scan(), *state.runs.waiting()]
+    found = {url: n for batch in rows for url, n in zip(batch["url"].tolist(), batch["visits"].tolist(), strict=True)}
+    state.close()
+    job.release()
+    return found
+
+
+def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = changing()
+    crawl = crawl_of(tmp_path, web, monkeypatch)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    asked = web.pages_asked
+    assert asked.total() == 120 and len(asked) == 9
+    assert asked[f"{SITE}0"] > 1.5 * max(asked[f"{SITE}{n}"] for n in range(1, 8))
+    assert findings(crawl) == []
+    assert visits_in_log(crawl) == {url.encode(): count for url, count in asked.items()}
+    assert visits_in_state(crawl) == visits_in_log(crawl)
+    told = why(crawl.job(), f"{SITE}0", crawl.clock.now())
+    fresh = freshness(crawl.job(), 5, crawl.clock.now())
+    assert 0.3 < fresh["fresh_share"] < 1 and sum(fresh["visits_by_change"].values()) == 120
+    assert fresh["hosts"][0]["host"] == "http://a.test"
+    assert told["place"] in ("resting", "runs") and told["visits"] == asked[f"{SITE}0"]
+
+
+@pytest.mark.parametrize("every", [7, 11])
+def test_kills_lose_no_visit_and_count_none_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    web = changing()
+    crawl = crawl_of(tmp_path, web, monkeypatch)
+    asked = kills = 0
+
+    def on_request(url: str) -> None:
+        nonlocal asked, kills
+        asked += 1
+        if asked % every == 0 and kills < 8:
+            kills += 1
+            crawl.kill()
+
+    crawl.on_request = on_request
+    for _ in range(20):
+        try:
+            assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+            break
+        except Killed:
+            assert findings(crawl) == []
+    assert kills == 8
+    assert findings(crawl) == []
+    assert visits_in_state(crawl) == visits_in_log(crawl)
+    assert visits_in_log(crawl).total() == 120
+
+
+def test_a_crawl_goes_on_with_visits_switched_off_and_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Off, it ends: pages that rest are waited for by nobody, and stay where they are."""
+    web = changing()
+    crawl = crawl_of(tmp_path, web, monkeypatch, 40)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.config.revisit.enabled, crawl.config.limits.pages = False, 0
+    assert crawl.run(hours=24) == ExitCode.DONE
+    before = visits_in_log(crawl)
+    assert findings(crawl) == []
+    crawl.config.revisit.enabled, crawl.config.limits.pages = True, before.total() + 30
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    assert visits_in_log(crawl).total() == before.total() + 30
+    assert visits_in_state(crawl) == visits_in_log(crawl)
+    assert findings(crawl) == []
+
+
+def test_a_host_that_is_away_for_a_while_loses_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = changing()
+    crawl = crawl_of(tmp_path, web, monkeypatch, 60)
+    before = web.moods["a.test"]
+
+    async def away(crawl: Crawl) -> None:
+        await asyncio.sleep(200)
+        web.moods["a.test"] = lambda url, now: Answer(503)
+        await asyncio.sleep(1000)
+        web.moods["a.test"] = before
+
+    assert crawl.run(away, hours=48) == ExitCode.SIZE_LIMIT
+    assert len(visits_in_state(crawl)) == 9
+    assert findings(crawl) == []
