@@ -24,6 +24,7 @@ from bench._sim.links import Pages
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, Reason
 from irlcrawl.base.rows import Source
+from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import loop as crawl_loop
 from irlcrawl.frontier.dispatch.dns import GONE_SECONDS, PASSING_SECONDS, Resolved, ResolveError
@@ -278,22 +279,23 @@ class Stage:
     @contextmanager
     def set_up(self, config: Config) -> Iterator[None]:
         """While this lasts, what is made of workers is played."""
-        process = processing.process
+        finished = processing.finished
 
-        def told(unit: Unit, exchange: Exchange | None, location: Location, context: Any) -> UnitRows:
-            rows = process(unit, exchange, location, context)
+        def told(found: UnitRows, unit: Unit, exchange: Exchange | None, location: Location) -> UnitRows:
+            rows = finished(found, unit, exchange, location)
             self.observer.found(unit, rows)
             return rows
 
-        def read(body: bytes, content_type: str, url: bytes, *rest: Any, **more: Any) -> Found:
+        def read(body: bytes, content_type: str, url: bytes, *rest: Any, **more: Any) -> Steps[Found]:
+            yield from ()
             return self.served.links(url)
 
         played: list[tuple[Any, str, Any]] = [
             (service, "WarcWriter", Shredder),
             (service, "AnchoredClock", lambda *anchor: self.clock),
-            (service, "process", told),
+            (service, "finished", told),
             (service, "open_fetcher", self._fetcher),
-            (processing, "extract", read),
+            (processing, "extracting", read),
             (crawl_loop, "TICK_S", TICK_S),
         ]
         with ExitStack() as stack:

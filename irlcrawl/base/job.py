@@ -276,7 +276,10 @@ class JobDir:
     def locked_by(self) -> str:
         """`JOB: in use by process N`, for messages. `fsck` writes no number into LOCK, and a number left by a finished
         crawl is stale; then the message names no process."""
-        text = self.lock_file.read_text(errors="replace").strip()
+        try:
+            text = self.lock_file.read_text(errors="replace").strip()
+        except FileNotFoundError:
+            return f"{self.path}: in use by a crawl, or a check of it, that still runs, though its LOCK was deleted"
         there = text.isdecimal() and os.path.exists(f"/proc/{text}")
         return f"{self.path}: in use by " + (f"process {text}" if there else "a crawl, or a check of it")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from drum import Batch
+if TYPE_CHECKING:
+    from drum import Batch
 
 BYTES = "bytes"
 """The dtype name of a ragged column (drum.ragged.Ragged)."""
@@ -91,6 +92,8 @@ PAGE = {
 
 def with_pages(rows: Batch) -> Batch:
     """Rows that have no PAGE columns, with those of a URL that was never visited."""
+    from drum import Batch  # loads numpy, which questions to a crawl do not need
+
     return rows if "visits" in rows else rows.with_(**Batch.zeros(PAGE, rows.rows).columns)
 
 

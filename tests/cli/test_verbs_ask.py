@@ -139,7 +139,7 @@ def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
     for options in (["--host", "b.example"], ["--host", "B.example:81"], ["--reason", "calendar"]):
         assert run("urls", a_job, "--status", "queued", *options)[1] == "queued\tcalendar\thttp://b.example:81/2\n"
     code, out, err = run("urls", a_job, "--status", "queued", "--reason", "robots")
-    assert code == ExitCode.CONFIG and not out and "runs, calendar, rests, queues, deferred, pending" in err
+    assert code == ExitCode.CONFIG and not out and "runs, calendar, rests, resting, queues, deferred, pending" in err
 
 
 def test_get_of_what_is_not_there(a_job: Path, run: Run) -> None:

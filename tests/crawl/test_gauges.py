@@ -177,6 +177,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
                                   "merge_rows": 0, "queue_index_bytes": 0}),
         "warc_bytes": (warcs[0], last["warc_bytes"]),
         "disk_free_bytes": (10**9, 10**9),
+        # Pages are not visited again.
+        "pages": (0, 0), "pages_due": (None, None), "pages_gone": (0, 0), "visits_by_change": ({}, {}),
+        "visits_failed": (0, 0), "visit_price": (None, None),
     }  # fmt: skip
     assert set(expected) == set(status.FIELDS) == set(midway) == set(last)
     assert midway == {name: values[0] for name, values in expected.items()}

@@ -95,7 +95,7 @@ def test_a_long_merge_shows_in_the_status_and_a_stop_ends_it_at_the_next_bucket(
     last = told[4]["merges"]["seen"]
     words = f"seen {last['buckets_done']} of {last['buckets']} buckets, {last['rows_waiting']} rows to go"
     assert words in status.line(told[4])
-    assert f"merge     {words}" in status.lines(told[4])
+    assert f"merging   {words}" in status.lines(told[4])
     kept = crawl.outcomes()
     assert crawl.run() == ExitCode.DONE
     assert set(crawl.outcomes()) == set(pages) > set(kept)

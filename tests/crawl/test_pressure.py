@@ -176,7 +176,7 @@ def test_killed_while_it_was_full(
     record = read_status(crawl.job())
     assert record["excluded_by_reason"].get("frontier_full", 0) == len(dropped)
     assert record["lookups_per_url"] <= 3
-    assert any(line.startswith("frontier") for line in lines(record))
+    assert any(line.startswith("disk") for line in lines(record))
 
 
 def test_a_url_that_waits_takes_less_than_forty_bytes(tmp_path: Path) -> None:

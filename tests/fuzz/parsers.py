@@ -302,7 +302,7 @@ def log(data: bytes) -> None:
 
 
 def control(data: bytes) -> None:
-    answer = ControlServer(Path("x"), {"status": lambda request: {}})._answer(data)
+    answer = ControlServer(Path("x"), {"status": lambda request: {}})._answer(data, "user")
     assert json.dumps(answer)
 
 

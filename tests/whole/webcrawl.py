@@ -125,12 +125,12 @@ def outcomes(job: Path) -> dict[str, str]:
 
 
 def responses(job: Path) -> Counter[str]:
-    """How many response records the archives hold of each URL, robots.txt aside."""
+    """How many responses the archives hold of each URL, robots.txt aside: whole, or as a duplicate of another."""
     found: Counter[str] = Counter()
     for path in warcs(job):
         with path.open("rb") as stream:
             for record in ArchiveIterator(stream):
-                if record.rec_type == "response":
+                if record.rec_type in ("response", "revisit"):
                     found[record.rec_headers.get_header("WARC-Target-URI")] += 1
     return Counter({url: n for url, n in found.items() if not url.endswith("/robots.txt")})
 
