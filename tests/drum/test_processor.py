@@ -150,8 +150,8 @@ def test_a_crawl_and_fsck_on_zen_4_sort_by_avx2(tmp_path: Path) -> None:
     job = str(tmp_path / "job")
     settings = "crawl.workers=1", "politeness.retries_max=0", "crawl.user_agent=test (+https://example.org/)"
     crawl = ["crawl", job, "http://127.0.0.1:1/", "--quiet", *(word for one in settings for word in ("-s", one))]
-    for words in (crawl, ["fsck", job]):
-        code = f"from irlcrawl.__main__ import main\nsys.argv = ['irlcrawl', *{words!r}]\nassert main() in (0, 16)  # 16: no page was had\n"
+    for words, ends in (crawl, 16), (["fsck", job], 0):  # 16: no page was had
+        code = f"from irlcrawl.__main__ import main\nsys.argv = ['irlcrawl', *{words!r}]\nassert main() == {ends}\n"
         by, value = sorts_by(code)
         assert value == NAME and NAME not in by.split(","), words[0]
 
