@@ -31,7 +31,7 @@ def configured(**fetch: Any) -> Config:
     config.fetch.client = current["client"]
     config.crawl.user_agent = "Testbot/1.0 (+https://example.org/bot; bot@example.org)"
     config.crawl.operator = "ops@example.org"
-    config.fetch.read_seconds = 0.2
+    config.fetch.read_seconds = 1.0
     config.fetch.total_seconds = 5.0
     for name, value in fetch.items():
         setattr(config.fetch, name, value)
