@@ -13,8 +13,9 @@ from irlcrawl.config.keys import Site
 from tests.crawl.virtual_crawl import START, Crawl, Killed, Web, star
 
 HOUR = 3600.0
-OPENS, CLOSES = START // 86_400 * 86_400 + 3 * HOUR, START // 86_400 * 86_400 + 3 * HOUR + 120.0
-"""03:00-03:02; the crawl begins at 01:46:40."""
+HOURS = "02:00-02:02, 03:00-03:02, 04:00-04:02"
+OPENS, CLOSES = START // 86_400 * 86_400 + 2 * HOUR, START // 86_400 * 86_400 + 2 * HOUR + 120.0
+"""The first of them; the crawl begins at 01:46:40."""
 
 
 def crawl_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int, hosts: int = 3) -> Crawl:
@@ -25,22 +26,22 @@ def crawl_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int, hosts:
 
 
 def outside(web: Web) -> list[str]:
-    return [url for at, url in web.log if not OPENS <= (at - OPENS) % 86_400 + OPENS < CLOSES]
+    return [url for at, url in web.log if (at - OPENS) % HOUR >= CLOSES - OPENS]
 
 
 def test_requests_begin_in_their_hours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three days: each has room for about 120 requests of a host."""
+    """Three times: each has room for about 120 requests of a host."""
     crawl = crawl_of(tmp_path, monkeypatch, 250)
-    crawl.config.politeness.hours = "03:00-03:02"
+    crawl.config.politeness.hours = HOURS
     assert crawl.run() == ExitCode.DONE
     assert outside(crawl.web) == []
     assert len(crawl.outcomes()) == 3 * 251
-    assert crawl.clock.now() > OPENS + 2 * 86_400
+    assert OPENS + 2 * HOUR < crawl.clock.now() < OPENS + 3 * HOUR
 
 
 def test_a_kill_outside_the_hours_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 150)
-    crawl.config.politeness.hours = "03:00-03:02"
+    crawl.config.politeness.hours = HOURS
 
     async def kill_later(crawl: Crawl) -> None:
 
@@ -57,7 +58,7 @@ def test_a_kill_outside_the_hours_costs_nothing(tmp_path: Path, monkeypatch: pyt
 def test_a_site_with_hours_waits_while_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     crawl = crawl_of(tmp_path, monkeypatch, 20)
-    crawl.config.site["s0.test"] = Site(hours="03:00-03:02")
+    crawl.config.site["s0.test"] = Site(hours="02:00-02:02")
     assert crawl.run() == ExitCode.DONE
     asked = {name: [at for at, url in crawl.web.log if name in url] for name in ("s0.test", "s1.test")}
     assert min(asked["s0.test"]) >= OPENS and max(asked["s0.test"]) < CLOSES
