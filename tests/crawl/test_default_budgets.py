@@ -75,7 +75,7 @@ def test_a_list_of_seeds_is_crawled_evenly_beside_a_site_that_all_of_them_link_t
     known_over = max(at for at, url in crawl.web.log if "known.test" in url)
     assert seeds_over < known_over, "the largest host is last, as its gaps are the longest way"
     assert span(crawl) < 1.2 * 202 * GAP_S
-    assert record(crawl, "known.test").budget == 200_000 and record(crawl, "aa.test").budget == 2_000
+    assert record(crawl, "known.test").budget == 300_000 and record(crawl, "aa.test").budget == 3_000
 
 
 def test_a_crawl_made_with_other_defaults_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
