@@ -55,7 +55,7 @@ def test_a_list_that_was_given_as_a_seed_vouches_for_what_it_names(
         tmp_path / "job", Web({"http://hub.test/": [*links], **links}, fetch_s=0.01), ["http://hub.test/"], monkeypatch
     )
     assert crawl.run() == ExitCode.DONE
-    assert (record(crawl, "s0.test").in_degree, record(crawl, "s0.test").budget) == (1, 20)
+    assert (record(crawl, "s0.test").in_degree, record(crawl, "s0.test").budget) == (1, 30)
 
 
 def test_a_list_of_seeds_is_crawled_evenly_beside_a_site_that_all_of_them_link_to(
