@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.ask.obstacles import held_up
+from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Reason
@@ -61,10 +62,14 @@ def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
     assert "throttled 1 address (backing off 1)" in text
     listed = {url.decode(): told for url, _, told in held_up(JobDir(crawl.path), "rest", crawl.clock.now())}
     assert listed.keys() == {f"http://{host}/" for host in RESTING}
-    for host, why in RESTING.items():
-        assert listed[f"http://{host}/"].startswith(f"{why} until 2001-09-09T"), listed
-    ((url, _, why),) = held_up(JobDir(crawl.path), "throttled", crawl.clock.now())
-    assert url == b"http://silent.test/" and re.fullmatch(r"10\.0\.0\.\d every 8\.0 s after failures", why), why
+    for host, reason in RESTING.items():
+        assert listed[f"http://{host}/"].startswith(f"{reason} until 2001-09-09T"), listed
+    rests = {host: why(JobDir(crawl.path), f"http://{host}/", crawl.clock.now())["stands"] for host in RESTING}
+    assert rests["closed.test"].startswith("rests because its host's robots.txt could not be had (3 times in a row)")
+    assert rests["silent.test"].startswith("rests because its host failed when it was asked last (4 times in a row)")
+    assert rests["broken.test"].startswith("rests after a passing failure; asked again from ")
+    ((url, _, told),) = held_up(JobDir(crawl.path), "throttled", crawl.clock.now())
+    assert url == b"http://silent.test/" and re.fullmatch(r"10\.0\.0\.\d every 8\.0 s after failures", told), told
     assert main.main(["urls", str(crawl.path), "--status", "queued", "--with", "rest=no_robots"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.split("\t")[:3] == ["queued", "rests", "http://closed.test/"]
@@ -104,6 +109,8 @@ def test_a_shared_address_that_throttles_is_counted_and_listed_also_after_a_rest
         assert record["shared_addresses"] == {"known": 2, "throttled": 1}
         assert record["throttled_addresses"]["shared"] == 1
         told = list(held_up(JobDir(crawl.path), "throttled", crawl.clock.now()))
+        clock = why(JobDir(crawl.path), told[0][0].decode(), crawl.clock.now())["host"]["clocks"]["address"]
+        assert clock["shared"] and clock["limit_per_s"] > 1.5
         assert {url.split(b"/")[2].decode() for url, _, _ in told} == set(names[:12])
         limits = {float(text.rpartition(" ")[2]) for _, _, text in told}
         assert len(limits) == 1 and 1.5 < limits.pop() < 6.0
