@@ -16,7 +16,7 @@ from drum import Batch
 import numpy as np
 
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.keys import host_key, is_host, name_key, origin_of
 from irlcrawl.base.reasons import PASSING, Class, Reason
 from irlcrawl.base.rows import FACT, Robots
 from irlcrawl.base.url import host_of
@@ -97,7 +97,7 @@ def recover_worker(state: CrawlState, config: Config, stream: int) -> Recovered:
 
 def _endings(state: CrawlState, harvests: list[str]) -> dict[int, Ending]:
     """By host, how the last visit in recovered harvests ended: told or not, only who leased it knows."""
-    due = {name_key(origin_of(url)): due for name in harvests for url, _, due in _throttled(state, name)}
+    due = {host_key(origin_of(url), site): due for name in harvests for url, site, due in _throttled(state, name)}
     delays: dict[int, float] = {}
     for name in harvests:
         for batch in state.pool.section(name, "facts").scan(["host", "robots", "crawl_delay"]):
@@ -158,7 +158,7 @@ def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[i
             # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
             for host, line in zip(batch["host"].tolist(), batch["line"].tolist(), strict=True):
                 entry = parse(line)
-                if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
+                if entry.start_ms is None or not is_host(host, origin_of(entry.url)):
                     continue
                 ended = (entry.start_ms + entry.duration_ms) / 1000 + since
                 if ended > found.get(host, (0, 0.0))[1]:
