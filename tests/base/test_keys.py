@@ -25,7 +25,6 @@ from irlcrawl.base.keys import (
     url_key,
     url_keys,
 )
-from irlcrawl.base.names import Names
 from irlcrawl.base.rows import Source
 
 depths, sources = st.integers(0, 65_535), st.sampled_from(Source)
@@ -49,22 +48,6 @@ def test_keys_go_by_site_and_are_else_the_hash(urls: list[tuple[bytes, int]], se
         assert is_host(key, name) and not is_host(key ^ 1, name)
         pair = other.to_bytes(8, "little") + site.to_bytes(8, "little")
         assert pair_key(other, site) == by_arithmetic(site, xxhash.xxh3_64_intdigest(pair))
-
-
-def test_all_that_belongs_to_a_site_is_in_its_range_of_keys() -> None:
-    names = Names(seed=7)
-    for url in (
-        b"http://a.test/",
-        b"https://www.a.test:8080/x?y",
-        b"http://b.a.test/",
-        b"http://192.0.2.1/",
-        b"http://[::1]/",
-    ):
-        site, host = names.of(url)
-        assert host >> 52 == site >> 52 == names.url_key(url) >> 52 == pair_key(1, site) >> 52
-    assert names.of(b"http://www.a.test/x")[0] == names.of(b"https://a.test/")[0] == name_key(b"a.test")
-    user = b"http://user.blogspot.com/"
-    assert Names(7, private_suffixes=True).of(user)[0] == name_key(b"user.blogspot.com") != names.of(user)[0]
 
 
 def test_keys_of_few_sites_are_all_different_and_their_last_bits_even() -> None:
