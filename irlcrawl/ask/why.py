@@ -22,7 +22,7 @@ from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, origin_of, priority_of, url_key
+from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, Carried, PageFlag, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
@@ -150,7 +150,7 @@ class _Question:
     def _stands(self, last: crawl_log.LogEntry | None) -> Answer:
         """Seen or not, done or where it waits, and what that means."""
         reading = self._reading
-        key = url_key(self._url, reading.seed)
+        key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
         found |= self._kept_back(self._url)
@@ -195,7 +195,7 @@ class _Question:
 
     def _place(self, key: int) -> Answer | None:
         reading = self._reading
-        host = name_key(origin_of(self._url))
+        host = host_key(origin_of(self._url), self._site_key)
         before = 0  # rows of its host in runs ahead of it
         for place, batch in reading.waiting():
             at = np.flatnonzero(batch["key"] == np.uint64(key))
@@ -300,7 +300,7 @@ class _Question:
         return {"name": self.site, "known": True, **told, "current": self._reading.sites.current}
 
     def _record(self, origin: bytes) -> HostRecord | None:
-        found, values = self._reading.hosts.lookup(np.array([name_key(origin)], np.uint64))
+        found, values = self._reading.hosts.lookup(np.array([host_key(origin, self._site_key)], np.uint64))
         if not found[0]:
             return None
         return records_of(redated(values.select(STATE), self._reading.clock_set))[0]

@@ -33,6 +33,8 @@ from typing import NamedTuple
 CONFIG = "irlcrawl.toml"
 LOCK = "LOCK"
 SOCKET = "control.sock"
+NODE = "NODE"
+"""In the directory of a machine that works for a crawl elsewhere: what tells it from others."""
 BALLAST = "ballast"
 SNAPSHOT = "SNAPSHOT"
 """The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""

@@ -60,9 +60,9 @@ class Carried(NamedTuple):
 
 
 LINK = {
-    "key": "u8",  # url_key(url, seed)
+    "key": "u8",  # url_key(url, seed, site)
     "site": "u8",  # name_key(registrable domain)
-    "host": "u8",  # name_key(origin), see origin_of
+    "host": "u8",  # host_key(origin, site), see origin_of
     **CARRIED,
     "url": BYTES,  # canonical, ASCII, no fragment
 }

@@ -19,7 +19,7 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -139,7 +139,7 @@ def _no_verb(name: str) -> str:
 
 def overview() -> str:
     lines = ["usage: irlcrawl VERB JOB ...", "", "JOB is the directory of a crawl. Verbs (each has --help):", ""]
-    lines += [f"  {name:<10}{verb.help}" for name, verb in VERBS.items()]
+    lines += [f"  {name:<12}{verb.help}" for name, verb in VERBS.items()]
     lines += ["", "  --version  this program's version and those of what it is built on", ""]
     lines += ["Every configuration key, explained: irlcrawl config"]
     return "\n".join(lines)
@@ -540,6 +540,11 @@ VERBS = {
         "%(prog)s WHAT JOB [-o PATH] [options]",
         "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
         _export_arguments, verbs_export.export,
+    ),
+    "worker-node": Verb(
+        "%(prog)s DIR --frontier HOST:PORT --token-file FILE [--cert FILE] [--name NAME] [--workers N]",
+        "on another machine: fetch for a crawl that listens (cluster.listen)",
+        verbs_cluster.worker_node_arguments, verbs_cluster.worker_node,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,

@@ -188,7 +188,8 @@ def absolute(config: Config) -> None:
     for section, key in (
         (config.fetch, "tls_ca_file"), (config.urls, "parameters_file"), (config.scope, "block_file"),
         (config.budgets, "ranks_file"), (config.network, "proxy_logins_file"),
-        (config.scope, "opt_out_file"),
+        (config.scope, "opt_out_file"), (config.cluster, "token_file"), (config.cluster, "tls_cert"),
+        (config.cluster, "tls_key"),
         *((site, "secrets_file") for site in config.site.values()),
     ):  # fmt: skip
         if path := getattr(section, key):

@@ -477,6 +477,27 @@ EVENTS = ("warc_closed", "done", "stopped", "outage", "outage_over", "disk_low",
 
 
 @dataclass
+class Cluster:
+    listen: str = key(
+        "", "Address and port, HOST:PORT, at which workers of other machines (`irlcrawl worker-node`) are awaited. "
+        "Empty: off.",
+    )  # fmt: skip
+    token_file: str = key(
+        "", "File with the secret that the crawl and its machines share, at least 16 bytes, which only its owner may "
+        "read. `listen` needs it.",
+    )  # fmt: skip
+    tls_cert: str = key(
+        "", "File with the certificate (PEM) of the frontier, which its machines have, too. `listen` needs it unless "
+        "the address is this machine's own (127.0.0.1, ::1).",
+    )  # fmt: skip
+    tls_key: str = key("", "File with the key (PEM) of tls_cert.")
+    node_wait_seconds: float = key(
+        3600.0, "Seconds for which a machine that is silent is waited for. Then it is given up, and what its workers "
+        "had in hand is fetched by others, some of it a second time.", low=60.0,
+    )  # fmt: skip
+
+
+@dataclass
 class Hooks:
     command: str = key(
         "", "Command that is run for each event, with the event's name as its last argument and the event as a JSON "
@@ -610,6 +631,7 @@ class Config:
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
     hooks: Hooks = field(default_factory=Hooks)
+    cluster: Cluster = field(default_factory=Cluster)
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     revisit_rule: list[RevisitRule] = field(default_factory=list)

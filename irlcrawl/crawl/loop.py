@@ -203,6 +203,11 @@ class CrawlLoop:
             if (result := self.turns.finish()) is not None and result.folded:
                 self.deaths.page_taken_in()
 
+    def fail(self, error: BaseException | None) -> None:
+        """For who works beside the loop: `run` raises it."""
+        self._failure = self._failure or error
+        self._wakeup.set()
+
     @property
     def failure(self) -> BaseException | None:
         """Of a callback or a task, which nobody else would see."""

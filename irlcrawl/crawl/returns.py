@@ -22,7 +22,7 @@ from drum.segment import Segment
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import CLASS_OF, DONE_NAMES, LIMITS, Class, Reason
 from irlcrawl.base.rows import RETURN
 from irlcrawl.config.keys import Config, ConfigError
@@ -141,7 +141,7 @@ class Drawing:
         for entry in self.entries():
             site, host = context.names(entry.url)
             cls, reason = Class[entry.outcome.upper()], Reason[entry.reason.upper()]
-            key = url_key(entry.url, seed)
+            key = context.url_key(entry.url)
             rows.fresh.append((key, site, host, carried_of(entry), entry.url, cls, reason, entry.status))
             if len(rows.fresh) >= CHUNK_ROWS:
                 rows.pack()

@@ -12,7 +12,7 @@ from drum.spill import Spill
 
 import numpy as np
 
-from irlcrawl.base.keys import url_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import LINK, PAIR, SCOPE_ENTRY, Carried
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
@@ -56,6 +56,7 @@ class Outcomes:
 
     def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None]) -> None:
         self._state, self._known, self._opened = state, known, opened
+        self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
         self.lines = 0
@@ -73,7 +74,7 @@ class Outcomes:
         elif not last:
             self._others.append(_passed(line))
         else:
-            self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
+            self._rows.append((self._key(url), Class[outcome.upper()], Reason[reason.upper()], line))
         if len(self._rows) + len(self._others) >= CHUNK_ROWS:
             self.flush()
 
@@ -123,7 +124,7 @@ class Harvests:
 
     def add(self, url: bytes, carried: Carried, context: Context) -> None:
         site, host = context.names(url)
-        self.take([(url_key(url, context.seed), site, host, carried, url)], [], [])
+        self.take([(context.url_key(url), site, host, carried, url)], [], [])
 
     def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int, int]], scope: list[bytes]) -> None:
         self._links.fresh += links

@@ -246,7 +246,7 @@ class _Repair:
         for file in reversed(there):  # of a URL that was put back the last outcome counts, and it is the first to come
             path, end = os.path.join(warcs, file.on_disk), 0
             key = name_key(file.name.encode())
-            rows = self.lines.part(key >> (64 - POINTER_BITS))
+            rows = self.lines.part(self.lines.number_of(key))
             known = set(rows["offset"][rows["key"] == np.uint64(key)].tolist())
             for unit, exchange, location in salvage.units(self.files, path):
                 self.bar.read(location.length)

@@ -184,7 +184,7 @@ class CrawlState:
     def take_note(self, edits: Edits, meta: dict[str, Any]) -> None:
         """Of a harvest that was ingested: its stream's position, its counters."""
         stream = meta["stream"]
-        self.streams[stream] = {"next": meta["number"] + 1, "warc": meta["warc"]}
+        self.streams[stream] = {**self.streams.get(stream, {}), "next": meta["number"] + 1, "warc": meta["warc"]}
         edits.set(f"streams/{stream}", self.streams[stream])
         for name in COUNTERS:
             self.count(name, meta["counters"].get(name, 0))

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.keys import is_home, name_key, origin_of, priority_of
+from irlcrawl.base.keys import is_home, is_host, origin_of, priority_of
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import DISCOVERY_LETTER, Carried, Source
 from irlcrawl.web.retry_after import THROTTLES, as_logged
@@ -123,7 +123,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     for kind, gap in (unit.paces or {}).items():
         notes[f"gap_{kind}"] = f"{math.floor(gap * 1e6) / 1e6:g}"  # never more: an audit adds up thousands of them
     # A robots.txt that another host redirected to speaks for that one.
-    if unit.robots is not None and unit.host == name_key(origin_of(unit.url)):
+    if unit.robots is not None and is_host(unit.host, origin_of(unit.url)):
         for name in ("crawl_delay", "crawl_delay_asked"):
             if unit.robots.get(name):
                 notes[name] = f"{unit.robots[name]:g}"

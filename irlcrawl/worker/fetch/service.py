@@ -210,6 +210,9 @@ class Worker:
                 self._chore(self._hand_over(asked=True))
             case "ping":
                 self._wire.send({"t": "pong"})
+            case "clock":
+                if isinstance(self.clock, AnchoredClock):
+                    self.clock.set(*message["clock"])
             case "scope":
                 self._scope.add(_entries(message["entries"]))
             case "detour":

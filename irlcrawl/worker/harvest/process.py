@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_key
+from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_keys
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
@@ -345,18 +345,24 @@ def _add(
     }
     others: set[int] = set()
     weight_of = context.weight_of
-    for at, (url, source) in enumerate(links):
-        if at % LINKS_STEP == LINKS_STEP - 1:
+    for start in range(0, len(links), LINKS_STEP):
+        if start:
             yield
-        origin = origin_of(url)
-        home = len(origin) + 1 == len(url)
-        site, host = names_of(origin)
-        if site != own_site:
-            others.add(site)
-        one = carried[source][home]
-        if weight_of is not None and (weight := weight_of(url)):
-            one = one._replace(priority=priority_of(depth, source, home, weight))
-        rows.append((url_key(url, seed), site, host, one, url))
+        step = links[start : start + LINKS_STEP]
+        urls = [url for url, _ in step]
+        origins = list(map(origin_of, urls))
+        sites, hosts = zip(*map(names_of, origins), strict=True)
+        others.update(sites)
+        ones = [
+            carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
+        ]
+        if weight_of is not None:
+            for at, (url, source) in enumerate(step):
+                if weight := weight_of(url):
+                    home = len(origins[at]) + 1 == len(url)
+                    ones[at] = ones[at]._replace(priority=priority_of(depth, source, home, weight))
+        rows += zip(url_keys(urls, seed, sites), sites, hosts, ones, urls, strict=True)
+    others.discard(own_site)
     if any(source == Source.SITEMAP for _, source in links):
         return  # what an owner lists is no link: it supports nobody
     found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]
