@@ -388,7 +388,12 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _why_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
-    parser.add_argument("what", metavar="URL|HOST|SITE", help="a URL has a path or a scheme; a bare name is a host")
+    parser.add_argument(
+        "what", metavar="URL|HOST|SITE", nargs="?", help="a URL has a path or a scheme; a bare name is a host"
+    )
+    parser.add_argument(
+        "--slow", action="store_true", help="what keeps the crawl from being faster, and the key that would change it"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -529,7 +534,8 @@ VERBS = {
         _report_arguments, verbs_ask.report,
     ),
     "why": Verb(
-        "%(prog)s JOB URL|HOST|SITE [--json]", "where a URL, a host or a site stands, and why",
+        "%(prog)s JOB URL|HOST|SITE | --slow [--json]",
+        "where a URL, a host or a site stands, and why; or why the crawl is not faster",
         _why_arguments, verbs_ask.why,
     ),
     "get": Verb(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
@@ -190,9 +191,16 @@ def _steering(job: JobDir, args: argparse.Namespace) -> int:
 
 
 def why(args: argparse.Namespace) -> int:
+    job = JobDir(args.job).require()
+    if args.slow == (args.what is not None):
+        raise ConfigError("why takes a URL, a host or a site, or --slow")
+    if args.slow:
+        from irlcrawl.ask import slow
+
+        _tell(slow.slow(job, len(os.sched_getaffinity(0))), slow.lines, args.json)
+        return ExitCode.DONE
     from irlcrawl.ask import why as answers
 
-    job = JobDir(args.job).require()
     _tell(answers.why(job, args.what, time.time()), answers.lines, args.json)
     return ExitCode.DONE
 

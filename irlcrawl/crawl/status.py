@@ -67,6 +67,8 @@ FIELDS: dict[str, str] = {
     "frontier_latency_s": "from a URL's discovery (by a turn) to its first request: median of those requested last, of "
     "a sample of the URLs found in this run; null before there is one",
     "turn_seconds": "duration of the last turn, at most a minute",
+    "pace": "where the last minute went, as `why JOB --slow` tells it (irlcrawl/crawl/pace.py); empty in the first "
+    "seconds",
     "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
     "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar, rests and runs",
     "frontier_full": "more than frontier.bytes_max",
