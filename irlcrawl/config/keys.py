@@ -503,6 +503,28 @@ class Hooks:
 
 
 @dataclass
+class Plugins:
+    filter: list[str] = key(
+        [], "Plug-ins (names of entry points in the group irlcrawl.plugins; docs/plugins.md) that say which links are "
+        "followed. All of them have to let a link through. Empty: off.",
+    )  # fmt: skip
+    priority: list[str] = key(
+        [], "Plug-ins that weigh links, as the rules [[priority]] do; what they say is added up. Empty: off."
+    )
+    normaliser: list[str] = key(
+        [], "Plug-ins that give the spellings of a page one URL, behind urls.merge, in this order. Empty: off."
+    )
+    page: list[str] = key(
+        [], "Plug-ins that are called with each page and may find more links, or note something in the crawl log. "
+        "Empty: off.",
+    )  # fmt: skip
+    headers: list[str] = key(
+        [], "Plug-ins that give the headers of requests to a host, beside fetch.headers. Empty: off."
+    )
+    options: list[str] = key([], "What plug-ins are told when they are made, each as NAME.OPTION=VALUE.")
+
+
+@dataclass
 class Revisit:
     enabled: bool = key(
         False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
@@ -610,6 +632,7 @@ class Config:
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
     hooks: Hooks = field(default_factory=Hooks)
+    plugins: Plugins = field(default_factory=Plugins)
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     revisit_rule: list[RevisitRule] = field(default_factory=list)

@@ -151,6 +151,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "challenge_pages": (0, 0),
         "parked_pages": (0, 0),
         "returned_urls": (0, 0),
+        "filtered_urls": (0, 0),
+        "plugin_errors": (0, 0),
+        "plugin_us": (0, 0),
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt

@@ -143,6 +143,9 @@ class Worker:
         finally:
             if large:
                 self.fetcher.hold_large(-1)
+        if self.terms.plugin_errors:
+            found.counts["plugin_errors"] = found.counts.get("plugin_errors", 0) + self.terms.plugin_errors
+            self.terms.plugin_errors = 0
         began = self.clock.now()
         location = self._warc.append(unit, stored)
         pointer = self._harvest.add(finished(found, unit, exchange, location))
