@@ -130,10 +130,10 @@ def _merges(seen: _Seen) -> Finding | None:
 
 def _of_turns(seen: _Seen) -> tuple[str, str]:
     """What holds a turn up, and the figures."""
-    computes = seen.pace["turns_cpu"]
+    computes = seen.pace["passes_cpu"]
     if computes < COMPUTES:
-        return "disk", f"turns spend {_percent(1 - computes)} of their time waiting for the disk"
-    return "frontier", f"turns compute for {_percent(computes)} of their time"
+        return "disk", f"passes over the state spend {_percent(1 - computes)} of their time waiting for the disk"
+    return "frontier", f"passes over the state compute for {_percent(computes)} of their time"
 
 
 def _commits(seen: _Seen) -> Finding | None:
@@ -210,11 +210,12 @@ def _turns(seen: _Seen) -> Finding | None:
     """Nothing can be leased before a turn brings it: before what it takes in is on the disk, it has computed, and what
     it did is on the disk."""
     pace = seen.pace
-    computes = pace["turns_awaited"] * pace["turns_cpu"]
-    waits = pace["turns_awaited"] - computes + pace["commits"] + pace["syncs"]
-    if not pace["turns_awaited"] or computes + waits < OFTEN:
+    computes = pace["passes_awaited"] * pace["passes_cpu"]
+    waits = pace["passes_awaited"] - computes + pace["commits"] + pace["syncs"]
+    if not pace["passes_awaited"] or computes + waits < OFTEN:
         return None
-    says = f"for {_percent(pace['turns_awaited'])} of the time nothing could be requested before a turn was over"
+    share = _percent(pace["passes_awaited"])
+    says = f"for {share} of the time nothing could be requested before a pass over the state was over"
     if computes > waits:
         return Finding("frontier", computes, f"{says}; {_of_turns(seen)[1]}", "crawl.ram_bytes")
     says += f"; commits took {_percent(pace['commits'])}, archives and harvests {_percent(pace['syncs'])}"

@@ -249,7 +249,7 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status",
         help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
-        "returned: each time one was put off, or put back); queued: URLs that wait",
+        "returned: each time one was to be asked again later, or put back); queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")

@@ -209,7 +209,7 @@ class Politeness:
     )  # fmt: skip
     hours: str = key(
         "", 'Hours of the day in which hosts may be asked, such as "22:00-06:00" or "12:00-13:00, 18:30-24:00". At '
-        "other times their URLs wait in calendar files, and the crawl for its hours. Empty: at any time.",
+        "other times their URLs wait on the disk, and the crawl for its hours. Empty: at any time.",
     )  # fmt: skip
     time_zone: str = key("UTC", "Time zone of hours, such as Europe/Berlin.")
     visit_seconds: float = key(
@@ -218,7 +218,7 @@ class Politeness:
     )  # fmt: skip
     visit_urls_max: int = key(64, "Most URLs in a visit.", low=1, high=1000)
     horizon_seconds: float = key(
-        300.0, "URLs that cannot be fetched within this many seconds wait in calendar files, not in memory.", low=1
+        300.0, "URLs that cannot be fetched within this many seconds wait on the disk, not in memory.", low=1
     )
     retries_max: int = key(
         8, "How often a URL is requested again after a passing failure (no connection, no TLS, timeout, lost "
@@ -452,10 +452,10 @@ class Frontier:
         "because its host was busy with better ones. 0: off.", low=0,
     )  # fmt: skip
     hosts_active_max: int = key(
-        100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
+        100_000, "Most hosts in memory. URLs of further hosts wait on the disk.", low=16, high=100_000_000
     )
     bytes_max: int = key(
-        0, "Bytes on disk that waiting URLs (queues, QF, calendar, rests, runs) may take; when_full says what happens "
+        0, "Bytes on disk that waiting URLs may take; when_full says what happens "
         "then. 0: off.", low=0,
     )  # fmt: skip
     when_full: str = key(
@@ -530,11 +530,11 @@ class Revisit:
         False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
     )
     share_min: float = key(
-        0.2, "Least share of URLs to be visited again among those that turns bring, while new URLs wait. 0: off.",
+        0.2, "Least share of URLs to be visited again among those that become ready, while new URLs wait. 0: off.",
         low=0, high=1,
     )  # fmt: skip
     share_max: float = key(
-        0.8, "Largest share of URLs to be visited again among those that turns bring, while new URLs wait. 1: off.",
+        0.8, "Largest share of URLs to be visited again among those that become ready, while new URLs wait. 1: off.",
         low=0, high=1,
     )  # fmt: skip
     every_min_seconds: float = key(3600.0, "A page is visited again no sooner than this. 0: off.", low=0)

@@ -40,9 +40,9 @@ PACE = {
     "loop_kept": "... in which it could have, but other processes had the CPU",
     "workers_cpu": "the same of a worker, on average of all",
     "workers_kept": "... kept from the CPU",
-    "turns": "share of the time in which a turn ran",
-    "turns_cpu": "... of this, in which it computed; the rest is the disk, or other processes",
-    "turns_awaited": "share of the time in which nothing could be leased before the turn that ran was over",
+    "passes": "share of the time in which a pass over the state (a turn) ran",
+    "passes_cpu": "... of this, in which it computed; the rest is the disk, or other processes",
+    "passes_awaited": "share of the time in which nothing could be requested before the pass that ran was over",
     "commits": "share of the time in which the loop waited for a commit to be on the disk",
     "syncs": "share of the time in which a worker waited for the disk (archive, harvests), on average of all",
     "bandwidth_used": "share of the time in which limits.bytes_per_second let nothing be leased",
@@ -94,9 +94,9 @@ class Pace:
 
     def turned(self, result: Result, commit_s: float, awaited: bool) -> None:
         """A turn was committed, and the loop waited so long for that. awaited: nothing could be leased before."""
-        self._sums["turns_cpu"] += result.cpu_seconds
-        self._sums["turns_awaited"] += result.seconds * awaited
-        self._sums["turns_s"] += result.seconds
+        self._sums["passes_cpu"] += result.cpu_seconds
+        self._sums["passes_awaited"] += result.seconds * awaited
+        self._sums["passes_s"] += result.seconds
         self._sums["commits"] += commit_s
 
     def synced(self, seconds: float) -> None:
@@ -158,7 +158,7 @@ class Pace:
         workers = sums("workers")
         shares = (
             "places", "visits", "places_full", "hosts", "names_waiting", "names_asked", "loop_cpu", "loop_kept",
-            "commits", "turns_awaited", "bandwidth_used", "merges_awaited", "no_network", "closed",
+            "commits", "passes_awaited", "bandwidth_used", "merges_awaited", "no_network", "closed",
         )  # fmt: skip
         found: dict[str, Any] = {
             "seconds": seconds,
@@ -168,8 +168,8 @@ class Pace:
             "fetch_s": ratio(sums("fetching_s"), sums("requests")),
             "fetching": ratio(sums("fetching_s"), sums("visit_s")),
             "body": ratio(sums("body_s"), sums("fetching_s")),
-            "turns": sums("turns_s") / seconds,
-            "turns_cpu": ratio(sums("turns_cpu"), sums("turns_s")),
+            "passes": sums("passes_s") / seconds,
+            "passes_cpu": ratio(sums("passes_cpu"), sums("passes_s")),
             "workers_cpu": ratio(sums("workers_cpu"), workers),
             "workers_kept": ratio(sums("workers_kept"), workers),
             "syncs": ratio(sums("syncs"), workers),

@@ -77,7 +77,7 @@ def machine_of(record: dict[str, Any], disk: float) -> Machine:
     if not pace.get("requests_per_s"):
         raise JobError("the crawl of the little web made no requests: nothing could be measured")
     rate = pace["requests_per_s"]
-    frontier = (pace["loop_cpu"] + pace["turns"] * pace["turns_cpu"]) / rate
+    frontier = (pace["loop_cpu"] + pace["passes"] * pace["passes_cpu"]) / rate
     worker = pace["workers_cpu"] / rate
     resident = record["memory_bytes"] / 2
     return Machine(time.time(), worker, frontier, pace["loop_cpu"] / rate, disk, resident)

@@ -54,7 +54,7 @@ COUNTERS = {
         "exceptions and wrong answers of plug-ins; the page went on without them", "plugin_errors", "errors of plug-ins"
     ),
     "plugin_us": Counted("microseconds that plug-ins took", "plugin_us", "microseconds in plug-ins"),
-    "retries": Counted("requests put off to be repeated", "retry_count"),
+    "retries": Counted("requests to be repeated later", "retry_count"),
     "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
