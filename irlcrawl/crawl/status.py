@@ -206,7 +206,8 @@ def _errors(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:
-    return values["pages_per_s_over"] or {} if values["state"] in ALIVE else {}
+    """Of a run that is over: those before its end."""
+    return values["pages_per_s_over"] or {} if values["state"] in (*ALIVE, *ENDED.values()) else {}
 
 
 def _now(values: Mapping[str, Any]) -> str:
