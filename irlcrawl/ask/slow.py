@@ -24,6 +24,7 @@ COMPUTES = 0.5
 USUAL_GAP_S = 5.0
 """Where hosts are asked more seldom than this, gaps bind, however few hosts there are."""
 SECONDS_MIN = 5.0
+OTHERS = "no key: other programs have the CPU; give the crawl cores of its own"
 
 Answer = dict[str, Any]
 
@@ -155,7 +156,7 @@ def _frontier(seen: _Seen) -> Finding | None:
     if computes + kept < FULL:
         return None
     says = f"the frontier's loop computes for {_percent(computes)} of the time" + _kept(kept)
-    return Finding("frontier", computes + kept, says, "no key: a faster core")
+    return Finding("frontier", computes + kept, says, OTHERS if kept > computes else "no key: a faster core")
 
 
 def _workers(seen: _Seen) -> Finding | None:
@@ -165,7 +166,9 @@ def _workers(seen: _Seen) -> Finding | None:
     workers = seen.record["workers"] or 0
     says = f"{words.plural(workers, 'worker')}, each of which computes for {_percent(computes)} of the time"
     key = "no key: more cores, or less to read (fetch.types)"
-    if workers < seen.cores:
+    if kept > computes:
+        key = OTHERS
+    elif workers < seen.cores:
         key = f"crawl.workers ({seen.cores} cores are there)"
     return Finding("workers", computes + kept, says + _kept(kept), key)
 
@@ -182,8 +185,9 @@ def _places(seen: _Seen) -> Finding | None:
     full = f"all {words.count(pace['places'])} visits that workers may carry at once are out"
     share, fetch = max(pace["places_full"], pace["visits"] / max(pace["places"], 1)), words.duration(pace["fetch_s"])
     if pace["fetching"] < COMPUTES:
-        gaps = f"{full}, and wait for gaps between their requests for {_percent(1 - pace['fetching'])} of the time"
-        return Finding("limit", share, gaps, "fetch.visits_per_worker")
+        between = _percent(1 - pace["fetching"])
+        says = f"{full}, and for {between} of the time they are between two requests (gaps, reading pages)"
+        return Finding("limit", share, says, "fetch.visits_per_worker")
     if pace["body"] < COMPUTES:
         says = f"{full}; a request takes {fetch}, {_percent(1 - pace['body'])} of it until an answer begins (latency)"
         return Finding("network", share, says, "fetch.visits_per_worker")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.ask.plan import WEB, Means, disk_bytes, lines, pages_like, parse_size, plan, rates
@@ -39,6 +38,7 @@ def test_other_texts_are_refused_with_an_example(text: str) -> None:
         parse_size("--ram", text)
 
 
+@settings(max_examples=25)
 @given(
     st.floats(1e3, 1e10), st.integers(1, 64), st.floats(1, 1e6), st.floats(1e4, 1e10), st.floats(1.1, 10),
 )  # fmt: skip
@@ -109,22 +109,17 @@ WITHIN = pytest.approx(1.0, abs=0.2)
 
 @pytest.mark.slow
 def test_a_plan_is_within_a_fifth_of_the_crawl_that_is_then_run(tmp_path: Path) -> None:
-    """Bytes of archive, log and waiting URLs, CPU seconds a page, the rate under gaps and under a bound of bandwidth:
-    each of a plan by a first, short crawl, against a longer one."""
+    """Bytes of archive, log and waiting URLs, the rate under gaps and under a bound of bandwidth: each of a plan by a
+    first, short crawl, against a longer one. (How dear a page is on a busy machine is no test: docs/performance.md.)"""
     first = crawled(tmp_path / "first", {"limits.seconds": SECONDS})
     pages = pages_like(first, log_of(tmp_path / "first"), "first")
     machine = machine_of(first, 200e6)
 
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     more = crawled(tmp_path / "more", {"limits.pages": 2 * first["fetched"]})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     needed = disk_bytes(pages, more["fetched"])
     assert needed["archive"] / more["warc_bytes"] == WITHIN
     assert needed["log"] / log_of(tmp_path / "more") == WITHIN
     assert needed["waiting"] / more["frontier_bytes"] == WITHIN
-    assert more["fetched"] * (machine.worker_s + machine.frontier_s) < after.ru_utime - before.ru_utime  # the web, too
-    again = machine_of(more, 200e6)
-    assert (machine.worker_s + machine.frontier_s) / (again.worker_s + again.frontier_s) == WITHIN
 
     config = Config()
     config.politeness.gap_host_seconds, config.politeness.gap_host_factor = 0.5, 0.0

@@ -122,6 +122,24 @@ def test_a_busy_loop_is_the_frontiers_cpu(tmp_path: Path, monkeypatch: pytest.Mo
     assert "for 70% of the time, and for 25% other processes have the CPU" in answer["because"]
 
 
+def test_workers_that_others_keep_from_the_cpu_need_no_more_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It advised more workers where the machine was busy with other programs."""
+    crawl = crawl_of(tmp_path, monkeypatch, 1)
+    monkeypatch.setattr(pace, "cpu_of_process", lambda pid: (0.2 * crawl.clock.now(), 0.75 * crawl.clock.now()))
+    cause, answer = bound(crawl)
+    assert cause == "workers" and "other programs have the CPU" in answer["key"]
+
+
+def test_visits_that_wait_for_gaps_need_more_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, 8)
+    crawl.config.politeness.visit_urls_max, crawl.config.fetch.visits_per_worker = 30, 1
+    crawl.config.politeness.visit_seconds = 30.0
+    cause, answer = bound(crawl)
+    assert (cause, answer["key"]) == ("limit", "fetch.visits_per_worker")
+
+
 def test_busy_workers_are_their_cpu_and_more_are_advised_where_there_are_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
