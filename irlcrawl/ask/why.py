@@ -200,7 +200,7 @@ class _Question:
         for place, batch in reading.waiting():
             at = np.flatnonzero(batch["key"] == np.uint64(key))
             if not len(at):
-                before += int((batch["host"] == np.uint64(host)).sum()) if place == "runs" else 0
+                before += int((batch["host"] == np.uint64(host)).sum()) if place == "ready" else 0
                 continue
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
@@ -227,29 +227,31 @@ class _Question:
 
     def _placed(self, place: str, row: Batch, before: int) -> Answer:
         reading = self._reading
-        if place == "runs":
+        if place == "ready":
             text = "ready: in its host's run, or with a worker now" if reading.job.is_locked() else "ready"
             return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
-        if place == "calendar":
+        if place == "scheduled":
             due = float(row["due"][0])
             return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
-        if place == "rests":
+        if place == "resting":
             due = float(row["due"][0])
             why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
             return {"stands": f"rests {why}; asked again from {_date(due)}", "due": due}
-        if place == "resting":
+        if place == "visited":
             due = float(row["due"][0])
             return {"stands": f"a page between two visits; {self._until(row, due)}", "due": due}
-        if place == "queues":
+        if place == "queued":
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
             where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
             text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
-        if place == "deferred":
+        if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)
-            text = f"over its site's budget: in QF until queue {end} is drained ({reading.sites.current} is)"
+            text = (
+                f"over its site's budget: it is placed again when queue {end} is drained ({reading.sites.current} is)"
+            )
             return {"stands": text, "cycle_end": end, "current": reading.sites.current}
         return {"stands": "between two places: it is taken on within seconds"}
 
@@ -430,7 +432,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
     yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
     last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
     yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
-    yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"
+    yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
     tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
 

@@ -249,7 +249,7 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status",
         help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
-        "returned: each time one was put off, or put back); queued: URLs that wait",
+        "returned: each time one was to be asked again later, or put back); queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
@@ -386,9 +386,34 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
+def _plan_arguments(parser: argparse.ArgumentParser) -> None:
+    for name, text in {
+        "--ram": "memory, such as 8GB",
+        "--disk": "room for JOB, such as 2TB",
+        "--bandwidth": "of the line, such as 100Mbit or 12MB (a second)",
+    }.items():
+        parser.add_argument(name, metavar=name[2:].upper(), help=f"{text}; without it: no bound")
+    parser.add_argument("--cores", metavar="N", type=int, help="how many cores (default: those of this machine)")
+    parser.add_argument("--hosts", metavar="N", type=float, help="hosts that have URLs at any moment, on average; "
+                        "default: as in JOB of --like, else no bound")  # fmt: skip
+    parser.add_argument("--pages", metavar="N", type=float, default=1e8, help="how many pages (100,000,000)")
+    parser.add_argument("--like", metavar="JOB", help="a crawl whose pages are like those to come")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
+    parser.add_argument(
+        "--measure", action="store_true",
+        help="measure first what a page costs on this machine, with files in the current directory: 15 seconds",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
 def _why_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
-    parser.add_argument("what", metavar="URL|HOST|SITE", help="a URL has a path or a scheme; a bare name is a host")
+    parser.add_argument(
+        "what", metavar="URL|HOST|SITE", nargs="?", help="a URL has a path or a scheme; a bare name is a host"
+    )
+    parser.add_argument(
+        "--slow", action="store_true", help="what keeps the crawl from being faster, and the key that would change it"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -529,8 +554,13 @@ VERBS = {
         _report_arguments, verbs_ask.report,
     ),
     "why": Verb(
-        "%(prog)s JOB URL|HOST|SITE [--json]", "where a URL, a host or a site stands, and why",
+        "%(prog)s JOB URL|HOST|SITE | --slow [--json]",
+        "where a URL, a host or a site stands, and why; or why the crawl is not faster",
         _why_arguments, verbs_ask.why,
+    ),
+    "plan": Verb(
+        "%(prog)s [--ram R] [--disk D] [--bandwidth B] [--cores N] [--hosts N] [--pages N] [--like JOB] [--measure]",
+        "how fast a crawl would go on a machine, and what it would need", _plan_arguments, verbs_ask.plan,
     ),
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",

@@ -11,7 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
-from irlcrawl.config import headers, proxies
+from irlcrawl.config import headers, plugins, proxies
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
 from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
 
@@ -161,6 +161,7 @@ def check_start(config: Config) -> None:
     if _CONTACT.search(agent) is None:
         raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
     _check_budgets_of_sites(config)
+    plugins.check(config.plugins)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
     if config.scope.block_file:

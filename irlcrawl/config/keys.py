@@ -209,7 +209,7 @@ class Politeness:
     )  # fmt: skip
     hours: str = key(
         "", 'Hours of the day in which hosts may be asked, such as "22:00-06:00" or "12:00-13:00, 18:30-24:00". At '
-        "other times their URLs wait in calendar files, and the crawl for its hours. Empty: at any time.",
+        "other times their URLs wait on the disk, and the crawl for its hours. Empty: at any time.",
     )  # fmt: skip
     time_zone: str = key("UTC", "Time zone of hours, such as Europe/Berlin.")
     visit_seconds: float = key(
@@ -218,7 +218,7 @@ class Politeness:
     )  # fmt: skip
     visit_urls_max: int = key(64, "Most URLs in a visit.", low=1, high=1000)
     horizon_seconds: float = key(
-        300.0, "URLs that cannot be fetched within this many seconds wait in calendar files, not in memory.", low=1
+        300.0, "URLs that cannot be fetched within this many seconds wait on the disk, not in memory.", low=1
     )
     retries_max: int = key(
         8, "How often a URL is requested again after a passing failure (no connection, no TLS, timeout, lost "
@@ -452,10 +452,10 @@ class Frontier:
         "because its host was busy with better ones. 0: off.", low=0,
     )  # fmt: skip
     hosts_active_max: int = key(
-        100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
+        100_000, "Most hosts in memory. URLs of further hosts wait on the disk.", low=16, high=100_000_000
     )
     bytes_max: int = key(
-        0, "Bytes on disk that waiting URLs (queues, QF, calendar, rests, runs) may take; when_full says what happens "
+        0, "Bytes on disk that waiting URLs may take; when_full says what happens "
         "then. 0: off.", low=0,
     )  # fmt: skip
     when_full: str = key(
@@ -524,16 +524,38 @@ class Hooks:
 
 
 @dataclass
+class Plugins:
+    filter: list[str] = key(
+        [], "Plug-ins (names of entry points in the group irlcrawl.plugins; docs/plugins.md) that say which links are "
+        "followed. All of them have to let a link through. Empty: off.",
+    )  # fmt: skip
+    priority: list[str] = key(
+        [], "Plug-ins that weigh links, as the rules [[priority]] do; what they say is added up. Empty: off."
+    )
+    normaliser: list[str] = key(
+        [], "Plug-ins that give the spellings of a page one URL, behind urls.merge, in this order. Empty: off."
+    )
+    page: list[str] = key(
+        [], "Plug-ins that are called with each page and may find more links, or note something in the crawl log. "
+        "Empty: off.",
+    )  # fmt: skip
+    headers: list[str] = key(
+        [], "Plug-ins that give the headers of requests to a host, beside fetch.headers. Empty: off."
+    )
+    options: list[str] = key([], "What plug-ins are told when they are made, each as NAME.OPTION=VALUE.")
+
+
+@dataclass
 class Revisit:
     enabled: bool = key(
         False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
     )
     share_min: float = key(
-        0.2, "Least share of URLs to be visited again among those that turns bring, while new URLs wait. 0: off.",
+        0.2, "Least share of URLs to be visited again among those that become ready, while new URLs wait. 0: off.",
         low=0, high=1,
     )  # fmt: skip
     share_max: float = key(
-        0.8, "Largest share of URLs to be visited again among those that turns bring, while new URLs wait. 1: off.",
+        0.8, "Largest share of URLs to be visited again among those that become ready, while new URLs wait. 1: off.",
         low=0, high=1,
     )  # fmt: skip
     every_min_seconds: float = key(3600.0, "A page is visited again no sooner than this. 0: off.", low=0)
@@ -632,6 +654,7 @@ class Config:
     frontier: Frontier = field(default_factory=Frontier)
     hooks: Hooks = field(default_factory=Hooks)
     cluster: Cluster = field(default_factory=Cluster)
+    plugins: Plugins = field(default_factory=Plugins)
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     revisit_rule: list[RevisitRule] = field(default_factory=list)

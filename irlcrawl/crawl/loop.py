@@ -196,6 +196,7 @@ class CrawlLoop:
                 self.turns.begin()
             if self._over():
                 return await self._end()
+            self.gauges.pace.look(now)
             self.on_tick()
             await self._sleep(now)
             if (failure := self.failure) is not None:
@@ -259,6 +260,7 @@ class CrawlLoop:
                 self.limits.received += message["bytes"]
                 self.schedule.moved = True
                 visit = worker.visits[message["visit"]]
+                self.gauges.pace.visited(message, self.clock.now() - visit.leased)
                 if message["answered"]:
                     self.gauges.recent.answered(self.clock.now(), visit.host.name, message["fetch_s"])
                 self.on_visit(visit.host.name, message["outcome"])
@@ -268,6 +270,7 @@ class CrawlLoop:
             case "harvest":
                 worker.asked = False
                 self.schedule.answered()
+                self.gauges.pace.synced(message["sync_s"])
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 worker.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:

@@ -8,4 +8,5 @@ lists.py       web/test_spelling.py
 rewrite.py     crawl/test_steering.py
 proxies.py     worker/fetch/test_proxied.py
 overrides.py   frontier/state/test_calendar.py, web/test_scope.py
+plugins.py     crawl/test_plugins.py
 """

@@ -151,6 +151,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "challenge_pages": (0, 0),
         "parked_pages": (0, 0),
         "returned_urls": (0, 0),
+        "filtered_urls": (0, 0),
+        "plugin_errors": (0, 0),
+        "plugin_us": (0, 0),
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
@@ -163,6 +166,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "retry_count": (0, 1),
         # The seed waited 1.5 s; what its page links to was found at 2 s, and waited 1.5, 1.5, 2.5, 3.5 and 5.
         "frontier_latency_s": (approx(1.5, abs=0.01), approx((1.5 + 2.5) / 2, abs=0.01)),
+        "pace": (midway["pace"], last["pace"]),  # test_slow.py
         "turn_seconds": (0.0, 0.0),  # virtual time stands still in a turn
         "merges": ({}, {}),
         "frontier_bytes": (midway["frontier_bytes"], 0),

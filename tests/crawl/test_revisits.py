@@ -84,7 +84,7 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     fresh = freshness(crawl.job(), 5, crawl.clock.now())
     assert 0.3 < fresh["fresh_share"] < 1 and sum(fresh["visits_by_change"].values()) == 120
     assert fresh["hosts"][0]["host"] == "http://a.test"
-    assert told["place"] in ("resting", "runs") and told["visits"] == asked[f"{SITE}0"]
+    assert told["place"] in ("visited", "ready") and told["visits"] == asked[f"{SITE}0"]
 
 
 @pytest.mark.parametrize("every", [7, 11])

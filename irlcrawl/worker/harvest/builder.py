@@ -20,6 +20,7 @@ from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.reasons import Class
 from irlcrawl.base.rows import BYTES, Carried, Change
+from irlcrawl.web.plugins import PageSeen
 from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.harvest.sections import SECTIONS, write_sections
@@ -63,6 +64,8 @@ class UnitRows:
     wording: int = 0  # of a successful page, if they are: worker/page/wording.py
     lists: int = 0  # PageFlag.FEED or SITEMAP
     counts: dict[str, int] = field(default_factory=dict)  # of counters.COUNTERS
+    notes: dict[str, str] = field(default_factory=dict)  # of plug-ins, for its line in the crawl log
+    seen: PageSeen | None = None  # what plug-ins are told of it, if there are any
 
 
 class RecentKeys:

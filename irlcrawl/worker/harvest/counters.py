@@ -49,7 +49,12 @@ COUNTERS = {
     "parked": Counted(
         "parking pages of domains for sale: nothing was taken from them", "parked_pages", "parking pages"
     ),
-    "retries": Counted("requests put off to be repeated", "retry_count"),
+    "filtered": Counted("links that filters of plug-ins left out", "filtered_urls", "left out by plug-ins"),
+    "plugin_errors": Counted(
+        "exceptions and wrong answers of plug-ins; the page went on without them", "plugin_errors", "errors of plug-ins"
+    ),
+    "plugin_us": Counted("microseconds that plug-ins took", "plugin_us", "microseconds in plug-ins"),
+    "retries": Counted("requests to be repeated later", "retry_count"),
     "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_keys
+from irlcrawl.base.keys import WEIGHT_MAX, origin_of, pair_key, priority_of, url_keys
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
@@ -28,6 +28,7 @@ from irlcrawl.worker.harvest import again
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
+from irlcrawl.worker.harvest.plugged import seen
 from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
@@ -133,6 +134,8 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
     """A row of rows.OUTCOME."""
     size = 0 if exchange is None else len(exchange.header) + (len(exchange.body) if unit.size is None else unit.size)
     cut = {name: str(found.counts[name]) for name in CUT if name in found.counts} if found.counts else {}
+    if found.notes:
+        cut |= found.notes
     if found.visit is not None and unit.page is not None:
         cut["change"] = again.WORDS[found.visit[_CHANGE]]
     line = crawl_log.line(unit, exchange, location, cut)
@@ -161,6 +164,8 @@ def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
 
 def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     """Links, pairs and scope entries of a response."""
+    if context.plugged is not None:
+        found.seen = seen(unit, exchange)
     if unit.status in REDIRECTS:
         yield from _redirect(unit, exchange, context, found)
     elif unit.reason in NO_PAGE:
@@ -215,6 +220,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
+    if context.plugged is not None and context.plugged.handlers:
+        links = _handled(unit, exchange, body, links, context, found)
     links = yield from _spelled(links, context, found)
     depth = unit.carried.depth + 1
     inside = yield from _in_scope(links, depth, context)
@@ -229,6 +236,28 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     elif page.unvouched:
         sites_vouched = {context.names(context.spelling.of(url))[0] for url in vouched}
         found.pairs = [pair for pair in found.pairs if pair[1] in sites_vouched]
+
+
+def _handled(
+    unit: Unit, exchange: Exchange, body: bytes, links: list[tuple[bytes, Source]], context: Context, found: UnitRows
+) -> list[tuple[bytes, Source]]:
+    """The links of a page, and those that page handlers of plug-ins find beside them, together at most
+    page.links_max."""
+    assert context.plugged is not None
+    more, notes = context.plugged.handled(seen(unit, exchange, body))
+    found.notes |= notes
+    _count_plugins(context, found)
+    known = dict(links)
+    room = max(context.config.page.links_max - len(links), 0)
+    fresh = [url for url in dict.fromkeys(more) if url not in known and url != unit.url]
+    return [*links, *((url, Source.LINK) for url in fresh[:room])]
+
+
+def _count_plugins(context: Context, found: UnitRows) -> None:
+    """What plug-ins did since the last call is of this page."""
+    assert context.plugged is not None
+    for name, count in context.plugged.take_counts().items():
+        found.counts[name] = found.counts.get(name, 0) + count
 
 
 def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> Steps[None]:
@@ -337,6 +366,12 @@ def _add(
     unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
 ) -> Steps[None]:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
+    weights = None
+    if (plugged := context.plugged) is not None:
+        page = found.seen or seen(unit, None)
+        links = plugged.kept(links, page, depth)
+        weights = plugged.weights(links, page, depth)
+        _count_plugins(context, found)
     names_of, seed, rows = context.names_of, context.seed, found.links
     own_site = context.names(unit.url)[0]
     carried = {
@@ -356,9 +391,12 @@ def _add(
         ones = [
             carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
         ]
-        if weight_of is not None:
+        if weight_of is not None or weights is not None:
             for at, (url, source) in enumerate(step):
-                if weight := weight_of(url):
+                weight = weight_of(url) if weight_of is not None else 0
+                if weights is not None:
+                    weight = min(max(weight + weights[start + at], -WEIGHT_MAX), WEIGHT_MAX)
+                if weight:
                     home = len(origins[at]) + 1 == len(url)
                     ones[at] = ones[at]._replace(priority=priority_of(depth, source, home, weight))
         rows += zip(url_keys(urls, seed, sites), sites, hosts, ones, urls, strict=True)
