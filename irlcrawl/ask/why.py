@@ -235,8 +235,7 @@ class _Question:
             return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
         if place == "resting":
             due = float(row["due"][0])
-            why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
-            return {"stands": f"rests {why}; asked again from {_date(due)}", "due": due}
+            return {"stands": f"rests {self._why_rests(row)}; asked again from {_date(due)}", "due": due}
         if place == "visited":
             due = float(row["due"][0])
             return {"stands": f"a page between two visits; {self._until(row, due)}", "due": due}
@@ -254,6 +253,14 @@ class _Question:
             )
             return {"stands": text, "cycle_end": end, "current": reading.sites.current}
         return {"stands": "between two places: it is taken on within seconds"}
+
+    def _why_rests(self, row: Batch) -> str:
+        record = self._record(origin_of(self._url))
+        if record is not None and record.denials:
+            return f"because its host's robots.txt could not be had ({words.plural(record.denials, 'time')} in a row)"
+        if record is not None and record.rests_until:
+            return f"because its host failed when it was asked last ({words.plural(record.failures, 'time')} in a row)"
+        return "after a passing failure" if row["attempt"][0] else "because its host failed before"
 
     def _page(self, row: Batch) -> Answer:
         """What is known of a page that is visited again."""
@@ -337,7 +344,9 @@ class _Question:
             if clock != NONE:
                 seconds = {"gap_s": round(table.gap[clock], 3), "backoff_s": round(table.backoff[clock], 3)}
                 known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
-                shared = {"shared": True} if table.sites[clock] == SHARED else {}
+                shared: Answer = {"shared": True} if table.sites[clock] == SHARED else {}
+                if table.limit[clock]:
+                    shared["limit_per_s"] = round(table.limit[clock], 2)
                 told["clocks"][KIND_NAMES[kind]] = {"next": table.next[clock], **known, **shared}
                 due = max(due, table.next[clock])
         if record is not None:

@@ -374,7 +374,7 @@ class Page:
 @dataclass
 class Budgets:
     base: int = key(
-        20, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
+        30, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
         low=1, high=BUDGET_MAX, fixed=True,
     )  # fmt: skip
     unsupported: int = key(
@@ -402,7 +402,7 @@ class Budgets:
         1, "Whose links count for reputation. 1: those of every site. 2: only those of sites with a seed, or with "
         "reputation of their own.", low=1, high=2,
     )  # fmt: skip
-    seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
+    seed_floor: int = key(3_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
     ranks_file: str = key(
         "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
         "however few sites link to it yet. It is read at each start, and again when it changes. Empty: off.",
@@ -410,7 +410,7 @@ class Budgets:
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
     )
-    top_budget: int = key(200_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
+    top_budget: int = key(300_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
     curve: str = key(
         "linear", "What budgets between base and top_budget follow: in-degree (linear), its logarithm "
         "(log), or a site's rank by in-degree (rank). none: no budgets, breadth first.",

@@ -104,6 +104,7 @@ class Gauges:
             "ready_hosts": dispatcher.politeness.ready,
             "delayed_hosts": dispatcher.politeness.delayed(),
             "shared_addresses": dispatcher.politeness.shared_counts(),
+            "throttled_addresses": dispatcher.politeness.throttled_counts(),
             "per_host_queue_size": _queue_sizes(dispatcher),
             "memory_bytes": _resident([os.getpid(), *workers]),
             "held": {
@@ -133,6 +134,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
+        "resting_hosts": dict(counters.get("hosts_resting", {})),
         "pages": state.pages.rows,
         "pages_due": state.pages.next_due(),
         "pages_gone": ledger.gone,

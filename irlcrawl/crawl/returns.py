@@ -124,7 +124,7 @@ class Drawing:
     def entries(self) -> Iterator[LogEntry]:
         """The last word of each. FileNotFoundError when a turn took in meanwhile what had waited; Damaged, OSError."""
         committed = self._catalog.get("log")
-        if committed is None or not self._job.logs.is_dir():
+        if committed is None or not self._files.exists(self._job.logs):
             return
         returned = Returned(chain(self._not_yet(), returned_in(self._pieces(committed))))
         for entry in self._selection.entries(self._pieces(committed), returned):

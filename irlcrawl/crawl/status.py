@@ -48,6 +48,8 @@ FIELDS: dict[str, str] = {
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
     "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
+    "resting_hosts": "hosts that failed when they were asked last, as of the last commit: silent (no answer, no "
+    "address, or nothing but 429 and 503), no_robots (no robots.txt to be had), given_up -> count",
     "pages": "between two visits (revisit.enabled)",
     "pages_due": "unix seconds: when the first of those is due; null when there are none",
     "pages_gone": "that were 404 or 410 for a week of visits, and are visited no more",
@@ -62,6 +64,8 @@ FIELDS: dict[str, str] = {
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
     "shared_addresses": "addresses in memory that many sites share: known, and of these throttled once -> count",
+    "throttled_addresses": "addresses in memory that are asked more seldom than others: shared (by many sites, and it "
+    "throttled once), backing_off (after failures, 429 or 503) -> count",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
     "frontier_latency_s": "from a URL's discovery to its first request: median of those requested last, of "
@@ -168,9 +172,11 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("waiting", _waiting(values)),
         ("later", _later(values)),
         ("resting", _resting(values)),
+        ("failing", _failing(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("pages", _pages(values)),
         ("shared", words.parts(values["shared_addresses"] or {})),
+        ("throttled", _throttled(values)),
         ("links", _links(values)),
         ("retries", f"{words.plural(number['retry_count'], 'request')} to be repeated, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),
@@ -309,6 +315,20 @@ def _resting(values: Mapping[str, Any]) -> str:
     if seconds := _until(values, "wait_ends"):
         text += f"; nothing else is left, the crawl ends in {words.duration(seconds)}"
     return text
+
+
+def _failing(values: Mapping[str, Any]) -> str:
+    """The hosts at rest, and those given up."""
+    hosts = values["resting_hosts"] or {}
+    number = words.plural(sum(hosts.values()), "host")
+    return f"{number} when asked last ({words.parts(hosts)})" if hosts else ""
+
+
+def _throttled(values: Mapping[str, Any]) -> str:
+    """The addresses that are asked more seldom than others."""
+    addresses = values["throttled_addresses"] or {}
+    number = words.plural(sum(addresses.values()), "address", "addresses")
+    return f"{number} ({words.parts(addresses)})" if addresses else ""
 
 
 def _until(values: Mapping[str, Any], field: str) -> float:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,6 +60,7 @@ from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
+from irlcrawl.frontier.state.hosts import standing_counts, standings
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import salvage
@@ -175,7 +176,7 @@ class _Repair:
         for key in CARRIED:
             if key in self.entries:
                 edits.set(key, self.entries[key])
-        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason")
+        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason", "hosts_resting")
         counters = self.entries.get("counters", {})
         edits.set("counters", {name: value for name, value in counters.items() if name not in recounted})
         streams = [file.stream for file in warc_files(self.files, str(self.job.warcs))]
@@ -291,7 +292,8 @@ class _Repair:
                 edits.set(HISTOGRAM, degrees.to_json())
             yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
         before = dict(self.old.lost)
-        carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        hosts = map(self._host_rows, self.old.slices(self.entries, "hosts"))
+        carry(state, state.hosts, Update(tuple(HOST)), self._counted(state, hosts))
         clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
         with Commit(state) as (writer, edits):
             if clocks:
@@ -299,6 +301,12 @@ class _Repair:
                 state.clock_log.add(writer, edits, fold(clocks, now), now)
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
         yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
+
+    def _counted(self, state: CrawlState, hosts: Iterable[Batch]) -> Iterator[Batch]:
+        """Rows of hosts, counted by their standings."""
+        for rows in hosts:
+            state.count_standings(standing_counts(standings(rows)))
+            yield rows
 
     def _host_rows(self, batch: Batch) -> Batch:
         """Without pointers to robots texts that are gone."""

@@ -138,6 +138,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "calendar_due": (None, None),
         "resting_urls": (0, 0),
         "resting_due": (None, None),
+        "resting_hosts": ({}, {"given_up": 2}),
         "wait_ends": (None, None),
         "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
         "out_of_scope_urls": (1, 1),
@@ -158,6 +159,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
         "shared_addresses": ({}, {}),
+        "throttled_addresses": ({}, {"backing_off": 1}),  # that of b.test
         "per_host_queue_size": (
             {"mean": 1.0, "max": 2, "largest": {"http://a.test:80": 2, "http://c.test:80": 1, "http://b.test:80": 0}},
             {"mean": 0.0, "max": 0, "largest": {}},

@@ -29,6 +29,7 @@ from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
+from irlcrawl.frontier.state.hosts import STANDINGS
 from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.novelty import Novelty
@@ -191,6 +192,15 @@ class CrawlState:
 
     def count(self, name: str, more: int) -> None:
         self.counters[name] = self.counters.get(name, 0) + more
+
+    def count_standings(self, moved: NDArray[np.int64]) -> None:
+        """So many more hosts in the drum have each of STANDINGS."""
+        told = self.counters.setdefault("hosts_resting", {})
+        for name, more in zip(STANDINGS, moved.tolist(), strict=True):
+            if more:
+                told[name] = told.get(name, 0) + more
+                if not told[name]:
+                    del told[name]
 
     def count_done(self, classes: NDArray[np.uint8], reasons: NDArray[np.uint8], times: int = 1) -> None:
         """Outcomes of URLs that are in the ledger, as Class and Reason columns; times -1: of URLs that are put back."""

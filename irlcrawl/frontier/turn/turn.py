@@ -402,6 +402,7 @@ class Turn:
         self.state.hosts.merge(
             kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
         )
+        self.state.count_standings(kernel.moved)
         if parts:
             self._place(parts, task)
 
