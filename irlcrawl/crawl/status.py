@@ -182,7 +182,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
 
 def line(values: Mapping[str, Any]) -> str:
     """The record in one line, for logs and terminals without a screen."""
-    errors = _errors(values)
+    errors = errors_by_reason(values)
     told = [
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
@@ -197,10 +197,11 @@ def line(values: Mapping[str, Any]) -> str:
     return ", ".join(told)
 
 
-def _errors(values: Mapping[str, Any]) -> dict[str, int]:
+def errors_by_reason(values: Mapping[str, Any]) -> dict[str, int]:
     """URLs that ended without a page, by reason: failed ones, and those whose server answered with an error."""
-    fetched = {name: values["fetched_by_reason"].get(name, 0) for name in ERRORS} if values["fetched_by_reason"] else {}
-    return {name: number for name, number in {**fetched, **(values["failed_by_reason"] or {})}.items() if number}
+    fetched = {name: (values.get("fetched_by_reason") or {}).get(name, 0) for name in ERRORS}
+    failed = values.get("failed_by_reason") or {}
+    return {name: number for name, number in {**fetched, **failed}.items() if number}
 
 
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:
