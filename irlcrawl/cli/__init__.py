@@ -8,6 +8,7 @@ hand_in.py        handing URLs to a crawl, whether it runs or not
 verbs_ask.py      status, config, inspect, urls, get, report, why
 verbs_upkeep.py   fsck, doctor, verify, snapshot, snapshots
 verbs_export.py   export
+verbs_watch.py    watch
 filters.py        what --host and --site take
 alone.py          whether this process has JOB to itself
 open_files.py     how many files a process may open

@@ -27,6 +27,8 @@ from drum.files import Damaged, Files
 from irlcrawl.crawl.status import errors_by_reason
 
 VERSION = 1
+BYTES_MAX = 64 << 20
+"""No history is longer, whatever its header says."""
 HEADER_BYTES = 4096
 LEVELS = ((10, 8640), (300, 8064), (3600, 8760))
 """(seconds, slots): a day, four weeks, a year."""
@@ -189,7 +191,8 @@ def _shape(path: str | os.PathLike[str], header: bytes) -> Shape:
     try:
         said = json.loads(header.partition(b"\n")[0])
         shape = Shape([(int(seconds), int(slots)) for seconds, slots in said["levels"]], list(map(str, said["fields"])))
-        if shape.header() == header and shape.levels and all(min(level) > 0 for level in shape.levels):
+        sane = all(min(level) > 0 for level in shape.levels) and shape.levels and shape.bytes <= BYTES_MAX
+        if sane and shape.header() == header:
             return shape
     except (ValueError, KeyError, TypeError):
         pass

@@ -55,6 +55,9 @@ FIELDS: dict[str, str] = {
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
     "again",
+    "waiting_by_place": "places of URLs that are not done, as of the last commit: runs (ready to be leased), calendar "
+    "(more than their host takes), rests (after a failure), resting (pages between two visits), queued (within their "
+    "site's budget), deferred (beyond it), pending (not looked up yet) -> count",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
@@ -62,6 +65,7 @@ FIELDS: dict[str, str] = {
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
     "shared_addresses": "addresses in memory that many sites share: known, and of these throttled once -> count",
+    "largest_addresses": "addresses with most hosts in memory -> hosts",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
     "frontier_latency_s": "from a URL's discovery (by a turn) to its first request: median of those requested last, of "

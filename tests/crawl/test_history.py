@@ -115,7 +115,13 @@ def test_torn_samples_are_left_out_and_a_clock_set_back_does_no_harm(tmp_path: P
     history.check(path)
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a history", b'{"history": 1, "levels": [], "fields": []}\n'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"", b"not a history", b"[]", b'{"history": 1, "levels": [], "fields": []}\n',
+        history.Shape([(10, 1 << 60)], ["fetched"]).header(), history.Shape([(0, 5)], ["fetched"]).header(),
+    ],
+)  # fmt: skip
 def test_another_file_in_its_place_is_told_and_begun_anew(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "history"
     path.write_bytes(damage)
