@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import ConfigError
-from irlcrawl.config.toml import load_stored
+from irlcrawl.config.toml import load_stored, to_toml
 from irlcrawl.crawl import journal, status
 from irlcrawl.crawl.control_server import serve as answer
 from irlcrawl.crawl.history import History
@@ -54,8 +55,6 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> JobDir:
         crawl.run(sampled)
         told[0].close()
         with crawl.job() as opened:
-            from irlcrawl.config.toml import to_toml
-
             opened.write_config(to_toml(crawl.config))
     return crawl.job()
 
@@ -156,6 +155,12 @@ def test_the_page_takes_nothing_from_elsewhere_and_makes_no_html_of_a_string() -
             assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(", text)
         if kind == "text/css":
             assert "url(" not in text and "@import" not in text
+
+
+def test_a_wheel_has_the_page() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert declared["irlcrawl.watch"] == ["page/*"]
+    assert {name for name, _ in PAGE.values()} == set(os.listdir(ROOT / "irlcrawl" / "watch" / "page"))
 
 
 # -- who may -----------------------------------------------------------------------------------------------------------
