@@ -70,8 +70,8 @@ class Shape(NamedTuple):
         return HEADER_BYTES + self.slot_bytes * sum(slots for _, slots in self.levels[:level])
 
     @property
-    def bytes(self) -> int:
-        """Of the whole file, at most."""
+    def size(self) -> int:
+        """Of the whole file, at most, in bytes."""
         return self.begin(len(self.levels))
 
     def header(self) -> bytes:
@@ -191,7 +191,7 @@ def _shape(path: str | os.PathLike[str], header: bytes) -> Shape:
     try:
         said = json.loads(header.partition(b"\n")[0])
         shape = Shape([(int(seconds), int(slots)) for seconds, slots in said["levels"]], list(map(str, said["fields"])))
-        sane = all(min(level) > 0 for level in shape.levels) and shape.levels and shape.bytes <= BYTES_MAX
+        sane = all(min(level) > 0 for level in shape.levels) and shape.levels and shape.size <= BYTES_MAX
         if sane and shape.header() == header:
             return shape
     except (ValueError, KeyError, TypeError):
@@ -204,5 +204,5 @@ def check(path: str | os.PathLike[str]) -> None:
     with open(path, "rb") as stream:
         shape = _shape(path, stream.read(HEADER_BYTES))
         size = stream.seek(0, os.SEEK_END)
-    if size > shape.bytes:
-        raise Damaged(path, shape.bytes, "longer than a history gets")
+    if size > shape.size:
+        raise Damaged(path, shape.size, "longer than a history gets")

@@ -45,22 +45,21 @@ class LogTail:
         self._rest = b""
         self.last: deque[LogEntry] = deque(maxlen=LINES_KEPT)
         self.durations: Durations = {}
-        if self._open():
-            assert self._stream is not None
-            self._stream.seek(max(self._stream.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
-            tail = self._stream.read()
+        if (stream := self._open()) is not None:
+            stream.seek(max(stream.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+            tail = stream.read()
             begin = 0 if len(tail) < TAIL_BYTES else tail.find(b"\n") + 1
             self._take(tail[begin:], count=False)
 
     def read(self) -> None:
         """What was written since. OSError."""
-        if self._stream is None and not self._open():
+        stream = self._stream or self._open()
+        if stream is None:
             return
-        assert self._stream is not None
-        more = self._stream.read(READ_BYTES_MAX)
+        more = stream.read(READ_BYTES_MAX)
         self._take(more, count=True)
-        if len(more) < READ_BYTES_MAX and self._rolled():
-            self._take(self._stream.read(), count=True)
+        if len(more) < READ_BYTES_MAX and self._rolled(stream):
+            self._take(stream.read(), count=True)
             self.close()
             self._rest = b""
 
@@ -69,22 +68,22 @@ class LogTail:
             self._stream.close()
             self._stream = None
 
-    def _open(self) -> bool:
+    def _open(self) -> IO[bytes] | None:
+        """The log; None as long as there is none."""
         try:
             self._stream = open(self._path, "rb")  # noqa: SIM115 - followed as long as it is the log
         except FileNotFoundError:
-            return False
-        return True
+            return None
+        return self._stream
 
-    def _rolled(self) -> bool:
+    def _rolled(self, stream: IO[bytes]) -> bool:
         """Whether another file is the log now, or this one was cut."""
-        assert self._stream is not None
-        ours = os.fstat(self._stream.fileno())
+        ours = os.fstat(stream.fileno())
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
             return True
-        return not os.path.samestat(ours, there) or ours.st_size < self._stream.tell()
+        return not os.path.samestat(ours, there) or ours.st_size < stream.tell()
 
     def _take(self, data: bytes, count: bool) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -72,7 +72,7 @@ def test_a_year_of_samples_has_a_fixed_size_and_is_finer_where_it_is_newer(tmp_p
     times = [begin + 1800 * number for number in range(380 * 48)]
     times += [end - 30 * DAY + 300 * number for number in range(29 * 288)] + [end - DAY + 10 * n for n in range(8640)]
     written(path, times)
-    assert os.path.getsize(path) <= SHAPE.bytes < 6_000_000
+    assert os.path.getsize(path) <= SHAPE.size < 6_000_000
     steps = []
     for span in (3600.0, DAY - 20, 27 * DAY, 360 * DAY):
         samples = read(path, end - span, end)
