@@ -19,7 +19,8 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep, verbs_watch
+from irlcrawl.cli.verbs_watch import DEFAULT_ADDRESS
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -235,6 +236,27 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--watch", action="store_true", help="print again every second until the crawl ends")
+
+
+def _watch_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "--http", metavar="ADDRESS", nargs="?", const=DEFAULT_ADDRESS,
+        help="serve a web page, and /metrics for Prometheus, at this address and port of this machine, or port alone "
+        f"({DEFAULT_ADDRESS}); it prints where, with the token that steering takes. Without: on this terminal",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", metavar="FILE",
+        help="file with the token, which is made if it is not there; without: another token each time",
+    )  # fmt: skip
+    parser.add_argument(
+        "--name", metavar="HOST", action="append", default=[],
+        help="a name by which browsers reach this page, such as a proxy's; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--private", action="store_true",
+        help="looking takes the token, too; it always does at an address that other machines reach",
+    )  # fmt: skip
 
 
 def _config_arguments(parser: argparse.ArgumentParser) -> None:
@@ -503,6 +525,11 @@ VERBS = {
         "what the crawl is doing, or how it ended",
         _status_arguments,
         verbs_ask.status,
+    ),
+    "watch": Verb(
+        "%(prog)s JOB [--http [ADDRESS]] [--token-file FILE] [--name HOST ...] [--private]",
+        "the same as it goes, on a terminal or on a web page from which the crawl is steered", _watch_arguments,
+        verbs_watch.watch,
     ),
     "stop": Verb(
         "%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs_crawl.stop

@@ -36,6 +36,11 @@ def status(args: argparse.Namespace) -> int:
     pause = threading.Event()
     try:
         with reader_may_leave():
+            if args.watch and not args.json:
+                from irlcrawl.watch.terminal import show
+
+                show(job)
+                return ExitCode.DONE
             while _print_status(job, args.json) in status_record.ALIVE and args.watch:
                 pause.wait(WATCH_SECONDS)
     except KeyboardInterrupt:
@@ -44,13 +49,12 @@ def status(args: argparse.Namespace) -> int:
 
 
 def _print_status(job: JobDir, as_json: bool) -> str:
-    """Print the record once, over the last one on a terminal; returns its state."""
+    """Print the record once; returns its state."""
     record = status_record.read_status(job)
     if as_json:
         print(json.dumps(record), flush=True)
     else:
-        clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
-        print(clear + words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
+        print(words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
     return str(record["state"])
 
 

@@ -57,6 +57,9 @@ FIELDS: dict[str, str] = {
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
     "again",
+    "waiting_by_place": "places of URLs that are not done, as of the last commit: runs (ready to be leased), calendar "
+    "(more than their host takes), rests (after a failure), resting (pages between two visits), queued (within their "
+    "site's budget), deferred (beyond it), pending (not looked up yet) -> count",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
@@ -66,6 +69,7 @@ FIELDS: dict[str, str] = {
     "shared_addresses": "addresses in memory that many sites share: known, and of these throttled once -> count",
     "throttled_addresses": "addresses in memory that are asked more seldom than others: shared (by many sites, and it "
     "throttled once), backing_off (after failures, 429 or 503) -> count",
+    "largest_addresses": "addresses with most hosts in memory -> hosts",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
     "frontier_latency_s": "from a URL's discovery to its first request: median of those requested last, of "
@@ -190,7 +194,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
 
 def line(values: Mapping[str, Any]) -> str:
     """The record in one line, for logs and terminals without a screen."""
-    errors = _errors(values)
+    errors = errors_by_reason(values)
     told = [
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
@@ -205,10 +209,11 @@ def line(values: Mapping[str, Any]) -> str:
     return ", ".join(told)
 
 
-def _errors(values: Mapping[str, Any]) -> dict[str, int]:
+def errors_by_reason(values: Mapping[str, Any]) -> dict[str, int]:
     """URLs that ended without a page, by reason: failed ones, and those whose server answered with an error."""
-    fetched = {name: values["fetched_by_reason"].get(name, 0) for name in ERRORS} if values["fetched_by_reason"] else {}
-    return {name: number for name, number in {**fetched, **(values["failed_by_reason"] or {})}.items() if number}
+    fetched = {name: (values.get("fetched_by_reason") or {}).get(name, 0) for name in ERRORS}
+    failed = values.get("failed_by_reason") or {}
+    return {name: number for name, number in {**fetched, **failed}.items() if number}
 
 
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:

@@ -25,6 +25,7 @@ from irlcrawl.base.job import SNAPSHOT, JobDamaged, JobDir
 from irlcrawl.base.job_files import COMPRESSED, OPEN, SEGMENT, harvests_from, parse_rules_log, part_name, rules_log_name
 from irlcrawl.base.names import Names
 from irlcrawl.config.toml import load_stored
+from irlcrawl.crawl import history
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.harvested import Reach, missing, not_closed, reach_of, shortened
 from irlcrawl.frontier.state.lease_log import LeaseLog
@@ -200,6 +201,11 @@ class Fsck:
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
         yield from self._leases(str(self.job.leases))
+        try:
+            if self.files.exists(self.job.history):
+                history.check(self.job.history)
+        except Damaged as error:  # no crawl needs it
+            yield note(error.file, f"{error.what}: the next run begins another one")
 
     def _leases(self, path: str) -> Findings:
         """What is wrong with it makes every host wait for its gap again."""

@@ -134,6 +134,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
+        "waiting_by_place": ({**NOWHERE, "runs": 6}, NOWHERE),  # all but the seed and /2, those with workers too
+        "responses": (1, 5),
+        "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
         "calendar_urls": (0, 0),
         "calendar_due": (None, None),
         "resting_urls": (0, 0),
@@ -193,6 +196,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert (midway["held"]["hosts"], midway["held"]["clocks"]) == (3, 5)
     assert (later["resting_urls"], later["resting_due"]) == (1, approx(START + 10.0)), "b.test, once more"
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
+
+
+NOWHERE = dict.fromkeys(("pending", "queued", "deferred", "calendar", "rests", "resting", "runs"), 0)
 
 
 def size(answer: Answer) -> int:

@@ -13,7 +13,9 @@ class Counted(NamedTuple):
 
 
 COUNTERS = {
-    "pages": Counted("responses, robots.txt not counted"),
+    "pages": Counted(
+        "responses, robots.txt not counted, those put back since and the repeated ones included", "responses"
+    ),
     "bytes": Counted("received, header and body", "bytes"),  # robots.txt counted
     "links": Counted("links in scope, also those of `duplicates` and `trapped`"),
     "duplicates": Counted("links to URLs already known", "duplicate_urls"),
