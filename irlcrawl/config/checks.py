@@ -78,6 +78,10 @@ def validate(config: Config) -> None:
     headers.check(config)
     proxies.check(config)
     _check_hours(config)
+    if config.fetch.http2 == "offered" and config.fetch.client != "httptools":
+        raise ConfigError(
+            'fetch.http2 = "offered": the client aiohttp speaks no HTTP/2; take fetch.client = "httptools"'
+        )
     for path, types in (
         ("fetch.types", config.fetch.types),
         *((f'site."{name}".types', site.types or []) for name, site in config.site.items()),

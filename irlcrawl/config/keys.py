@@ -292,6 +292,10 @@ class Fetch:
         60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
         low=1,
     )  # fmt: skip
+    http2: str = key(
+        "needed", "HTTP/2, to hosts of https. needed: where a server refuses everything else. offered: where a server "
+        "chooses it. Of the client httptools alone. off: never.", choices=("off", "needed", "offered"),
+    )  # fmt: skip
     accept_language: str = key(
         "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
     )

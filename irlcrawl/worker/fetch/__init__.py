@@ -15,8 +15,10 @@ wants.py            which pages are worth their bytes, as far as a response head
 clients.py          which of the two clients a worker has
 client.py           the httptools client: a pool of connections, TLS sessions
 connection.py       one connection of it
+alpn.py             what servers are offered in the TLS handshake
 proxied.py          a connection through a proxy: CONNECT, SOCKS5
 response.py         HTTP/1 responses out of bytes
+http2.py            HTTP/2 responses out of frames
 repair.py           headers that llhttp refuses, as it takes them
 chunks.py           chunked bodies whose lines end in LF alone
 tls.py              TLS between two streams of bytes
