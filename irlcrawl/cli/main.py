@@ -409,6 +409,10 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
 
 
+def _signing_key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="where to write both; a key directory there keeps its keys")
+
+
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or single archives"
@@ -556,6 +560,10 @@ VERBS = {
     "doctor": Verb(
         "%(prog)s [DIR] [--config FILE]", "whether this machine is fit for a crawl, and what to do if it is not",
         _doctor_arguments, verbs_upkeep.doctor,
+    ),
+    "key": Verb(
+        "%(prog)s DIR", "make a key that requests are signed with, and the directory by which servers know it",
+        _signing_key_arguments, verbs_upkeep.signing_key,
     ),
     "takedown": Verb(
         "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",

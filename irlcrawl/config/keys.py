@@ -303,6 +303,14 @@ class Fetch:
         [], 'Further headers of every request, each as "Name: value"; Accept may be replaced. No Cookie or '
         "Authorization: see secrets_file of a site. Empty: off.",
     )  # fmt: skip
+    signing_key_file: str = key(
+        "", "Private key (Ed25519, PEM) with which each request is signed (Web Bot Auth, RFC 9421); `irlcrawl "
+        "key` makes one. It is read at each start; it is in no file of JOB. Empty: off.",
+    )  # fmt: skip
+    signature_agent: str = key(
+        "", "Where servers find the key directory that goes with signing_key_file: https://NAME, which serves it below "
+        "/.well-known/. Empty: off.",
+    )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
         False, "Refuse hosts whose certificate does not verify. false: every certificate and old protocols are "

@@ -10,6 +10,7 @@ visit.py            one visit: robots.txt, gaps, the URLs one by one
 wishes.py           what the owner of an answer says about its use
 verdict.py          what an answer means for its URL
 http.py             one GET: the seam behind which the clients live
+signing.py          signatures of requests
 terms.py            what the configuration says of requests to one host: headers, pages that are wanted, bytes a second
 wants.py            which pages are worth their bytes, as far as a response header can say
 clients.py          which of the two clients a worker has

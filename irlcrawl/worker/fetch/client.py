@@ -168,7 +168,7 @@ class Client:
     ) -> None:
         """Make the exchange and fill in its result."""
         terms = request.terms or self._terms
-        asked = "".join([f"{name}: {value}\r\n" for name, value in request.conditions]) if request.conditions else ""
+        asked = "".join([f"{name}: {value}\r\n" for name, value in request.fields]) if request.fields else ""
         start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n{asked}".encode()
         block = start + terms.sent_block
         if terms.proxy is not None and terms.proxy.kind == "http" and request.scheme == "http":

@@ -50,7 +50,7 @@ class Request:
     body_bytes_max: int
     terms: Terms | None = None  # None: those of no host in particular
     wants: Wants | None = None  # None: any response is read
-    conditions: tuple[tuple[str, str], ...] = ()  # header fields that ask for a page only if it changed (RFC 9110 13.1)
+    fields: tuple[tuple[str, str], ...] = ()  # of this request alone: conditions (RFC 9110 13.1), a signature
 
     @property
     def pool_key(self) -> tuple[str, int, str, str]:

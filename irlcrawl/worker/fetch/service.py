@@ -13,7 +13,7 @@ import socket
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drum import Files
 
@@ -50,6 +50,9 @@ from irlcrawl.worker.harvest.known_rules import KnownRules
 from irlcrawl.worker.harvest.process import discovering, finished, rules_text
 from irlcrawl.worker.harvest.rules_log import Pointer
 
+if TYPE_CHECKING:
+    from irlcrawl.worker.fetch.signing import Signer
+
 RULES_CACHE_BYTES = 2 << 20
 """Rules of the last hundreds of hosts. Those of others are read again from their log, tens of microseconds a visit; a
 larger cache would be full, and a worker's memory at rest, only after hours."""
@@ -62,6 +65,15 @@ HELD_FACTOR = 2
 _log = logging.getLogger("irlcrawl.worker")
 
 
+def signer_of(config: Config, key: str | None) -> Signer | None:
+    """What signs requests; `key`: the private key in hex, empty: nothing does."""
+    if not key:
+        return None
+    from irlcrawl.worker.fetch.signing import Signer  # cryptography is loaded where it is used alone
+
+    return Signer(bytes.fromhex(key), config.fetch.signature_agent)
+
+
 class Worker:
     """One stream: its archive, its harvest and its visits. `visit.Services` for the visits."""
 
@@ -71,6 +83,7 @@ class Worker:
         self.fetcher = open_fetcher(self.config, self.clock)
         self._slices = self.fetcher.slices = Slices(self.clock)
         self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
+        self.signer = signer_of(self.config, hello.get("signing_key"))
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from irlcrawl.base.clock import Clock
@@ -31,6 +31,12 @@ from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 
+class Signs(Protocol):
+    def fields(self, request: Request, now: float) -> tuple[tuple[str, str], ...]:
+        """Header fields that sign a request which goes out now."""
+        ...
+
+
 class Services(Protocol):
     """What a visit needs of its worker."""
 
@@ -38,6 +44,8 @@ class Services(Protocol):
     clock: Clock
     fetcher: Fetcher
     terms: TermsOf
+    signer: Signs | None
+    """None: requests are not signed."""
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
@@ -209,7 +217,7 @@ class Visit:
         asked: tuple[tuple[str, str], ...] = (),
     ) -> Fetched | None:  # fmt: skip
         """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
-        unwanted. `asked`: Request.conditions."""
+        unwanted. `asked`: Request.fields."""
         scheme, host, port, target = split(url)
         terms = self._services.terms.of(host)
         wants = terms.wants if page else None
@@ -231,6 +239,8 @@ class Visit:
             return None
         self._requests += 1
         self._started = self._started or self._clock.now()
+        if (signer := self._services.signer) is not None:
+            request = replace(request, fields=request.fields + signer.fields(request, self._clock.now()))
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.took
         size = 0 if fetched.exchange is None else received(fetched.exchange)

@@ -75,7 +75,7 @@ def test_a_response_is_kept_as_http_1_would_have_carried_it_and_the_archive_says
 def test_a_request_says_what_one_of_http_1_says() -> None:
     config = configured(headers=["X-Ours: yes"])
     with Http2Server({"/?q": page(b"x")}) as server:
-        get(server, "/?q", config=config, conditions=(("If-None-Match", '"a"'),))
+        get(server, "/?q", config=config, fields=(("If-None-Match", '"a"'),))
         (fields,) = server.asked
     assert fields.pop(":authority") == f"a.test:{server.port}"
     assert fields == {

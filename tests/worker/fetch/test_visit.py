@@ -50,6 +50,7 @@ class Web:
         self.config, self.clock = config, clock
         self.fetcher: Any = self
         self.terms = TermsOf(config, {"file": [["Cookie", "id=1"]]})
+        self.signer: Any = None
         self.stopping = asyncio.Event()
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self.answers = list(answers)
