@@ -375,6 +375,10 @@ class Page:
         "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
         "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
+    tdmrep: bool = key(
+        False, "Ask each host for /.well-known/tdmrep.json beside its robots.txt, as often as for that, and record "
+        "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
+    )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(
         0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "

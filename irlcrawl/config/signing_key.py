@@ -70,9 +70,7 @@ def read_key(path: str) -> bytes:
     except Exception:  # cryptography's own for kinds of keys it does not know
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(
-            f"{where}: no Ed25519 private key in PEM without a password; `irlcrawl key` makes one"
-        )
+        raise ConfigError(f"{where}: no Ed25519 private key in PEM without a password; `irlcrawl key` makes one")
     return key.private_bytes_raw()
 
 

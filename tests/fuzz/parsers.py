@@ -31,6 +31,7 @@ from irlcrawl.config.lists import parameter_names
 from irlcrawl.config.toml import load, override
 from irlcrawl.crawl.control_server import ControlServer
 from irlcrawl.crawl.seeds import SeedsError, read_ranks, read_seeds
+from irlcrawl.web import tdmrep
 from irlcrawl.web.coding import decode
 from irlcrawl.web.retry_after import as_logged, seconds_asked
 from irlcrawl.web.robots import Rules, verdict
@@ -228,6 +229,15 @@ def robots(data: bytes) -> None:
     assert len(sitemaps.of_robots(data, b"http://a.test/robots.txt")) <= sitemaps.OF_ROBOTS_MAX
 
 
+def tdm(data: bytes) -> None:
+    text = tdmrep.lines(data)
+    assert len(text) <= tdmrep.LINES_BYTES_MAX and text.isascii() and text.count("\n") <= tdmrep.RULES_MAX
+    rules = Rules(text.encode(), "testbot")
+    assert len(rules._tdm) == text.count("\n") and rules.allowed(b"/") and rules.crawl_delay is None
+    for path in (b"/", b"/a/b.jpg", b"/" + b"a" * 500):
+        assert all(wish.startswith("tdm-") and "\n" not in wish for wish in rules.tdm_for(path))
+
+
 @cache
 def _spelling() -> Spelling:
     return Spelling(Urls(merge=sorted(URL_RULES)), {})
@@ -407,6 +417,9 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "sitemap": lambda: Parser([SITEMAP, FEED, b"http://a.test/1\nhttp://a.test/2\r\n",
         gzip.compress(SITEMAP)], sitemap),
     "robots": lambda: Parser([ROBOTS], robots),
+    "tdm": lambda: Parser([
+        b'[{"location": "/a/*.jpg$", "tdm-reservation": 1, "tdm-policy": "https://a.test/p"}, {"location": "/", '
+        b'"tdm-reservation": 0}]'], tdm),
     "urls": lambda: Parser([b"http://a.test/a/../b;jsessionid=1?utm_x=1&b=%7e#f",
         b"HTTPS://User@\xc3\xa4.Test:443/%2e%2e/",
                             b"//[::1]:80/", b"a?b=c&a=d", b"http://1.2.3/x//index.html?", b"http:\\\\a.test\\"], urls),

@@ -94,7 +94,8 @@ class Web:
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         return Rules(RULES % self.delay, "testbot")
 
-    def rules_of(self, exchange: Exchange) -> Rules:
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
+        assert exchange is not None
         return Rules(RULES % self.delay, "testbot")
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
