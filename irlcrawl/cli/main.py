@@ -178,6 +178,10 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress; the summary at the end is shown")
+    parser.add_argument(
+        "--allow-commands", action="store_true",
+        help="let the commands that FILE and JOB/irlcrawl.toml name run, from now on, for this JOB on this machine",
+    )  # fmt: skip
     group = parser.add_argument_group("configuration keys (all: irlcrawl config)")
     for key in keys():
         if key.single:
