@@ -28,7 +28,7 @@ from irlcrawl.terminal.progress import reader_may_leave, unheard
 from irlcrawl.terminal.words import shown
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "h2", "httptools", "isal", "numpy",
     "publicsuffixlist", "rich", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 
@@ -179,6 +179,10 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress; the summary at the end is shown")
+    parser.add_argument(
+        "--allow-commands", action="store_true",
+        help="let the commands that FILE and JOB/irlcrawl.toml name run, from now on, for this JOB on this machine",
+    )  # fmt: skip
     group = parser.add_argument_group("configuration keys (all: irlcrawl config)")
     for key in keys():
         if key.single:
@@ -457,6 +461,10 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
 
 
+def _signing_key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="where to write both; a key directory there keeps its keys")
+
+
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or single archives"
@@ -619,6 +627,10 @@ VERBS = {
     "doctor": Verb(
         "%(prog)s [DIR] [--config FILE]", "whether this machine is fit for a crawl, and what to do if it is not",
         _doctor_arguments, verbs_upkeep.doctor,
+    ),
+    "key": Verb(
+        "%(prog)s DIR", "make a key that requests are signed with, and the directory by which servers know it",
+        _signing_key_arguments, verbs_upkeep.signing_key,
     ),
     "takedown": Verb(
         "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",

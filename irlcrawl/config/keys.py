@@ -292,12 +292,24 @@ class Fetch:
         60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
         low=1,
     )  # fmt: skip
+    http2: str = key(
+        "needed", "HTTP/2, to hosts of https. needed: where a server refuses everything else. offered: where a server "
+        "chooses it. Of the client httptools alone. off: never.", choices=("off", "needed", "offered"),
+    )  # fmt: skip
     accept_language: str = key(
         "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
     )
     headers: list[str] = key(
         [], 'Further headers of every request, each as "Name: value"; Accept may be replaced. No Cookie or '
         "Authorization: see secrets_file of a site. Empty: off.",
+    )  # fmt: skip
+    signing_key_file: str = key(
+        "", "Private key (Ed25519, PEM) with which each request is signed (Web Bot Auth, RFC 9421); `irlcrawl "
+        "key` makes one. It is read at each start; it is in no file of JOB. Empty: off.",
+    )  # fmt: skip
+    signature_agent: str = key(
+        "", "Where servers find the key directory that goes with signing_key_file: https://NAME, which serves it below "
+        "/.well-known/. Empty: off.",
     )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
@@ -362,6 +374,10 @@ class Page:
         "nosnippet, noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta robots; those with "
         "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
         "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
+    )  # fmt: skip
+    tdmrep: bool = key(
+        False, "Ask each host for /.well-known/tdmrep.json beside its robots.txt, as often as for that, and record "
+        "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
     )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(

@@ -8,7 +8,8 @@ classes are the numbers of irlcrawl.base (rows.py, reasons.py).
 frontier -> worker
 
   hello    {"t":"hello", "config": dict, "seed": int, "scope_version": int, "scope_entries": [str], "stream": int,
-            "secrets": {path: [[name, value], …]}, "logins": {proxy: text}, "crawl": str, "clock": [unix, since boot]?}
+            "secrets": {path: [[name, value], …]}, "logins": {proxy: text},
+            "signing_key": hex, "crawl": str, "clock": [unix, since boot]?}
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
            processes read the same time however the system's clock is stepped.
   visit    {"t":"visit", "visit": id, …}: a lease; its fields are those of lease.py, which writes and reads it.

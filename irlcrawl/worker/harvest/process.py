@@ -125,6 +125,11 @@ def rules_text(exchange: Exchange, config: Config) -> bytes:
     return text
 
 
+def with_tdm(rules: bytes, tdm: str) -> bytes:
+    """Rules and the lines of tdmrep.json (web/tdmrep.py) in one text."""
+    return rules + b"\n" + tdm.encode("ascii") if tdm else rules
+
+
 def received(exchange: Exchange) -> int:
     """Bytes of header and body as they came."""
     return len(exchange.header) + len(exchange.body)
@@ -144,7 +149,9 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
 
 def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
     assert unit.robots is not None
-    state = unit.robots.get("robots", Robots.UNKNOWN)
+    state, rules = unit.robots.get("robots", Robots.UNKNOWN), None
+    if state == Robots.RULES and exchange is not None:
+        rules = with_tdm(rules_text(exchange, config) if 200 <= unit.status < 300 else b"", unit.robots.get("tdm", ""))
     return Fact(
         host=unit.host,
         at=unit.start + unit.duration_ms / 1000,
@@ -152,7 +159,7 @@ def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
         robots_until=unit.robots.get("robots_until", 0.0),
         crawl_delay=unit.robots.get("crawl_delay", 0.0),
         failed=unit.robots.get("failed", 0),
-        rules=rules_text(exchange, config) if state == Robots.RULES and exchange is not None else None,
+        rules=rules,
     )
 
 
