@@ -168,6 +168,13 @@ class Revisited:
         self._write(self.stream, self.number, {"outcomes": [outcomes], "visits": [visits]})
         self.number += 1
 
+    def tell(self, pages: I8s, days: F8, now: bool = False) -> None:
+        """A harvest of signals: pages changed on these days; now: an order of the operator."""
+        if len(pages):
+            rows = self._links.take(pages).with_(at=START + days * DAY_S, now=np.full(len(pages), now, np.uint8))
+            self._write(self.stream, self.number, {"signals": [rows]})
+            self.number += 1
+
     def _write(self, stream: int, number: int, rows: dict[str, list[Batch]]) -> None:
         name = harvest_name(stream, number)
         with SegmentWriter(self.state.files, str(self.job.state / name)) as writer:

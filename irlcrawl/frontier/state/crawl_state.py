@@ -1,4 +1,4 @@
-"""Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, rests, ledger and
+"""Everything a crawl has on disk, opened: the catalogue, the drums, queues, runs, calendar, rests, ledger and
 crawl log.
 
 Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns it belongs to the
@@ -96,11 +96,13 @@ class CrawlState:
         identity = catalog.get("crawl")
         self.seed: int = identity["seed"]
         self.crawl_id: str = identity["id"]
-        ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
+        ram = (
+            config.crawl.ram_bytes // 4
+        )  # a drum, of those that are merged one at a time, and the batches between them
         self.stores = open_stores(catalog, self.pool, config, ram, budget_floors(config))
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
-        self.pages = self.stores.pages
+        self.pages, self.known = self.stores.pages, self.stores.known
         self.price: float = catalog.get("price", first_price(1 / config.revisit.first_rate_days))
         """What a visit to a page has to be worth (irlcrawl/revisit/price.py)."""
         self.early = EARLY_ROWS
@@ -168,7 +170,7 @@ class CrawlState:
         """Whatever names sections in the catalogue (drum.vacuum)."""
         return [
             self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.rests.holder, self.runs,
-            *(store.holder for store in self.pages.stores),
+            *(store.holder for store in (*self.pages.stores, *self.pages.left)), self.known,
             self.clock_log.list, self.scope_log.list,
         ]  # fmt: skip
 
@@ -242,7 +244,7 @@ class CrawlState:
 
     @property
     def drums(self) -> list[Repository]:
-        return [self.seen, *self.sites.drums, self.hosts]
+        return [self.seen, *self.sites.drums, self.hosts, self.known]
 
     @property
     def merge_bytes(self) -> int:
