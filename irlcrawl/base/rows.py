@@ -105,7 +105,7 @@ RETURN = {**LINK, "cls": "u1", "reason": "u1", "status": "i2"}
 """A URL that is put back, and what its last word was: Class, Reason and the status in the crawl log."""
 
 SIGNAL = {**LINK, "at": "f8", "now": "u1"}
-"""A word that a page changed at `at` (unix seconds), by a sitemap or a feed; now 1: by the operator, who asks for a visit
+"""A word that a page changed at `at` (unix seconds), by a sitemap or a feed; now 1: by the operator, and it is visited
 whatever is known of it."""
 
 PAIR = {"key": "u8", "site": "u8", "from": "u8"}

@@ -8,8 +8,8 @@ nobody fetched is a stale one). So a visit after T days is worth, beside its fre
 by which the time between two visits goes with 1 / sqrt(rho): the rule that Sia, Cho and Cho found for feeds. A list of
 so many of its latest items loses what is older: it is visited before so many have come, whatever that is worth.
 
-The rate is a Gamma belief, whose shape and exposure are codes in the row (`links_a`, `links_b`). Counts of new links are
-seen whole, so a visit adds them to a and its interval to b, exactly; both fade, for what is news changes.
+The rate is a Gamma belief, whose shape and exposure are codes in the row (`links_a`, `links_b`). Counts of new links
+are seen whole, so a visit adds them to a and its interval to b, exactly; both fade, for what is news changes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def link_rates(rows: Batch) -> F8:
 
 
 def link_worths(rows: Batch) -> F8:
-    """rho * w: what a day of waiting adds each day, of rows with LINK and PAGE. w is that of a page one link farther."""
+    """rho * w: what a day of waiting adds each day, of rows with LINK and PAGE. w: of a page one link farther."""
     depth = np.minimum(rows["depth"].astype(np.float64) + 1, DEPTH_MAX)
     worths: F8 = link_rates(rows) * 2.0 ** (LINK_OCTAVES * depth)
     return worths

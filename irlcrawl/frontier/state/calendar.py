@@ -124,7 +124,7 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Pages that rest between two visits. `left`: what pages that were called left behind, in `wished` and in `shut`."""
+    """Pages that rest between two visits. `left`: rows that called pages left behind, in `wished` and in `shut`."""
 
     wished: Calendar
     shut: Calendar

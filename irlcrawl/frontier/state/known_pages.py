@@ -2,9 +2,9 @@
 sitemaps and feeds that say when it changed, and the operator who wants it visited now.
 
 A page's row rests in a queue by its due second (calendar.py), where nothing finds it by key. So each time that a row is
-put to rest, or is taken out, a few bytes of it become pending here (OP_KNOWN). A signal that is believed (OP_SIGNAL), or
-an order (OP_NOW), meets them in the next pass: if the page rests, and its visit is worth the price, it is *called*: the
-signal's own row goes on, with what the drum knows of the page, and the row in the queue is left behind, as dead.
+put to rest, or is taken out, a few bytes of it become pending here (OP_KNOWN). A signal that is believed (OP_SIGNAL),
+or an order (OP_NOW), meets them in the next pass: if the page rests, and its visit is worth the price, it is *called*:
+the signal's own row goes on, with what the drum knows of the page, and the row in the queue is left behind, as dead.
 
 What the drum does not have, a visit that was called does without: it asks for the whole page, and compares its text
 alone.
@@ -42,8 +42,8 @@ PENDING = {"key": "u8", **KNOWN, "host": "u8", "found": "u1"}
 """As rows wait. found: what the visit taught (visited.py). A row that was taken out of its rest
 has `visits` 0, and no other column but its key."""
 WANTED = {"after": "u4", "factor": "f4", "told": "u1", "prior": "u1"}
-"""Beside LINK, of a signal: the unix second at which the page changed; its importance times the chance that the signal is
-right; the codes of its host (rows.PAGE)."""
+"""Beside LINK, of a signal: the unix second at which the page changed; its importance times the chance that the signal
+is right; the codes of its host (rows.PAGE)."""
 OP_KNOWN, OP_SIGNAL, OP_NOW = range(3)
 
 
@@ -150,6 +150,7 @@ def called_rows(rows: Batch) -> Batch:
     empty = Ragged.from_list([b""] * rows.rows)
     return rows.select(LINK).with_(**{
         **blank.columns, **known, "changed": rows["page_visited"], "links_a": links_a, "links_b": links_b,
-        "weight": weight_codes(rows), "told": rows["told"], "prior": rows["prior"], "flags": (always | flag).astype(np.uint8),
+        "weight": weight_codes(rows), "told": rows["told"], "prior": rows["prior"],
+        "flags": (always | flag).astype(np.uint8),
         "validators": empty, "hub": empty,
     })  # fmt: skip

@@ -120,7 +120,7 @@ def by_model(
                 page.signalled = False
         elif what == TAKE:
             page.due = 0
-    for what, key, value, flag in waiting:
+    for what, key, value, _ in waiting:
         page = models[key]
         if what == SIGNAL and page.visits and max(value // 10 - 3 * (value % 10), 1) > page.visited:
             page.signalled = True
