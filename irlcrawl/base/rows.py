@@ -133,7 +133,7 @@ VISIT = {
     "row": "u4",
     "at": "f8",  # unix seconds when the request began
     "change": "u1",  # Change
-    "new_links": "u2",  # links that the page did not have at the visit before; 0 at the first
+    "new_links": "u2",  # links that the page did not have at the visit before, and signals; 0 at the first
     # As in PAGE, of the last full record: what the next visit is to compare with.
     "stored": "f8",
     "digest": "u8",

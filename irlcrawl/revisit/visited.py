@@ -55,6 +55,7 @@ class Resting:
     due: F8
     shut: NDArray[np.bool_]
     found: NDArray[np.uint8] | None = None  # NOTHING, NONE or CHANGE; None: they come from no visit
+    held: NDArray[np.bool_] | None = None  # no signal calls them, for their last visit failed; None: no such page
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,8 @@ def after_visits(rows: Batch, visits: Batch, terms: Terms, prior: U1, price: flo
     rest = np.where(answered, rest, np.clip(rest, *FAILED_DAYS))
     left = ~over
     found = np.where(learns & some, CHANGE, np.where(learns, NONE, NOTHING)).astype(np.uint8)
-    resting = Resting(rows.filter(left), (at + rest * DAY_S)[left], shut[left], found[left])
+    held = (vanished | ~answered)[left]
+    resting = Resting(rows.filter(left), (at + rest * DAY_S)[left], shut[left], found[left], held)
     return Learnt(resting, over, np.where(learns, after.a - before.a, 0.0), np.where(learns, after.b - before.b, 0.0))
 
 
@@ -213,4 +215,5 @@ def after_failures(
     days = np.where(denied, DENIED_DAYS, np.clip(np.maximum(wished, least), *FAILED_DAYS))
     flags = rows["flags"] | np.where(denied, np.uint8(PageFlag.DENIED), np.uint8(0))
     rows = rows.with_(attempt=np.zeros(rows.rows, np.uint8), flags=flags.astype(np.uint8))
-    return Resting(rows, now + days * DAY_S, np.ones(rows.rows, np.bool_))
+    every = np.ones(rows.rows, np.bool_)
+    return Resting(rows, now + days * DAY_S, every, held=every)

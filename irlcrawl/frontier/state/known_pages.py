@@ -32,18 +32,18 @@ KNOWN = {
     "rate_a": "u1",
     "rate_b": "u1",
     "links": "u1",  # rate of new links, as a code; 0: it is no hub
-    "marks": "u1",  # SHUT, ALWAYS, SIGNALLED
+    "marks": "u1",  # SHUT, ALWAYS, SIGNALLED, HELD
     "content": "u8",
 }
 """What is stored: 22 bytes a page. The columns that rows.PAGE has, too, are as there."""
-SHUT, ALWAYS, SIGNALLED = 1, 2, 4
-"""It rests shut; it differs at each fetch; a signal came after its last visit."""
+SHUT, ALWAYS, SIGNALLED, HELD = 1, 2, 4, 8
+"""It rests shut; it differs at each fetch; a signal came after its last visit; no signal calls it."""
 PENDING = {"key": "u8", **KNOWN, "host": "u8", "found": "u1"}
 """As rows wait. found: what the visit taught (visited.py). A row that was taken out of its rest
 has `visits` 0, and no other column but its key."""
-WANTED = {"after": "u4", "factor": "f4", "told": "u1", "prior": "u1"}
+WANTED = {"after": "u4", "factor": "f4", "told": "u1", "prior": "u1", "least": "u4"}
 """Beside LINK, of a signal: the unix second at which the page changed; its importance times the chance that the signal
-is right; the codes of its host (rows.PAGE)."""
+is right; the codes of its host (rows.PAGE); the least seconds between two visits."""
 OP_KNOWN, OP_SIGNAL, OP_NOW = range(3)
 
 
@@ -54,9 +54,10 @@ class KnownKernel:
     `right`; of OP_SIGNAL and OP_NOW the first of a page that is called, with KNOWN's columns and where its row was.
     """
 
-    def __init__(self, known: bool, wanted: bool, price: float, prior: float) -> None:
-        """known, wanted: such rows are pending. prior: rate a day of pages of which the host tells none."""
-        self._known, self._wanted, self._price, self._prior = known, wanted, price, prior
+    def __init__(self, known: bool, wanted: bool, price: float, prior: float, now: float) -> None:
+        """known, wanted: such rows are pending. prior: rate a day of pages of which the host tells none. now: unix
+        seconds."""
+        self._known, self._wanted, self._price, self._prior, self._now = known, wanted, price, prior, now
         names = [*(name for name in KNOWN if known), *(["found"] if known else []), *(WANTED if wanted else [])]
         self.columns: Sequence[str] = names
 
@@ -115,7 +116,8 @@ class KnownKernel:
         prior = np.where(items["prior"] > 0, RATES[items["prior"]], self._prior)
         days = (PRIOR_SHAPE / prior + LEVELS[of["rate_b"]]) / (PRIOR_SHAPE + LEVELS[of["rate_a"]])
         worth = items["factor"] * days
-        wanted = late & (items["told"] > 0) & (worth >= self._price) & (of["marks"] & SHUT == 0)
+        rested = of["visited"] + items["least"].astype(np.float64) <= self._now
+        wanted = late & (items["told"] > 0) & (worth >= self._price) & rested & (of["marks"] & HELD == 0)
         wanted = (wanted | (now & known)) & (of["due"] > 0)
         called = np.zeros(items.rows, np.bool_)
         order = np.flatnonzero(wanted)
@@ -125,9 +127,13 @@ class KnownKernel:
         return called
 
 
-def pending_of(rows: Batch, labels: NDArray[np.uint32], shut: bool, found: NDArray[np.uint8] | None) -> Batch:
+def pending_of(
+    rows: Batch, labels: NDArray[np.uint32], shut: bool, found: NDArray[np.uint8] | None,
+    held: NDArray[np.bool_] | None,
+) -> Batch:  # fmt: skip
     """PENDING rows of pages (LINK and PAGE) that are put to rest."""
     marks = np.where(rows["flags"] & PageFlag.ALWAYS, ALWAYS, 0) | (SHUT if shut else 0)
+    marks = marks if held is None else np.where(held, marks | HELD, marks)
     own = {name: rows[name] for name in ("key", "visited", "visits", "rate_a", "rate_b", "content", "host")}
     return Batch({
         **own, "due": labels, "marks": marks.astype(np.uint8), "links": link_rate_codes(rows),

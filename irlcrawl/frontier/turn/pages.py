@@ -176,13 +176,16 @@ class TurnPages:
         for shut in (True, False):
             mask = resting.shut if shut else ~resting.shut
             if mask.any():
-                found = None if resting.found is None else resting.found[mask]
-                self._away(resting.rows.filter(mask), resting.due[mask], shut, found)
+                found, held = (None if part is None else part[mask] for part in (resting.found, resting.held))
+                self._away(resting.rows.filter(mask), resting.due[mask], shut, found, held)
 
-    def _away(self, rows: Batch, due: F8, shut: bool, found: NDArray[np.uint8] | None = None) -> None:
+    def _away(
+        self, rows: Batch, due: F8, shut: bool, found: NDArray[np.uint8] | None = None,
+        held: NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
         """Into a queue of pages; and the drum `pages` learns where."""
         store = self._state.pages.shut if shut else self._state.pages.wished
-        self._note(pending_of(rows, store.labels(due), shut, found))
+        self._note(pending_of(rows, store.labels(due), shut, found, held))
         self._rest(store, rows, due)
 
     def _note(self, rows: Batch) -> None:
@@ -201,7 +204,7 @@ class TurnPages:
     def put_off(self, rows: Batch, due: F8) -> None:
         """Pages whose host may not take them before `due`."""
         if rows.rows:
-            self._away(rows, due, True)
+            self._away(rows, due, True, held=np.ones(rows.rows, np.bool_))
 
     def _learn(self, hosts: NDArray[np.uint64], shape: F8, days: F8, changes: F8) -> None:
         keys, host = np.unique(hosts, return_inverse=True)
@@ -229,9 +232,11 @@ class TurnPages:
     def judged(self, rows: Batch) -> None:
         """Signals (SIGNAL) with their hosts' records: on to the drum `pages`; nowhere if visits are switched off."""
         if rows.rows and self.enabled:
-            factor = RIGHT * WEIGHTS[weight_codes(rows)] * self.again.rules.of(rows["url"]).weight
+            terms = self.again.rules.of(rows["url"])
+            factor = RIGHT * WEIGHTS[weight_codes(rows)] * terms.weight
             wanted = rows.select(LINK).with_(
                 after=np.clip(rows["at"], 0, 2**32 - 1).astype(np.uint32), factor=factor.astype(np.float32),
+                least=np.ceil(terms.least * DAY_S).astype(np.uint32),
                 told=self.again.told(rows), prior=self.again.priors(rows),
             )  # fmt: skip
             self._state.known.pend_batch(wanted, OP_SIGNAL)
@@ -244,8 +249,9 @@ class TurnPages:
         return any(waiting.get(op) for op in (OP_NOW, OP_SIGNAL)) or waiting.get(OP_KNOWN, 0) > known.rows + KNOWN_ROWS
 
     def call(
-        self, writer: Callable[[], SegmentWriter], edits: Edits, bucket: Bucket, pend: Callable[[Batch], None]
-    ) -> int:
+        self, writer: Callable[[], SegmentWriter], edits: Edits, bucket: Bucket, now: float,
+        pend: Callable[[Batch], None],
+    ) -> int:  # fmt: skip
         """Pass a bucket of the drum `pages`: pend(LINK and PAGE rows) gets the pages that signals and orders call out
         of their rest. Everything that was put to rest before is in its queue. Returns the rows passed."""
         state = self._state
@@ -264,7 +270,7 @@ class TurnPages:
             pend(called_rows(rows))
 
         wanted = bool(waiting.get(OP_SIGNAL) or waiting.get(OP_NOW))
-        kernel = KnownKernel(OP_KNOWN in waiting, wanted, self.again.price, self.again.rate)
+        kernel = KnownKernel(OP_KNOWN in waiting, wanted, self.again.price, self.again.rate, now)
         stats = state.known.merge(kernel, writer=writer(), edits=edits, emit=emit, buckets=[bucket])
         return stats.rows
 

@@ -342,8 +342,9 @@ class Turn:
         self._put_away()  # a page is called out of the queue in which it is
         for bucket in sorted(state.known.buckets, key=lambda bucket: bucket.cursor):
             passed += sum(part.rows for part in bucket.slices)
-            waiting = self._pages.call(self.writer, self.edits, bucket, lambda rows: self._pend(rows, OP_VISIT))
-            passed += ROW_COST * waiting
+            passed += ROW_COST * self._pages.call(
+                self.writer, self.edits, bucket, task.now, lambda rows: self._pend(rows, OP_VISIT)
+            )  # fmt: skip
             if passed >= TURN_ROWS or not task.proceed():
                 break
         self._pend_learnt()

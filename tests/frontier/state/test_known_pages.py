@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.rows import LINK
 from irlcrawl.frontier.state.known_pages import (
+    HELD,
     KNOWN,
     OP_KNOWN,
     OP_NOW,
     OP_SIGNAL,
     PENDING,
-    SHUT,
     SIGNALLED,
     WANTED,
     KnownKernel,
@@ -70,7 +70,7 @@ def test_pages_are_called_as_one_after_the_other_would_be(tmp_path_factory, step
             row = Batch.zeros(PENDING, 1).with_(
                 key=np.array([key], np.uint64), due=np.array([time * 10 + extra], np.uint32),
                 visited=np.array([time], np.uint32), visits=np.array([1], np.uint16),
-                marks=np.array([SHUT if flag else 0], np.uint8), found=np.array([extra], np.uint8),
+                marks=np.array([HELD if flag else 0], np.uint8), found=np.array([extra], np.uint8),
             )  # fmt: skip
             drum.pend_batch(row, OP_KNOWN)
         elif what == TAKE:
@@ -97,7 +97,7 @@ def passed(drum: Repository, files: Files, directory: Path, number: int) -> tupl
             scored.extend(zip(rows["key"].tolist(), rows["right"].tolist(), strict=True))
 
     ops = drum.pending_by_op()
-    kernel = KnownKernel(OP_KNOWN in ops, bool(ops.keys() - {OP_KNOWN}), PRICE, 1 / 30)
+    kernel = KnownKernel(OP_KNOWN in ops, bool(ops.keys() - {OP_KNOWN}), PRICE, 1 / 30, 1e6)
     with SegmentWriter(files, str(directory / f"turn-{number}.seg")) as writer:
         drum.merge(kernel, writer=writer, edits=Edits(), emit=emit)
         writer.section("nothing", {"key": "u8"})
