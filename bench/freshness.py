@@ -63,9 +63,14 @@ class World:
     after: float = 1.0
 
     @classmethod
-    def made(cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0) -> World:
+    def made(
+        cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0, zipf: bool = False
+    ) -> World:
+        """zipf: hosts are of very different sizes."""
         rng = np.random.default_rng(seed)
-        hosts = rng.integers(0, max(pages // HOST_PAGES, 1), pages)
+        count = max(pages // HOST_PAGES, 1)
+        size = 1 / np.arange(1.0, count + 1)
+        hosts = rng.choice(count, pages, p=size / size.sum()) if zipf else rng.integers(0, count, pages)
         of_host = rng.normal(0.0, SIGMA_HOST, int(hosts.max()) + 1)
         rates = np.exp(np.log(1 / 45) + of_host[hosts] + rng.normal(0.0, SIGMA_PAGE, pages))
         still = rng.random(pages) < 0.25

@@ -148,16 +148,12 @@ def signals(world: World, shares: tuple[float, float, float], seed: int) -> dict
 
 
 def full_hosts(world: World, slots_a_day: float, seed: int) -> dict[str, float]:
-    rng = np.random.default_rng(seed)
-    count = max(world.pages // 50, 4)
-    size = 1 / np.arange(1, count + 1)
-    hosts = rng.choice(count, world.pages, p=size / size.sum())
-    world = replace(world, hosts=hosts.astype(np.int64))
+    world = World.made(world.pages, seed, world.visits / world.pages, world.days, world.step, zipf=True)
     slots = max(int(slots_a_day * world.step), 1)
     best = bounded_optimum(world, slots / world.step)
     late = ours(world, None, slots=slots)
-    full = np.bincount(hosts, minlength=count)
-    return {"late": late, "of the optimum under the bounds": late / best, "largest host": float(full.max())}
+    sizes = np.bincount(world.hosts)
+    return {"late": late, "of the optimum under the bounds": late / best, "largest host": float(sizes.max())}
 
 
 def bounded_optimum(world: World, most: float) -> float:

@@ -212,9 +212,13 @@ class CrawlState:
                 del told[name]
 
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
-        """Crawl log lines of URLs that are done without a request."""
-        facts = zip(reasons, *(rows[name].tolist() for name in LOGGED), strict=True)
-        decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
+        """Crawl log lines of URLs that are done without a request, or of pages that are visited no more."""
+        visits = rows["visits"].tolist() if "visits" in rows else [0] * rows.rows
+        facts = zip(reasons, visits, *(rows[name].tolist() for name in LOGGED), strict=True)
+        decisions = (
+            Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact, visit=visit)
+            for reason, visit, *fact in facts
+        )
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def returned_lines(self, rows: Batch, now: float) -> list[bytes]:

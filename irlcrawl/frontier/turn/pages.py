@@ -91,10 +91,12 @@ class Again:
 
 
 class TurnPages:
-    """Used by one turn. rest(store, rows, due): put rows away."""
+    """Used by one turn. rest(store, rows, due): put rows away; tell(lines): to the crawl log."""
 
-    def __init__(self, state: CrawlState, rest: Callable[[Calendar, Batch, F8], None]) -> None:
-        self._state, self._rest = state, rest
+    def __init__(
+        self, state: CrawlState, rest: Callable[[Calendar, Batch, F8], None], tell: Callable[[list[bytes]], None]
+    ) -> None:
+        self._state, self._rest, self._tell = state, rest, tell
         self.enabled = state.config.revisit.enabled
         self.again = Again.of(state.config, state.price)
         self.learnt: list[Batch] = []  # key of a host, POOL
@@ -165,7 +167,15 @@ class TurnPages:
         self.put_off(rows.with_(attempt=attempt), due)
 
     def fail(self, rows: Batch, reasons: NDArray[np.uint8], now: float) -> None:
-        """Pages of which a visit came to nothing, or that may not be visited now."""
+        """Pages of which a visit came to nothing, or that may not be visited now. Those whose owner opted out are
+        visited no more, as if they were gone, with a line in the log."""
+        out = reasons == Reason.OPTED_OUT
+        if out.any():
+            left = rows.filter(out)
+            self._tell(self._state.log_lines(left, [Reason.OPTED_OUT] * left.rows, now))
+            self._state.ledger.gone += left.rows
+            self._note(taken_out(left["key"]))
+            rows, reasons = rows.filter(~out), reasons[~out]
         if rows.rows:
             denied = np.isin(reasons, [Reason.ROBOTS, Reason.ROBOTS_UNREACHABLE])
             terms = self.again.rules.of(rows["url"])

@@ -112,7 +112,7 @@ class Turn:
         self._scope: list[bytes] = []
         self._waiting: list[tuple[Calendar, Batch]] = []
         self._waiting_rows = 0
-        self._pages = TurnPages(state, self._gather)
+        self._pages = TurnPages(state, self._gather, self._tell)
 
     def writer(self) -> SegmentWriter:
         """The turn's file, made when something is to be written."""
