@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.ask.freshness import freshness
+from irlcrawl.ask.freshness import freshness, lines
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
@@ -84,6 +84,9 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     fresh = freshness(crawl.job(), 5, crawl.clock.now())
     assert 0.3 < fresh["fresh_share"] < 1 and sum(fresh["visits_by_change"].values()) == 120
     assert fresh["hosts"][0]["host"] == "http://a.test"
+    visits, shares = zip(*[one.values() for one in fresh["capacity"]], strict=True)
+    assert visits == tuple(sorted(visits)) and 0 < shares[0] <= shares[1] <= shares[2] <= 1
+    assert [line for line in lines(fresh) if "in the long run, by visits a day" in line]
     assert told["place"] in ("resting", "runs") and told["visits"] == asked[f"{SITE}0"]
 
 

@@ -51,6 +51,7 @@ from irlcrawl.revisit.weight import WEIGHTS, Rules, weight_codes
 
 F8 = NDArray[np.float64]
 EARLY_ROWS_MAX = 1 << 18
+KNOWN_PARTS = 64
 KNOWN_ROWS = 1 << 18
 """So many rows for the drum `pages` are gathered in memory; as many, and as many as it has pages, wait on the disk."""
 POOL_SHAPE = 2 * PRIOR_SHAPE
@@ -253,10 +254,13 @@ class TurnPages:
 
     @property
     def wants_pass(self) -> bool:
-        """Whether signals or orders wait for the drum `pages`, or very much else."""
+        """Whether signals or orders wait for the drum `pages`, or very much else, or much in very small pieces."""
         known = self._state.known
         waiting = known.pending_by_op()
-        return any(waiting.get(op) for op in (OP_NOW, OP_SIGNAL)) or waiting.get(OP_KNOWN, 0) > known.rows + KNOWN_ROWS
+        if any(waiting.get(op) for op in (OP_NOW, OP_SIGNAL)):
+            return True
+        parts = KNOWN_PARTS + known.rows // KNOWN_ROWS
+        return waiting.get(OP_KNOWN, 0) > known.rows + KNOWN_ROWS or known.pending_parts > parts
 
     def call(
         self, writer: Callable[[], SegmentWriter], edits: Edits, bucket: Bucket, now: float,
