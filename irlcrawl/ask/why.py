@@ -32,8 +32,10 @@ from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.revisit.hubs import is_hub, link_rates
 from irlcrawl.revisit.price import survival
-from irlcrawl.revisit.visited import beliefs, intervals, weights, worth_now
+from irlcrawl.revisit.signals import told_codes
+from irlcrawl.revisit.visited import beliefs, intervals, silent, weights, worth_now
 from irlcrawl.revisit.weight import DAY_S, Rules
 from irlcrawl.terminal import words
 from irlcrawl.web.block import Block
@@ -272,11 +274,27 @@ class _Question:
             "visited": float(row["visited"][0]),
             "changed": float(row["changed"][0]) or None,
             "changes_a_day": float(belief.a[0] / belief.b[0]),
-            "chance_unchanged": float(survival(belief, np.array([days]))[0]),
+            **({"new_links_a_day": float(link_rates(row)[0])} if is_hub(row)[0] else {}),
+            **self._signals(),
+            "chance_unchanged": float(survival(silent(row), np.array([days]))[0]),
             "weight": float(weights(row, terms)[0]),
             "worth_now": float(worth_now(row, terms, self._now)[0]),
             "price": price,
         }
+
+    def _signals(self) -> Answer:
+        """What its host's sitemaps and feeds were worth, and the price of a visit there if the host is full."""
+        found, values = self._reading.hosts.lookup(
+            np.array([host_key(origin_of(self._url), self._site_key)], np.uint64)
+        )
+        if not found[0]:
+            return {}
+        right, wrong, price = (float(values[name][0]) for name in ("right", "wrong", "price"))
+        told = bool(told_codes(values["right"], values["wrong"], values["changes"])[0])
+        signals = f"{right:.0f} of {right + wrong:.0f} were right; {'believed' if told else 'not believed'}"
+        return {
+            **({"signals": signals} if right + wrong else {}), **({"price_at_its_host": price} if price else {}),
+        }  # fmt: skip
 
     def _until(self, row: Batch, due: float) -> str:
         """Why a page is not visited earlier."""
@@ -284,6 +302,8 @@ class _Question:
         if not keys.enabled:
             return "revisit.enabled is false, so it stays there"
         flags, at = int(row["flags"][0]), _date(due)
+        if flags & (PageFlag.SIGNALLED | PageFlag.NOW):
+            return f"called by {'a signal' if flags & PageFlag.SIGNALLED else 'an order'}; its visit is put off to {at}"
         if flags & PageFlag.DENIED:
             return f"robots.txt forbade its last visit; asked again {at}"
         if flags & PageFlag.GONE_ONCE:

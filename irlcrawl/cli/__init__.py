@@ -2,7 +2,7 @@
 
 main.py           verbs, options, and the exit code of each error
 verbs_crawl.py    crawl, resume, stop
-verbs_steer.py    seeds, retry, set, block, unblock, pause, unpause, prefer
+verbs_steer.py    seeds, retry, revisit, set, block, unblock, pause, unpause, prefer
 steer.py          asking for a change of the configuration
 hand_in.py        handing URLs to a crawl, whether it runs or not
 verbs_ask.py      status, config, inspect, urls, get, report, why, plan

@@ -301,6 +301,18 @@ def _retry_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the URLs, and put none back")
 
 
+def _revisit_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "what", metavar="URL|HOST", nargs="*", default=[],
+        help="a page, which has a path or a scheme; or all pages of a host and of all hosts below it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--match", metavar="P", action="append", default=[],
+        help="pages in whose URL this pattern (RE2) is found; may be repeated",
+    )  # fmt: skip
+
+
 def _set_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
@@ -546,6 +558,11 @@ VERBS = {
         "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
         "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
         _retry_arguments, verbs_steer.retry,
+    ),
+    "revisit": Verb(
+        "%(prog)s JOB [URL|HOST ...] [--match P ...]",
+        "visit pages again now, with revisit.enabled; also while the crawl runs", _revisit_arguments,
+        verbs_steer.revisit,
     ),
     "seeds": Verb(
         "%(prog)s JOB [URL ...] [--seeds FILE|-] [--ranks FILE --top N]",

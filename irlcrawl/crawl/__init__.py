@@ -16,6 +16,7 @@ deaths.py            workers that die, and their replacement
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest
 returns.py           URLs that are put back: choosing them, and writing them as a harvest
+orders.py            pages that the operator wants visited now
 steering.py          verbs that change how a crawl goes on
 journal.py           who steered it, and when
 hooks.py             calling the operator, by a command or a web address

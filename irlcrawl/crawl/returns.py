@@ -39,6 +39,7 @@ TAKEN, STALE, BUSY = "taken", "stale", "busy"
 """What a running crawl answers: the harvest is its own now; another one came before; it is starting or ending."""
 FETCHED_WELL = (Reason.OK, Reason.REDIRECT, Reason.TAKEN_DOWN)
 """Nothing is to be asked again for these."""
+_HANDED_IN = ("returns", "links", "signals")
 LESS_THAN_ALL = ("truncated", "withheld")
 """Reasons for which less was kept of a page than there was."""
 
@@ -177,6 +178,6 @@ def number_of(files: Files, path: str) -> int:
     """Which harvest of the seeds' stream a file wants to be. Damaged, OSError, KeyError for a file of another kind."""
     sections = Segment.open(files, path).sections
     meta = sections["outcomes"].meta
-    if meta["stream"] != SEEDS_STREAM or not (sections["returns"].rows or sections["links"].rows):
+    if meta["stream"] != SEEDS_STREAM or not any(sections[name].rows for name in _HANDED_IN):
         raise KeyError("returns")
     return int(meta["number"])

@@ -162,9 +162,10 @@ class Decision(NamedTuple):
     attempt: int = 0
     via: bytes = b""
     was: int = Class.NONE  # of a URL that is put back: the class it had
+    visit: int = 0  # of a page that is visited no more: how often it was
 
 
-LOGGED = Decision._fields[3:-1]
+LOGGED = Decision._fields[3:-2]
 """The columns of a link row that its line tells."""
 
 
@@ -187,6 +188,8 @@ def _parts(one: Decision, at: float) -> tuple[bytes, bytes, bytes]:
     notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
     if one.cls == Class.RETURNED:
         notes["was"] = _CLASS_NAMES[one.was]
+    if one.visit:
+        notes["visit"] = str(one.visit)
     known = discovery_path(one.depth, one.hop, one.source)
     entry = LogEntry(int(at * 1000), one.status, None, b"", known, notes=notes)
     logged, status, size, _, path, _, behind = format_entry(entry).split(b" ", 6)

@@ -52,6 +52,7 @@ class UnitRows:
     outcome: tuple[Any, ...] = ()
     links: list[tuple[Any, ...]] = field(default_factory=list)
     pairs: list[tuple[int, int, int]] = field(default_factory=list)
+    signals: list[tuple[Any, ...]] = field(default_factory=list)  # of rows.SIGNAL
     retry: tuple[Any, ...] | None = None
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
@@ -226,6 +227,7 @@ class HarvestBuilder:
             rows["retries"].fresh.append(found.retry)
         if found.visit is not None:
             rows["visits"].fresh.append(found.visit)
+        rows["signals"].fresh += found.signals
         rows["scope"].fresh += [(entry,) for entry in found.scope]
         pointer = self._add_fact(found.fact) if found.fact is not None else None
         if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:

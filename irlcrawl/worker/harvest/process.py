@@ -29,7 +29,7 @@ from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.plugged import seen
-from irlcrawl.worker.page import sitemaps
+from irlcrawl.worker.page import lastmods, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
@@ -291,7 +291,18 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     depth = unit.carried.depth + 1
     inside = yield from _inside(urls, depth, context, found)
     yield from _add(unit, context, found, inside, depth, 0)
+    if unit.page is not None and context.config.revisit.enabled:
+        yield from _signals(unit, body, context, found)
     return True
+
+
+def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
+    """Of what a list names, what changed since it was archived before."""
+    assert unit.page is not None
+    changed = yield from lastmods.changed_since(body, unit.url, unit.page.stored, unit.start)
+    if changed:
+        at = {context.spelling.of(url): when for url, when in changed.items() if len(url) <= URL_BYTES_SPELLED}
+        found.signals = [(*row, at[row[-1]], 0) for row in found.links if row[-1] in at]
 
 
 def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> Steps[list[tuple[bytes, Source]]]:
