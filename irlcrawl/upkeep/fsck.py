@@ -221,7 +221,7 @@ class Fsck:
             reading = Reading.open(self.job, self.files)
             if reading is None or not reading.begun:
                 return None
-            for drum in (reading.seen, reading.hosts, *reading.sites.drums):
+            for drum in (reading.seen, reading.hosts, reading.near.drum, *reading.sites.drums):
                 yield from check_drum(drum, state)
             yield from self._rules(reading)
             yield from self._ledger(reading)

@@ -13,6 +13,7 @@ from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import Calendar, Pages
 from irlcrawl.frontier.state.hosts import OPS_OF_URLS, RECORD
+from irlcrawl.frontier.state.near import NearDuplicates
 from irlcrawl.frontier.state.runs import Runs
 
 
@@ -25,6 +26,7 @@ class Stores:
     rests: Calendar
     pages: Pages
     runs: Runs
+    near: NearDuplicates
 
     def live(self) -> dict[str, int]:
         """URLs that are not done for good, by where they are (I1); leased ones are among those in runs. `resting`:
@@ -51,6 +53,7 @@ def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: 
         rests=Calendar(catalog, pool, "rests"),
         pages=Pages.open(catalog, pool),
         runs=Runs(catalog, pool),
+        near=NearDuplicates(catalog, pool, ram_bytes),
     )
 
 
