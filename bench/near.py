@@ -83,10 +83,10 @@ def pages_of(names: str, each: int, drawn: random.Random) -> tuple[list[Page], i
 def with_word(body: bytes, drawn: random.Random) -> bytes:
     """One word of its long texts is another word of them."""
     words = [match.span() for text in texts_of(body) if (at := body.find(text)) >= 0
-             for match in re.compile(rb"\b[A-Za-z]{3,}\b").finditer(body, at, at + len(text))]  # fmt: skip
+             for match in re.compile(rb"[A-Za-z\x80-\xff]{3,}").finditer(body, at, at + len(text))]  # fmt: skip
     start, end = drawn.choice(words)
-    instead, until = drawn.choice([span for span in words if body[slice(*span)] != body[start:end]])
-    return body[:start] + body[instead:until] + body[end:]
+    others = [word for span in words if (word := body[slice(*span)]) != body[start:end]]
+    return body[:start] + drawn.choice(others or [b"otherwise"]) + body[end:]
 
 
 def with_date(body: bytes, drawn: random.Random) -> bytes:
@@ -171,7 +171,7 @@ def pairs_by_minhash(bodies: list[bytes]) -> tuple[list[tuple[int, int]], float]
     began = time.process_time()
     for at, some in enumerate(texts):
         features = sketching.features_of(bodies[at], some)
-        if 2 * len(features) >= sketching.WORDS_MIN:
+        if len(features) >= sketching.FEATURES_MIN:
             least = ((features * (factors | np.uint64(1))) ^ offsets).min(axis=1).reshape(GROUPS, -1)
             groups[at] = np.bitwise_xor.reduce(least * factors.reshape(GROUPS, -1), axis=1)
     spent = time.process_time() - began

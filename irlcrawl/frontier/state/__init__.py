@@ -1,4 +1,4 @@
-"""Everything under JOB/state: the catalogue, four drums, queues, runs, calendar, clocks, scope. What a turn changes.
+"""Everything under JOB/state: the catalogue, five drums, queues, runs, calendar, clocks, scope. What a turn changes.
 
 crawl_state.py   all of it, opened by the crawl that writes it
 start_checks.py  what a start checks before it changes anything

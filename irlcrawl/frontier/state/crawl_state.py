@@ -1,4 +1,4 @@
-"""Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, rests, ledger and
+"""Everything a crawl has on disk, opened: the catalogue, the five drums, queues, runs, calendar, rests, ledger and
 crawl log.
 
 Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns it belongs to the
@@ -96,7 +96,7 @@ class CrawlState:
         identity = catalog.get("crawl")
         self.seed: int = identity["seed"]
         self.crawl_id: str = identity["id"]
-        ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
+        ram = config.crawl.ram_bytes // 4  # one drum merged at a time, and the batches between them
         self.stores = open_stores(catalog, self.pool, config, ram, budget_floors(config))
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs

@@ -19,9 +19,8 @@ import numpy as np
 from irlcrawl.worker.page.fingerprint import DIGITS, texts_of
 
 PARTS = 3
-WORDS_MIN = 50
-"""A page with fewer words, or with less than half as many distinct features, has no sketch: it would say little, and
-change with each word."""
+FEATURES_MIN = 50
+"""A page with fewer has no sketch: it would say little, and change with each word."""
 TEXT_BYTES_MAX = 1 << 14
 """Of a page's texts; what comes behind that is not looked at. It is some 2,500 words."""
 FEATURES = 504
@@ -59,7 +58,7 @@ def sketch(body: bytes, texts: list[bytes]) -> tuple[int, ...]:
     """PARTS numbers (u8) of a decoded page in HTML with these texts (texts_of); empty for a page that says too
     little."""
     features = features_of(body, texts)
-    if 2 * len(features) < WORDS_MIN:
+    if len(features) < FEATURES_MIN:
         return ()
     first, second = np.searchsorted(features, _EDGES).tolist()
     sizes = (first, second - first, len(features) - second)
@@ -97,7 +96,7 @@ def _features(text: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     letters = np.frombuffer(text, np.uint8)
     inside = letters != 0
     begin = (inside[1:] > inside[:-1]).nonzero()[0]  # a word begins behind each of these
-    if len(begin) <= WORDS_MIN:
+    if len(begin) <= FEATURES_MIN:
         return np.empty(0, np.uint64)
     sums = np.cumsum(_POWERS[: len(letters)] * letters, dtype=np.uint32).take(begin)
     words = ((sums[1:] - sums[:-1]) * _INVERSE.take(begin[:-1])).astype(np.uint64)
