@@ -115,6 +115,16 @@ other."""
 YIELD = {"key": "u8", "novel": "u1"}
 """What a fetch brought its site: key = the site's; novel 1: a successful page with content not met before."""
 
+NEAR = {
+    "site": "u8",
+    "open": "u1",  # 1: its yield and its pairs wait for what the drum `near` says, and are not in the other sections
+    "part0": "u8",  # its sketch (worker/page/sketch.py)
+    "part1": "u8",
+    "part2": "u8",
+    "pairs": BYTES,  # u8[n, 2]: key and site, as in PAIR
+}
+"""A page whose words are to be compared with those of all pages before it, if page.near_duplicates."""
+
 OUTCOME = {
     "segment": "u4",  # the ready segment leased from; NO_SEGMENT for a fetch no URL stands behind (robots.txt)
     "row": "u4",  # its row there

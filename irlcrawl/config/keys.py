@@ -380,6 +380,11 @@ class Page:
         "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
     )  # fmt: skip
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
+    near_duplicates: bool = key(
+        False, "Compare the words of each page with those of all pages before it (SimHash), so that mirrors with "
+        "edited words are seen. A near-duplicate counts as one whose texts were met before: "
+        "budgets.yield_weight, budgets.duplicates_last and page.near_duplicates_max say what follows. false: off.",
+    )  # fmt: skip
     near_duplicates_max: int = key(
         0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "
         "links of its further such pages are ignored until one of its pages has new content. 10 ends most traps. "

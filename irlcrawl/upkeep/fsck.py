@@ -229,7 +229,7 @@ class Fsck:
             reading = Reading.open(self.job, self.files)
             if reading is None or not reading.begun:
                 return None
-            for drum in (reading.seen, reading.hosts, *reading.sites.drums, reading.known):
+            for drum in (reading.seen, reading.hosts, *reading.sites.drums, reading.known, reading.near.drum):
                 yield from check_drum(drum, state)
             yield from self._rules(reading)
             yield from self._ledger(reading)

@@ -103,7 +103,7 @@ class CrawlState:
         self.stores = open_stores(catalog, self.pool, config, ram, budget_floors(config))
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
-        self.pages, self.known = self.stores.pages, self.stores.known
+        self.pages, self.known, self.near = self.stores.pages, self.stores.known, self.stores.near
         self.price: float = catalog.get("price", first_price(1 / config.revisit.first_rate_days))
         """What a visit to a page has to be worth (irlcrawl/revisit/price.py)."""
         self.early = EARLY_ROWS
@@ -172,7 +172,7 @@ class CrawlState:
         return [
             self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.rests.holder, self.runs,
             *(store.holder for store in (*self.pages.stores, *self.pages.left)), self.known,
-            self.clock_log.list, self.scope_log.list,
+            self.clock_log.list, self.scope_log.list, *self.near.holders,
         ]  # fmt: skip
 
     @property
@@ -258,7 +258,7 @@ class CrawlState:
 
     @property
     def drums(self) -> list[Repository]:
-        return [self.seen, *self.sites.drums, self.hosts, self.known]
+        return [self.seen, *self.sites.drums, self.hosts, self.known, self.near.drum]
 
     @property
     def merge_bytes(self) -> int:

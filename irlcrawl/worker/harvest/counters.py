@@ -20,6 +20,12 @@ COUNTERS = {
     "links": Counted("links in scope, also those of `duplicates` and `trapped`"),
     "duplicates": Counted("links to URLs already known", "duplicate_urls"),
     "out_of_scope": Counted("links that lead out of scope", "out_of_scope_urls"),
+    "near_duplicates": Counted(
+        "pages whose words are almost those of an earlier one (page.near_duplicates), robots.txt and equal pages not "
+        "counted",
+        "near_duplicate_pages",
+        "near-duplicates",
+    ),
     "respelled": Counted("links whose spelling a rule of urls.merge changed", "respelled_urls"),
     "trapped": Counted(
         "links of near-duplicates in a row (page.near_duplicates_max), not followed", "trapped_urls", "in traps"

@@ -30,10 +30,11 @@ from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.plugged import seen
 from irlcrawl.worker.page import lastmods, sitemaps
-from irlcrawl.worker.page.fingerprint import fingerprint
+from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
+from irlcrawl.worker.page.sketch import sketch
 from irlcrawl.worker.page.wording import wording
 
 STEP_BYTES = 128 << 10
@@ -209,7 +210,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     html = is_html(body, content_type)
-    found.content = fingerprint(body, html)
+    texts = texts_of(body) if html else []
+    found.content = fingerprint(body, html, texts)
+    if html and context.config.page.near_duplicates:
+        found.sketch = sketch(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
         found.wording = wording(body, html)
     found.directory = directory_key(unit.url)

@@ -10,6 +10,7 @@ lastmods.py      when pages changed, by what sitemaps and feeds say
 interstitial.py  what a server may send in the place of a page: a challenge, a parking page
 linklist.py      whether a page is a list of links, which supports no site
 fingerprint.py   the fingerprint of what a page says: its texts, digits apart
+sketch.py        what tells that two pages say almost the same: SimHashes of their words
 wording.py       what a page says, told from an earlier wording of the same
 repetition.py    near-duplicates in a row in one directory
 """
