@@ -363,6 +363,11 @@ class Page:
         "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
         "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
+    requisites: bool = key(
+        False, "Also fetch what a page needs to look as it does: images, styles, scripts, fonts, media and icons, from "
+        "whatever host, even out of scope, and what its style sheets need. Scripts are not run. They count as pages.",
+    )  # fmt: skip
+    requisites_max: int = key(500, "Most requisites taken from a page or a style sheet.", low=1)
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates_max: int = key(
         0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "

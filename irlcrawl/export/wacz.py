@@ -28,6 +28,7 @@ from irlcrawl import __version__
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.base.keys import name_key
+from irlcrawl.base.rows import Source
 from irlcrawl.export import cdxj
 from irlcrawl.export.archives import Archive, Capture, captures
 from irlcrawl.export.media.kinds import handler_of
@@ -141,7 +142,7 @@ def _header(name: str, title: str) -> bytes:
 
 def _page(capture: Capture) -> dict[str, str] | None:
     """The line of a page; None for what is no page that a person would open."""
-    if capture.revisit or subset_of(capture) != PAGE:
+    if capture.revisit or subset_of(capture) != PAGE or _carried(capture).get("source") == Source.REQUISITE:
         return None
     found = read(capture)
     handler = handler_of(found.media_type)
@@ -157,8 +158,12 @@ def _page(capture: Capture) -> dict[str, str] | None:
 
 def _is_seed(capture: Capture) -> bool:
     """Whether no link led to the page: a person named it, or it is what that redirected to."""
-    unit = capture.record.unit
-    return unit is not None and not json.loads(unit).get("depth")
+    return capture.record.unit is not None and not _carried(capture).get("depth")
+
+
+def _carried(capture: Capture) -> dict[str, Any]:
+    """What is noted of the URL behind a capture; empty if others wrote it."""
+    return json.loads(capture.record.unit) if capture.record.unit is not None else {}
 
 
 def _describe(package: Package, now: float, title: str, main: dict[str, str]) -> None:

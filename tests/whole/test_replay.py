@@ -1,6 +1,6 @@
 """A host of real documentation, crawled and given to the programs that people open archives with: warcio, fastwarc,
-cdxj-indexer, pywb, py-wacz and ReplayWeb.page (wabac.js), the last two also in Chromium. Each shows every page as its
-server had it. What is expected is asked of the server itself, by the standard library."""
+cdxj-indexer, pywb, py-wacz and ReplayWeb.page (wabac.js). Each has every page as its server had it, and in Chromium it
+looks as it does there (page.requisites). What is expected is asked of the server itself, by the standard library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -54,7 +54,7 @@ class Crawled(NamedTuple):
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
     room = tmp_path_factory.mktemp("replay")
-    job, settings = room / "job", NO_GAPS | {"page.links_max": 1_000_000}
+    job, settings = room / "job", NO_GAPS | {"page.links_max": 1_000_000, "page.requisites": "true"}
     try:
         with serve.running(room / "web", "gtk", mirrors=1) as web:  # a mirror brings revisit records
             ended = Crawl(job, f"127.0.0.1:{web.dns_port}", web.seeds, settings, web.network).run(110)
@@ -167,21 +167,24 @@ def _looked_at(crawled: Crawled) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def served_words(crawled: Crawled) -> dict[str, Any]:
-    """URL -> title and words that Chromium shows of the page as its server has it."""
+def served(crawled: Crawled) -> dict[str, tuple[str, bytes]]:
+    """URL -> title and words, and a picture, of the page as its server has it."""
     with Browser(others.chromium(), crawled.addresses) as browser:
         seen = {}
         for url in _looked_at(crawled):
             browser.open(url)
-            seen[url] = browser.ask(WORDS)
+            seen[url] = browser.ask(WORDS), browser.picture()
         return seen
 
 
-def test_pywb_shows_the_pages_in_chromium(crawled: Crawled, served_words: dict[str, Any], tmp_path: Path) -> None:
+def test_pywb_shows_the_pages_in_chromium(
+    crawled: Crawled, served: dict[str, tuple[str, bytes]], tmp_path: Path
+) -> None:
     with _pywb(crawled, tmp_path) as address, Browser(others.chromium(), {}) as browser:
         browser.open(f"{address}/../static/")
-        for url, words in served_words.items():
+        for url, (words, picture) in served.items():
             assert len(words) > 100 and browser.ask(FRAMED % json.dumps(f"{address}/2mp_/{url}")) == words, url
+            assert browser.picture() == picture, url
 
 
 @contextlib.contextmanager
@@ -289,7 +292,8 @@ def test_wabac_js_says_of_the_package_what_it_says_of_one_by_py_wacz(crawled: Cr
     assert {name: ours[name] for name in parts} == {name: others_said[name] for name in parts}
 
 
-def test_wabac_js_shows_the_pages(crawled: Crawled, served_words: dict[str, Any]) -> None:
+def test_wabac_js_shows_the_pages(crawled: Crawled, served: dict[str, tuple[str, bytes]]) -> None:
     with Browser(others.chromium(), {}) as browser, _wabac(crawled.wacz, browser) as address:
-        for url, words in served_words.items():
+        for url, (words, picture) in served.items():
             assert browser.ask(FRAMED % json.dumps(f"{address}/mp_/{url}")) == words, url
+            assert browser.picture() == picture, url
