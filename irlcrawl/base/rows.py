@@ -19,7 +19,7 @@ BYTES = "bytes"
 
 CARRIED = {
     "depth": "u2",  # links from the nearest seed
-    "hop": "u1",  # redirects since the last link
+    "hop": "u1",  # redirects since the last link; of a requisite also style sheets, since its page
     "source": "u1",  # Source
     "priority": "u1",  # smaller goes first: priority_of
     "attempt": "u1",  # requests already made for this URL
@@ -180,6 +180,7 @@ class Source(IntEnum):
     FRAME = 4
     SCRIPT = 5
     SITEMAP = 6  # a sitemap or a feed lists it, or a robots.txt names it as a sitemap
+    REQUISITE = 7  # a page needs it to be seen as it is; so does what a requisite redirects to, or a style sheet needs
 
 
 class Change(IntEnum):
@@ -210,7 +211,7 @@ class PageFlag(IntEnum):
 DISCOVERY_LETTER = {
     Source.SEED: "-", Source.REDIRECT: "R", Source.LINK: "L",
     Source.CANONICAL: "C", Source.FRAME: "E", Source.SCRIPT: "X",
-    Source.SITEMAP: "M",
+    Source.SITEMAP: "M", Source.REQUISITE: "Q",
 }  # fmt: skip
 
 

@@ -393,6 +393,9 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "--language", action="store_true", help="pages: the detected language, in the column content_languages"
     )
     parser.add_argument(
+        "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
+    )
+    parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",

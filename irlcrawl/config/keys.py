@@ -379,6 +379,11 @@ class Page:
         False, "Ask each host for /.well-known/tdmrep.json beside its robots.txt, as often as for that, and record "
         "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
     )  # fmt: skip
+    requisites: bool = key(
+        False, "Also fetch what a page needs to look as it does: images, styles, scripts, fonts, media and icons, from "
+        "whatever host, even out of scope, and what its style sheets need. Scripts are not run. They count as pages.",
+    )  # fmt: skip
+    requisites_max: int = key(500, "Most requisites taken from a page or a style sheet.", low=1)
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates: bool = key(
         False, "Compare the words of each page with those of all pages before it (SimHash), so that mirrors with "

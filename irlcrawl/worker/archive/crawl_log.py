@@ -207,9 +207,12 @@ def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str,
 
 def discovery_path(depth: int, hop: int, source: int) -> str:
     """How the URL was reached: letters for the redirects since the last link, or for that link; before them the number
-    of earlier links, whose kind is not known any more. Empty for a seed."""
+    of earlier links, whose kind is not known any more. Empty for a seed. A requisite's letters are all of that kind."""
     if hop:
-        known, links = DISCOVERY_LETTER[Source.REDIRECT] * hop, depth
+        known, links = (
+            DISCOVERY_LETTER[Source.REQUISITE if source == Source.REQUISITE else Source.REDIRECT] * hop,
+            depth,
+        )
     elif depth:
         known, links = DISCOVERY_LETTER[Source(source)], depth - 1
     else:
@@ -222,7 +225,7 @@ def carried_of(entry: LogEntry) -> Carried:
     links, plus, known = entry.path.rpartition("+")
     try:
         before, hop = int(links) if plus else 0, int(entry.notes.get("hop", 0))
-        source = Source.REDIRECT if hop else _SOURCES[known or NONE]
+        source = _SOURCES[(known[:1] if hop else known) or NONE]
     except (KeyError, ValueError):
         raise BadLine(f"no discovery path: {entry.path[:200]!r}") from None
     depth = before if hop or not known else before + 1

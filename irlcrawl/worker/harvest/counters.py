@@ -36,6 +36,12 @@ COUNTERS = {
         "beyond_max_urls",
         "beyond page.links_max",
     ),
+    "requisites": Counted("responses that pages need to be seen (page.requisites)", "requisites", "page requisites"),
+    "requisites_beyond_max": Counted(
+        "requisites beyond page.requisites_max of their page, not fetched",
+        "requisites_beyond_max",
+        "beyond page.requisites_max",
+    ),
     "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
     "partly_read": Counted(
         "pages longer than fetch.decoded_bytes_max, or more work to read than one page may take "
@@ -67,5 +73,5 @@ COUNTERS = {
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
 
-CUT = ("beyond_max", "unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked")
+CUT = ("beyond_max", "requisites_beyond_max", "unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked")
 """What was left out of a page: its line in the crawl log has an annotation of this name, with the number."""

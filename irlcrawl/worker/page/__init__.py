@@ -1,6 +1,7 @@
 """One page: its links, and what makes it a link list or a near-duplicate. Pure functions of bytes; no network, no disk.
 
 links.py         the links of a page: references found, resolved, made canonical
+requisites.py    what a page needs to be seen as it is: images, styles, scripts, fonts
 scan.py          start tags by HTML's tokenizer rules, and what hides them, in linear time
 metas.py         the <meta> elements of a head that have certain names
 charset.py       which encoding a page is in
