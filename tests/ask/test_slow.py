@@ -116,6 +116,7 @@ def test_a_slow_line_is_the_network(
 
 def test_a_busy_loop_is_the_frontiers_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 3)
+    monkeypatch.setattr(pace, "CPU_SECONDS", 0.0)
     monkeypatch.setattr(pace, "cpu_of_thread", lambda: (0.7 * crawl.clock.now(), 0.25 * crawl.clock.now()))
     cause, answer = bound(crawl)
     assert cause == "frontier"
@@ -127,6 +128,7 @@ def test_workers_that_others_keep_from_the_cpu_need_no_more_of_them(
 ) -> None:
     """It advised more workers where the machine was busy with other programs."""
     crawl = crawl_of(tmp_path, monkeypatch, 1)
+    monkeypatch.setattr(pace, "CPU_SECONDS", 0.0)
     monkeypatch.setattr(pace, "cpu_of_process", lambda pid: (0.2 * crawl.clock.now(), 0.75 * crawl.clock.now()))
     cause, answer = bound(crawl)
     assert cause == "workers" and "other programs have the CPU" in answer["key"]
@@ -144,6 +146,7 @@ def test_busy_workers_are_their_cpu_and_more_are_advised_where_there_are_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 3)
+    monkeypatch.setattr(pace, "CPU_SECONDS", 0.0)
     monkeypatch.setattr(pace, "cpu_of_process", lambda pid: (0.95 * crawl.clock.now(), 0.0))
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("workers", "crawl.workers (2 cores are there)")

@@ -91,7 +91,7 @@ def test_sections_counters_and_position(tmp_path: Path) -> None:
         "counters": {
             "pages": 2, "bytes": 25, "links": 3, "duplicates": 1, "out_of_scope": 4, "respelled": 0, "trapped": 0,
             "beyond_max": 0, "unparsed": 0, "partly_read": 0, "damaged": 0, "unwanted": 0, "challenge": 0,
-            "parked": 0, "retries": 1, "returned": 0,
+            "parked": 0, "filtered": 0, "plugin_errors": 0, "plugin_us": 0, "retries": 1, "returned": 0,
         },
     }  # fmt: skip
     assert made.empty and made.write((2, 345)) is None
