@@ -15,7 +15,7 @@ import pytest
 from irlcrawl.ask.slow import CAUSES, Answer, diagnose, lines
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli.main import main
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Site
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import pace
 from irlcrawl.crawl.pace import PACE, cpu_of_process, cpu_of_thread
@@ -186,6 +186,13 @@ def test_hours_are_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     crawl.config.politeness.hours = "22:00-01:46"
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("limit", "politeness.hours")
+
+
+def test_a_paused_host_is_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, 1)
+    crawl.config.site["s0.test"] = Site(pause=True)
+    cause, answer = bound(crawl)
+    assert (cause, answer["key"]) == ("limit", "`irlcrawl unpause JOB`") and "s0.test" in answer["because"]
 
 
 def test_a_silent_network_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
