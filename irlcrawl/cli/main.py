@@ -134,7 +134,7 @@ def _fail(what: object, code: ExitCode) -> ExitCode:
 
 def _no_verb(name: str) -> str:
     near = difflib.get_close_matches(name, list(VERBS), n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    meant = f"; did you mean {near[0]}?" if near else "."
     return f"no verb {name!r}{meant} Verbs: {', '.join(VERBS)}; `irlcrawl help` explains them"
 
 
