@@ -35,7 +35,7 @@ ROOMS = {
         "irlcrawl.worker.page", "irlcrawl.worker.archive", "irlcrawl.worker.harvest", "irlcrawl.worker.fetch",
         "irlcrawl.revisit",
         "irlcrawl.frontier.politeness", "irlcrawl.frontier.state", "irlcrawl.frontier.turn",
-        "irlcrawl.frontier.dispatch",
+        "irlcrawl.frontier.dispatch", "irlcrawl.cluster",
         "irlcrawl.crawl", "irlcrawl.upkeep", "irlcrawl.ask", "irlcrawl.export.media", "irlcrawl.export",
         "irlcrawl.watch", "irlcrawl.cli",
     ),

@@ -34,6 +34,8 @@ from typing import NamedTuple
 CONFIG = "irlcrawl.toml"
 LOCK = "LOCK"
 SOCKET = "control.sock"
+NODE = "NODE"
+"""In the directory of a machine that works for a crawl elsewhere: what tells it from others."""
 BALLAST = "ballast"
 HISTORY = "history"
 SNAPSHOT = "SNAPSHOT"

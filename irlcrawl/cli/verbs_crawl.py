@@ -17,6 +17,7 @@ from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.hand_in import hand_in_seeds, tell_handed_in
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.cli.steer import steer
+from irlcrawl.config import commands
 from irlcrawl.config.checks import absolute, changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load, load_stored, to_toml
@@ -114,10 +115,22 @@ def _configuration(
     if args.going_on:
         config.crawl.pause = False
     check_start(config)
+    _check_commands(job, config, old, args)
     if old is None:
         return config, []
     check_resume(old, config)
     return config, changes(old, config)
+
+
+def _check_commands(job: JobDir, config: Config, old: Config | None, args: argparse.Namespace) -> None:
+    """ConfigError for a command out of a file that was not allowed for this JOB. What was typed is."""
+    if not (named := commands.named(config)):
+        return
+    of_files = commands.named(load(args.config, [], base=old))
+    ours = {key: text for key, text in named.items() if args.allow_commands or of_files.get(key) != text}
+    commands.check(job.path, {key: text for key, text in named.items() if key not in ours})
+    if not args.dry_run:
+        commands.allow(job.path, ours)
 
 
 def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that look after a crawl's files: `fsck`, `verify`, `takedown`, `snapshot`, `snapshots`."""
+"""The verbs that look after a crawl's files: `fsck`, `verify`, `takedown`, `snapshot`, `snapshots`, `key`."""
 
 from __future__ import annotations
 
@@ -118,6 +118,30 @@ def doctor(args: argparse.Namespace) -> int:
             if check.advice:
                 print(f"{'':<17}{check.advice}", flush=True)
     return ExitCode.FAILED if ill else ExitCode.DONE
+
+
+def signing_key(args: argparse.Namespace) -> int:
+    """Make a key to sign requests with. FAILED if there is one already."""
+    from irlcrawl.config import signing_key as key
+
+    directory = Path(args.directory).absolute()
+    try:
+        keyid = key.make(directory)
+    except FileExistsError:
+        there = f"irlcrawl: {directory / key.KEY_FILE}: is there already; rename it to have a new key beside it"
+        print(words.shown(there), file=sys.stderr)
+        return ExitCode.FAILED
+    print(
+        words.shown(f"""\
+{directory / key.KEY_FILE}: the private key, for this machine alone
+{directory / key.DIRECTORY_FILE}: the key directory, with keyid {keyid}
+Serve the directory at https://NAME{key.WELL_KNOWN}
+as {key.MEDIA_TYPE}, and configure:
+[fetch]
+signing_key_file = {json.dumps(str(directory / key.KEY_FILE))}
+signature_agent = "https://NAME\"""")
+    )
+    return ExitCode.DONE
 
 
 def verify(args: argparse.Namespace) -> int:

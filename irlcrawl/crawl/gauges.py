@@ -15,6 +15,7 @@ from typing import Any
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.pace import Pace
 from irlcrawl.crawl.recent import Recent
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
@@ -45,6 +46,7 @@ class Gauges:
         self.merges: deque[Merges] = deque(maxlen=1)
         """Where a turn puts how far it is: a new dict each time, which nobody changes."""
         self.recent = Recent()
+        self.pace = Pace(dispatcher, schedule, limits, outage)
         self._costly: dict[str, Any] = {}
         self._costly_due = 0.0
         self.count_state(state, 0)
@@ -82,6 +84,7 @@ class Gauges:
             "leased_urls": hosts.urls_out,
             "active_hosts": len(hosts.hosts),
             "turn_seconds": self._schedule.turn_seconds,
+            "pace": self.pace.record(),
             "merges": self.merges[-1],
             "frontier_bytes": pressure.frontier_bytes,
             "frontier_full": pressure.frontier_full,
@@ -101,6 +104,7 @@ class Gauges:
             "ready_hosts": dispatcher.politeness.ready,
             "delayed_hosts": dispatcher.politeness.delayed(),
             "shared_addresses": dispatcher.politeness.shared_counts(),
+            "throttled_addresses": dispatcher.politeness.throttled_counts(),
             "largest_addresses": _largest_addresses(dispatcher),
             "per_host_queue_size": _queue_sizes(dispatcher),
             "memory_bytes": _resident([os.getpid(), *workers]),
@@ -132,6 +136,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
+        "resting_hosts": dict(counters.get("hosts_resting", {})),
         "pages": state.pages.rows,
         "pages_due": state.pages.next_due(),
         "pages_gone": ledger.gone,

@@ -23,6 +23,7 @@ from drum.segment import Segment
 from budgets import Ledger, LedgerError
 from irlcrawl.base.job import SNAPSHOT, JobDamaged, JobDir
 from irlcrawl.base.job_files import COMPRESSED, OPEN, SEGMENT, harvests_from, parse_rules_log, part_name, rules_log_name
+from irlcrawl.base.names import Names
 from irlcrawl.config.toml import load_stored
 from irlcrawl.crawl import history
 from irlcrawl.frontier.state import formats
@@ -87,7 +88,8 @@ class Fsck:
         if whole and configured:
             reading = yield from self._structure()
         with tempfile.TemporaryDirectory(prefix="irlcrawl-fsck-") as directory:
-            census = Census(directory, reading.seed if reading is not None else 0)
+            private = reading is not None and reading.config.scope.private_suffixes
+            census = Census(directory, Names(reading.seed if reading is not None else 0, private))
             read = yield from self._log(census, catalog)
             if reading is not None and read:
                 yield from self._urls(census, reading)
@@ -227,7 +229,7 @@ class Fsck:
             reading = Reading.open(self.job, self.files)
             if reading is None or not reading.begun:
                 return None
-            for drum in (reading.seen, reading.hosts, *reading.sites.drums):
+            for drum in (reading.seen, reading.hosts, *reading.sites.drums, reading.known, reading.near.drum):
                 yield from check_drum(drum, state)
             yield from self._rules(reading)
             yield from self._ledger(reading)
