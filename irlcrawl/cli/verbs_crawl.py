@@ -24,7 +24,7 @@ from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ask
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import progress_for, reader_may_leave, unheard
+from irlcrawl.terminal.progress import bar_for, progress_for, reader_may_leave, unheard
 
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
@@ -151,11 +151,22 @@ def read_seeds(args: argparse.Namespace) -> list[bytes]:
         return []
     from irlcrawl.crawl import seeds as lists
 
+    bar = bar_for(quiet=getattr(args, "quiet", False)) if _large(args.seeds) else None
     try:
-        seeds = lists.read_seeds(args.seeds, args.urls)
+        seeds = lists.read_seeds(args.seeds, args.urls, bar=bar)
         return seeds if args.ranks is None else seeds + lists.read_ranks(args.ranks, args.top)
     except lists.SeedsError as error:
         raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _large(files: list[str]) -> bool:
+    """Whether reading them is worth a progress bar."""
+    from irlcrawl.crawl.seeds import SHOWN_FROM_BYTES
+
+    return any(os.path.isfile(name) and os.path.getsize(name) >= SHOWN_FROM_BYTES for name in files)
 
 
 def _dry_run(job: JobDir, config: Config, seeds: int) -> int:

@@ -213,7 +213,12 @@ def _named(args: argparse.Namespace, today: str) -> list[OptOut]:
 def snapshot(args: argparse.Namespace) -> int:
     from irlcrawl.upkeep import snapshot as shots
 
-    taken = shots.take(JobDir(args.job).require(), args.name)
+    job = JobDir(args.job).require()
+    bar = bar_for()
+    try:
+        taken = shots.take(job, args.name, bar=bar)
+    finally:
+        bar.close()
     _say(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
     return ExitCode.DONE
 

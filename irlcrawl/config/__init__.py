@@ -7,6 +7,7 @@ rewrite.py     irlcrawl.toml with other values and its own comments
 lists.py       files of names that a configuration points to
 headers.py     headers that the operator adds to requests, and files of secrets
 proxies.py     proxies before hosts, and the file of their logins
+plugins.py     plug-ins of other packages: found by their entry points, and made
 signing_key.py  the key with which requests are signed, and its directory
 commands.py    which commands of a configuration may run
 rests.py       how long what failed rests

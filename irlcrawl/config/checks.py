@@ -11,7 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
-from irlcrawl.config import headers, proxies, signing_key
+from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
 from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
 
@@ -169,6 +169,7 @@ def check_start(config: Config) -> None:
     if _CONTACT.search(agent) is None:
         raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
     _check_budgets_of_sites(config)
+    plugins.check(config.plugins)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
     if config.scope.block_file:
@@ -199,7 +200,8 @@ def absolute(config: Config) -> None:
         (config.fetch, "tls_ca_file"), (config.fetch, "signing_key_file"),
         (config.urls, "parameters_file"), (config.scope, "block_file"),
         (config.budgets, "ranks_file"), (config.network, "proxy_logins_file"),
-        (config.scope, "opt_out_file"),
+        (config.scope, "opt_out_file"), (config.cluster, "token_file"), (config.cluster, "tls_cert"),
+        (config.cluster, "tls_key"),
         *((site, "secrets_file") for site in config.site.values()),
     ):  # fmt: skip
         if path := getattr(section, key):

@@ -199,12 +199,18 @@ class CrawlLoop:
                 self.turns.begin()
             if self._over():
                 return await self._end()
+            self.gauges.pace.look(now)
             self.on_tick()
             await self._sleep(now)
             if (failure := self.failure) is not None:
                 raise failure
             if (result := self.turns.finish()) is not None and result.folded:
                 self.deaths.page_taken_in()
+
+    def fail(self, error: BaseException | None) -> None:
+        """For who works beside the loop: `run` raises it."""
+        self._failure = self._failure or error
+        self._wakeup.set()
 
     @property
     def failure(self) -> BaseException | None:
@@ -257,6 +263,7 @@ class CrawlLoop:
                 self.limits.received += message["bytes"]
                 self.schedule.moved = True
                 visit = worker.visits[message["visit"]]
+                self.gauges.pace.visited(message, self.clock.now() - visit.leased)
                 if message["answered"]:
                     self.gauges.recent.answered(self.clock.now(), visit.host.name, message["fetch_s"])
                 self.on_visit(visit.host.name, message["outcome"])
@@ -266,6 +273,7 @@ class CrawlLoop:
             case "harvest":
                 worker.asked = False
                 self.schedule.answered()
+                self.gauges.pace.synced(message["sync_s"])
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 worker.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:

@@ -104,7 +104,8 @@ def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, craw
     assert not JobDir(where).is_locked()
 
 
-def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irlcrawl.config.plugins.check", lambda keys: None)  # no such plug-ins are installed
     options = []
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
@@ -333,7 +334,9 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        job = {"config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR"}.get(verb, "JOB")
+        job = {"config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]"}.get(
+            verb, "JOB"
+        )
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out

@@ -9,4 +9,5 @@ rewrite.py     crawl/test_steering.py
 proxies.py     worker/fetch/test_proxied.py
 signing_key.py  worker/fetch/test_signing.py
 overrides.py   frontier/state/test_calendar.py, web/test_scope.py
+plugins.py     crawl/test_plugins.py
 """

@@ -332,7 +332,7 @@ def test_what_shaped_the_files_cannot_change() -> None:
         else:
             check_resume(old, new)
     both = load(None, ["budgets.base=11", "scope.private_suffixes=true"])
-    told = r"scope\.private_suffixes was false, now true.*budgets\.base was 20, now 11"
+    told = r"scope\.private_suffixes was false, now true.*budgets\.base was 30, now 11"
     with pytest.raises(c.ConfigError, match=told):
         check_resume(old, both)
 

@@ -179,6 +179,7 @@ class Client:
             connection.abort()
             raise
         fetched.late += connection.late
+        fetched.body_s = connection.body_s
         reader = connection.reader
         fetched.reason = _REASONS[end]
         fetched.detail = connection.detail[:DETAIL_CHARS_MAX]

@@ -93,6 +93,7 @@ class Connection(asyncio.Protocol):
         self._early = b""  # what came before
         self._permit: bool | None = None  # None: not needed yet; False: waiting for it
         self._heard = 0.0  # loop time of the last piece
+        self._first = 0.0  # ... and of the first one of a response
         self._due = 0.0  # loop time the exchange must have ended by
         self._read_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -113,7 +114,7 @@ class Connection(asyncio.Protocol):
         self.reader.begin(body_bytes_max, wants)
         self.detail = ""
         self.late = 0.0
-        self._heard = self._loop.time()
+        self._heard, self._first = self._loop.time(), 0.0
         self._due, self._read_seconds = due, read_seconds
         result = self._result = self._loop.create_future()
         if self._timer is None:
@@ -133,6 +134,11 @@ class Connection(asyncio.Protocol):
             return End.TLS
         finally:
             self._rest()
+
+    @property
+    def body_s(self) -> float:
+        """Seconds from the first piece of the last response to its last."""
+        return self._heard - self._first if self._first else 0.0
 
     @property
     def reusable(self) -> bool:
@@ -175,6 +181,7 @@ class Connection(asyncio.Protocol):
             self._finish(End.TLS, error)
             return
         if self._result is not None and not self._result.done():
+            self._first = self._first or self._heard
             self._take(data)
         elif self.http2 is not None and not self._fresh:
             self._take_between(self.http2, data)

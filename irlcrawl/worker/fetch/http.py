@@ -80,6 +80,7 @@ class Fetched:
     faults: str = ""
     late: float = 0.0
     unwanted: Reason = Reason.OK
+    body_s: float = 0.0  # seconds from the first piece of the response to the last
 
     @property
     def took(self) -> float:

@@ -107,6 +107,7 @@ class Worker:
             near_duplicates_max=self.config.page.near_duplicates_max,
         )  # fmt: skip
         self._harvest_lock = asyncio.Lock()
+        self._sync_s = 0.0  # waited for the disk since the last harvest was handed over
         self._full = False  # the harvest is over harvest_bytes and about to be handed over
         self._room = asyncio.Event()
         self._room.set()
@@ -155,6 +156,9 @@ class Worker:
         finally:
             if large:
                 self.fetcher.hold_large(-1)
+        if self.terms.plugin_errors:
+            found.counts["plugin_errors"] = found.counts.get("plugin_errors", 0) + self.terms.plugin_errors
+            self.terms.plugin_errors = 0
         began = self.clock.now()
         location = self._warc.append(unit, stored)
         pointer = self._harvest.add(finished(found, unit, exchange, location))
@@ -224,6 +228,9 @@ class Worker:
                 self._chore(self._hand_over(asked=True))
             case "ping":
                 self._wire.send({"t": "pong"})
+            case "clock":
+                if isinstance(self.clock, AnchoredClock):
+                    self.clock.set(*message["clock"])
             case "scope":
                 self._scope.add(_entries(message["entries"]))
             case "detour":
@@ -275,14 +282,23 @@ class Worker:
             self._full = False
             if harvest is None:
                 if asked:
-                    self._wire.send({"t": "harvest", "number": None, "file": None, "bytes": 0, "pages": 0})
+                    none = {"number": None, "file": None, "bytes": 0, "pages": 0}
+                    self._wire.send({"t": "harvest", **none, **self._synced()})
                 return
             await self._sync_archive()
+            began = self.clock.now()
             size = await asyncio.get_running_loop().run_in_executor(None, harvest.write)
+            self._sync_s += self.clock.now() - began
             self._room.set()
             self._wire.send(
-                {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages}
-            )
+                {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages,
+                 **self._synced()}
+            )  # fmt: skip
+
+    def _synced(self) -> dict[str, float]:
+        """Of the next message about a harvest."""
+        seconds, self._sync_s = self._sync_s, 0.0
+        return {"sync_s": round(seconds, 4)}
 
     async def drop(self) -> None:
         """The end without a word: nobody listens any more, so nothing more is archived."""
@@ -294,8 +310,9 @@ class Worker:
 
     async def _sync_archive(self) -> None:
         """What was archived before the call is on the disk after it."""
-        self._synced_at = self.clock.now()
+        self._synced_at = began = self.clock.now()
         await asyncio.get_running_loop().run_in_executor(None, self._warc.sync)
+        self._sync_s += self.clock.now() - began
 
     async def _finish(self) -> None:
         """Every visit ends, everything is handed over, and the wire closes. A second call waits for the first."""

@@ -121,6 +121,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._fetching_s = self._body_s = 0.0  # of all requests together
         self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
@@ -155,6 +156,8 @@ class Visit:
             "started": self._started,
             "ended": self._ended,
             "fetch_s": self._fetch_s,
+            "fetching_s": self._fetching_s,
+            "body_s": self._body_s,
             "requests": self._requests,
             "bytes": self._bytes,
             "answered": self._answered,
@@ -247,6 +250,8 @@ class Visit:
             request = replace(request, fields=request.fields + signer.fields(request, self._clock.now()))
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.took
+        self._fetching_s += fetched.took
+        self._body_s += fetched.body_s
         size = 0 if fetched.exchange is None else received(fetched.exchange)
         self._bytes += size
         if request.terms is not None and (rate := request.terms.bytes_per_second):
