@@ -25,7 +25,10 @@ def checked(key: Key, path: str, value: Any) -> Any:
     if right and key.type == "list":
         right = all(isinstance(item, str) for item in value)
     if right and key.type == "float":
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            value = math.inf
         right = math.isfinite(value)
     if right and key.choices:
         right = all(item in key.choices for item in value) if key.type == "list" else value in key.choices
