@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name, parse_harvest
-from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.keys import host_key, name_key, url_keys
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import LINK, OUTCOME, VISIT, Change, Source
 from irlcrawl.config.keys import Config
@@ -46,9 +46,9 @@ def links_of(state: CrawlState, hosts: I8s, depth: NDArray[np.uint16]) -> Batch:
     urls = [b"http://h%d.test/p%d" % (host, page) for page, host in enumerate(hosts.tolist())]
     names = [f"h{host}.test".encode() for host in range(int(hosts.max()) + 1)]
     sites = np.array([name_key(name) for name in names], np.uint64)
-    origins = np.array([name_key(b"http://" + name) for name in names], np.uint64)
+    origins = np.array([host_key(b"http://" + name, name_key(name)) for name in names], np.uint64)
     return Batch.zeros(LINK, len(urls)).with_(
-        key=np.array([url_key(url, state.seed) for url in urls], np.uint64),
+        key=np.array(url_keys(urls, state.seed, sites[hosts].tolist()), np.uint64),
         site=sites[hosts], host=origins[hosts], depth=depth, url=Ragged.from_list(urls),
         source=np.full(len(urls), Source.LINK, np.uint8), priority=np.full(len(urls), 64, np.uint8),
     )  # fmt: skip

@@ -19,7 +19,7 @@ BYTES = "bytes"
 
 CARRIED = {
     "depth": "u2",  # links from the nearest seed
-    "hop": "u1",  # redirects since the last link
+    "hop": "u1",  # redirects since the last link; of a requisite also style sheets, since its page
     "source": "u1",  # Source
     "priority": "u1",  # smaller goes first: priority_of
     "attempt": "u1",  # requests already made for this URL
@@ -60,9 +60,9 @@ class Carried(NamedTuple):
 
 
 LINK = {
-    "key": "u8",  # url_key(url, seed)
+    "key": "u8",  # url_key(url, seed, site)
     "site": "u8",  # name_key(registrable domain)
-    "host": "u8",  # name_key(origin), see origin_of
+    "host": "u8",  # host_key(origin, site), see origin_of
     **CARRIED,
     "url": BYTES,  # canonical, ASCII, no fragment
 }
@@ -114,6 +114,16 @@ other."""
 
 YIELD = {"key": "u8", "novel": "u1"}
 """What a fetch brought its site: key = the site's; novel 1: a successful page with content not met before."""
+
+NEAR = {
+    "site": "u8",
+    "open": "u1",  # 1: its yield and its pairs wait for what the drum `near` says, and are not in the other sections
+    "part0": "u8",  # its sketch (worker/page/sketch.py)
+    "part1": "u8",
+    "part2": "u8",
+    "pairs": BYTES,  # u8[n, 2]: key and site, as in PAIR
+}
+"""A page whose words are to be compared with those of all pages before it, if page.near_duplicates."""
 
 OUTCOME = {
     "segment": "u4",  # the ready segment leased from; NO_SEGMENT for a fetch no URL stands behind (robots.txt)
@@ -170,6 +180,7 @@ class Source(IntEnum):
     FRAME = 4
     SCRIPT = 5
     SITEMAP = 6  # a sitemap or a feed lists it, or a robots.txt names it as a sitemap
+    REQUISITE = 7  # a page needs it to be seen as it is; so does what a requisite redirects to, or a style sheet needs
 
 
 class Change(IntEnum):
@@ -200,7 +211,7 @@ class PageFlag(IntEnum):
 DISCOVERY_LETTER = {
     Source.SEED: "-", Source.REDIRECT: "R", Source.LINK: "L",
     Source.CANONICAL: "C", Source.FRAME: "E", Source.SCRIPT: "X",
-    Source.SITEMAP: "M",
+    Source.SITEMAP: "M", Source.REQUISITE: "Q",
 }  # fmt: skip
 
 

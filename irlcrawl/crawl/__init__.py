@@ -26,6 +26,8 @@ closed_archives.py   telling the operator's command of closed archives
 status.py            the status record: its fields, and reading it
 gauges.py            counting it
 recent.py            of it, what happened of late
+pace.py              of it, where the last minute went
+history.py           of it, samples for a year
 control.py           control.sock: the side that asks
 control_server.py    control.sock: the crawl's side
 """

@@ -19,7 +19,6 @@ import numpy as np
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.keys import url_key
 from irlcrawl.base.rows import LINK, SIGNAL
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.frontier.state.view import Reading
@@ -66,7 +65,7 @@ class Order:
             if entry is None:
                 raise ConfigError(f"{url.decode()} was never fetched; irlcrawl why says where it stands")
             site, host = context.names(url)
-            rows.fresh.append((url_key(url, reading.seed), site, host, carried_of(entry), url))
+            rows.fresh.append((context.url_key(url), site, host, carried_of(entry), url))
         rows.pack()
         return rows.batches[0]
 

@@ -22,7 +22,7 @@ from drum.segment import Segment
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import CLASS_OF, DONE_NAMES, LIMITS, Class, Reason
 from irlcrawl.base.rows import RETURN
 from irlcrawl.config.keys import Config, ConfigError
@@ -125,7 +125,7 @@ class Drawing:
     def entries(self) -> Iterator[LogEntry]:
         """The last word of each. FileNotFoundError when a turn took in meanwhile what had waited; Damaged, OSError."""
         committed = self._catalog.get("log")
-        if committed is None or not self._job.logs.is_dir():
+        if committed is None or not self._files.exists(self._job.logs):
             return
         returned = Returned(chain(self._not_yet(), returned_in(self._pieces(committed))))
         for entry in self._selection.entries(self._pieces(committed), returned):
@@ -142,7 +142,7 @@ class Drawing:
         for entry in self.entries():
             site, host = context.names(entry.url)
             cls, reason = Class[entry.outcome.upper()], Reason[entry.reason.upper()]
-            key = url_key(entry.url, seed)
+            key = context.url_key(entry.url)
             rows.fresh.append((key, site, host, carried_of(entry), entry.url, cls, reason, entry.status))
             if len(rows.fresh) >= CHUNK_ROWS:
                 rows.pack()

@@ -13,7 +13,7 @@ from drum.spill import Spill
 
 import numpy as np
 
-from irlcrawl.base.keys import url_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import LINK, PAGE, PAIR, SCOPE_ENTRY, Carried, PageFlag
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
@@ -58,6 +58,7 @@ class Outcomes:
 
     def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None], pages: Salvaged) -> None:
         self._state, self._known, self._opened, self._pages = state, known, opened, pages
+        self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
         self.lines = 0
@@ -75,7 +76,7 @@ class Outcomes:
         elif not last:
             self._others.append(_passed(line))
         else:
-            self._rows.append((url_key(url, self._state.seed), Class[outcome.upper()], Reason[reason.upper()], line))
+            self._rows.append((self._key(url), Class[outcome.upper()], Reason[reason.upper()], line))
         if len(self._rows) + len(self._others) >= CHUNK_ROWS:
             self.flush()
 
@@ -130,7 +131,7 @@ class Harvests:
 
     def add(self, url: bytes, carried: Carried, context: Context) -> None:
         site, host = context.names(url)
-        self.take([(url_key(url, context.seed), site, host, carried, url)], [], [])
+        self.take([(context.url_key(url), site, host, carried, url)], [], [])
 
     def take(self, links: list[tuple[Any, ...]], pairs: list[tuple[int, int, int]], scope: list[bytes]) -> None:
         self._links.fresh += links
@@ -168,6 +169,7 @@ class Salvaged:
     def __init__(self, state: CrawlState) -> None:
         self._state = state
         ram = state.config.crawl.ram_bytes // 4
+        self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
         self._drum = Repository(self.name, catalog=state.catalog, pool=state.pool, values={}, ram_bytes=ram)
         self.pages = 0
 
@@ -178,8 +180,7 @@ class Salvaged:
 
     def page(self, rows: Batch) -> None:
         """LINK and PAGE, and `due` as it rests (0: now), of a crawl with the same keys or with others."""
-        seed = self._state.seed
-        keys = np.fromiter((url_key(url, seed) for url in rows["url"].tolist()), np.uint64, rows.rows)
+        keys = np.fromiter(map(self._key, rows["url"].tolist()), np.uint64, rows.rows)
         self._drum.pend_batch(rows.with_(key=keys).select(PENDED), OP_PAGE)
         self._spill()
 

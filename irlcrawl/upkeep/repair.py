@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -61,6 +61,7 @@ from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
+from irlcrawl.frontier.state.hosts import standing_counts, standings
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import salvage
@@ -177,7 +178,7 @@ class _Repair:
         for key in CARRIED:
             if key in self.entries:
                 edits.set(key, self.entries[key])
-        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason")
+        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason", "hosts_resting")
         counters = self.entries.get("counters", {})
         edits.set("counters", {name: value for name, value in counters.items() if name not in recounted})
         streams = [file.stream for file in warc_files(self.files, str(self.job.warcs))]
@@ -249,7 +250,7 @@ class _Repair:
         for file in reversed(there):  # of a URL that was put back the last outcome counts, and it is the first to come
             path, end = os.path.join(warcs, file.on_disk), 0
             key = name_key(file.name.encode())
-            rows = self.lines.part(key >> (64 - POINTER_BITS))
+            rows = self.lines.part(self.lines.number_of(key))
             known = set(rows["offset"][rows["key"] == np.uint64(key)].tolist())
             for unit, exchange, location in salvage.units(self.files, path):
                 self.bar.read(location.length)
@@ -294,7 +295,8 @@ class _Repair:
                 edits.set(HISTOGRAM, degrees.to_json())
             yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
         before = dict(self.old.lost)
-        carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        hosts = map(self._host_rows, self.old.slices(self.entries, "hosts"))
+        carry(state, state.hosts, Update(tuple(HOST)), self._counted(state, hosts))
         clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
         with Commit(state) as (writer, edits):
             if clocks:
@@ -302,6 +304,12 @@ class _Repair:
                 state.clock_log.add(writer, edits, fold(clocks, now), now)
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
         yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
+
+    def _counted(self, state: CrawlState, hosts: Iterable[Batch]) -> Iterator[Batch]:
+        """Rows of hosts, counted by their standings."""
+        for rows in hosts:
+            state.count_standings(standing_counts(standings(rows)))
+            yield rows
 
     def _host_rows(self, batch: Batch) -> Batch:
         """Without pointers to robots texts that are gone."""

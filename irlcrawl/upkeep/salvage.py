@@ -139,7 +139,8 @@ class Segments:
             for section in segment.sections.values() if segment is not None else ():
                 if all(column in section.schema for column in ("key", "site", "host", "url")):  # LINK
                     for batch in self.blocks(section):
-                        return url_key(batch["url"].tolist()[0], seed) == int(batch["key"][0])
+                        url, site = batch["url"].tolist()[0], int(batch["site"][0])
+                        return url_key(url, seed, site) == int(batch["key"][0])
         return True
 
     def slices(self, entries: dict[str, Any], drum: str) -> Iterator[Batch]:

@@ -87,7 +87,7 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     visits, shares = zip(*[one.values() for one in fresh["capacity"]], strict=True)
     assert visits == tuple(sorted(visits)) and 0 < shares[0] <= shares[1] <= shares[2] <= 1
     assert [line for line in lines(fresh) if "in the long run, by visits a day" in line]
-    assert told["place"] in ("resting", "runs") and told["visits"] == asked[f"{SITE}0"]
+    assert told["place"] in ("visited", "ready") and told["visits"] == asked[f"{SITE}0"]
 
 
 @pytest.mark.parametrize("every", [7, 11])

@@ -12,6 +12,7 @@ known_pages.py   the drum of pages that are visited again, by key; its kernel
 sections.py      the crawl log as it is written, committed clocks, scope entries
 lease_log.py     leases.log: the clocks of every lease since the last commit
 latency.py       how long a URL waits from its discovery to its first request, on a sample
+near.py          which pages say almost what an earlier one said: the drum of their sketches
 novelty.py       how much new content sites brought of late
 clock_set.py     dates when the system's clock was set between runs
 view.py          the state read beside a crawl that may be running

@@ -67,6 +67,10 @@ visited again (LINK and PAGE); POOL columns, of which SUMS are added to the reco
 (rows.SIGNAL), which comes out with POOL."""
 OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT)
 
+STANDINGS = ("silent", "no_robots", "given_up")
+"""Of hosts that failed when they were asked last, what came of it: no answer (no address, or nothing but a 429 or 503),
+no robots.txt to be had, or so many failures that their URLs left. A host that answered since has none of these."""
+
 FORGIVEN: dict[str, float] = {
     "failures": 0, "failed_since": 0.0, "rests_until": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0,
     "robots_until": 0.0,
@@ -93,12 +97,25 @@ def keyed_by_url(rows: Batch) -> Batch:
     return rows.rekeyed("url_key", keep="host")
 
 
+def standings(states: Batch) -> NDArray[np.int64]:
+    """Of rows with STATE: i8 a row, the place in STANDINGS plus 1; 0: the host did not fail when it was asked last."""
+    silent, denied = states["rests_until"] > 0, states["denials"] > 0
+    return np.where(states["dead"] != Reason.OK, 3, np.where(denied, 2, silent.astype(np.int64)))
+
+
+def standing_counts(standings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows have each of STANDINGS: i8[3]."""
+    return np.bincount(standings, minlength=1 + len(STANDINGS))[1:]
+
+
 class HostsKernel:
     """The last STATE of a group becomes its record; then every URL is emitted with it (shapes: drum.kernels.Kernel).
 
     Emitted columns: those of STATE, and `ordinal` u8: how many URLs of the host were released before this one (0 for
     one that comes back), which the quota is measured on. A host of which a URL is put back is FORGIVEN. `pages`: those
     of POOL, too.
+
+    `moved`: how many more hosts have each of STANDINGS than before.
     """
 
     def __init__(self, with_states: bool, with_learnt: bool = False, pages: bool = False) -> None:
@@ -106,6 +123,7 @@ class HostsKernel:
         self._states, self._learnt = tuple(STATE) if with_states else (), tuple(POOL) if with_learnt else ()
         self.columns: Sequence[str] = (*self._states, *self._learnt)
         self._told = (*STATE, *POOL) if pages else tuple(STATE)
+        self.moved = np.zeros(len(STANDINGS), np.int64)
 
     def __call__(self, found: NDArray[np.bool_], stored: Batch, items: Batch, starts: NDArray[np.int64]) -> Result:
         op = items["op"]
@@ -138,7 +156,10 @@ class HostsKernel:
         write = (last >= 0) | (fresh > 0)
         write[forgiven] = True
         write[group[learnt]] = True
-        return Result(values=Batch(values), write=write, emit=~(is_state | learnt), columns=columns)
+        written = Batch(values)
+        if self._states or len(forgiven):
+            self.moved += standing_counts(standings(written)) - standing_counts(standings(stored))
+        return Result(values=written, write=write, emit=~(is_state | learnt), columns=columns)
 
 
 def _learn(values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:

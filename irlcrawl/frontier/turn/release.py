@@ -168,7 +168,7 @@ def aged(
     """Priorities of URLs that waited from `now` to `due` (unix seconds): each goes up a level every `level_s` seconds,
     at moments of its own, which its key says, so that it counts no wait twice or not at all, however short its waits
     are. Seeds and home pages stay what they are; none passes them."""
-    phase = (keys >> np.uint64(64 - _PHASE_BITS)).astype(np.float64) * (level_s / (1 << _PHASE_BITS))
+    phase = (keys & np.uint64((1 << _PHASE_BITS) - 1)).astype(np.float64) * (level_s / (1 << _PHASE_BITS))
     levels = np.floor((due + phase) / level_s) - np.floor((now + phase) / level_s)
     better = priority - np.clip(levels, 0, 255) * (1 << PRIORITY_LEVEL_SHIFT)
     return np.where(priority > PRIORITY_AGED, np.maximum(better, PRIORITY_AGED), priority).astype(np.uint8)

@@ -153,6 +153,7 @@ class Turn:
         state.seen.pend(edits, number, file, "links")
         state.sites.pend_pairs(edits, number, file, "pairs")
         state.sites.pend_yields(edits, number, file, "yields")
+        state.near.take_in(edits, file)
         for batch in state.pool.section(file, "yields").scan():
             self.result.suspects += state.novelty.count(batch["key"], batch["novel"])
         visits = _whole(state.pool.section(file, "visits"), VISIT)
@@ -291,6 +292,8 @@ class Turn:
     def _merge(self, task: Task) -> None:
         state = self.state
         self._put_away()
+        if state.near.merge(self.writer, self.edits, self._judged, task.urgent, task.proceed):
+            self.result.moved = True
         if state.seen.pending_rows and not state.delayed and state.pace.may("seen", task.urgent):
             with state.pace.measure("seen"):
                 self._check_seen(task)
@@ -311,6 +314,13 @@ class Turn:
             return
         if state.pace.may("hosts", task.urgent):
             self._bring(task)
+
+    def _judged(self, yields: Batch, pairs: Batch, near: int) -> None:
+        """Pages of which it is known now whether an earlier one says almost the same."""
+        state = self.state
+        state.sites.pend_found(yields, pairs)
+        self.result.suspects += state.novelty.count(yields["key"], yields["novel"])
+        state.count("near_duplicates", near)
 
     def _check_seen(self, task: Task) -> None:
         """Bucket by bucket, those first that have waited longest, until a turn's worth was passed or came out; the rest
@@ -428,6 +438,7 @@ class Turn:
         self.state.hosts.merge(
             kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
         )
+        self.state.count_standings(kernel.moved)
         if parts:
             self._place(parts, task)
 

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.keys import is_home, name_key, origin_of, priority_of
+from irlcrawl.base.keys import is_home, is_host, origin_of, priority_of
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import DISCOVERY_LETTER, Carried, Source
 from irlcrawl.web.retry_after import THROTTLES, as_logged
@@ -123,7 +123,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     for kind, gap in (unit.paces or {}).items():
         notes[f"gap_{kind}"] = f"{math.floor(gap * 1e6) / 1e6:g}"  # never more: an audit adds up thousands of them
     # A robots.txt that another host redirected to speaks for that one.
-    if unit.robots is not None and unit.host == name_key(origin_of(unit.url)):
+    if unit.robots is not None and is_host(unit.host, origin_of(unit.url)):
         for name in ("crawl_delay", "crawl_delay_asked"):
             if unit.robots.get(name):
                 notes[name] = f"{unit.robots[name]:g}"
@@ -207,9 +207,12 @@ def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str,
 
 def discovery_path(depth: int, hop: int, source: int) -> str:
     """How the URL was reached: letters for the redirects since the last link, or for that link; before them the number
-    of earlier links, whose kind is not known any more. Empty for a seed."""
+    of earlier links, whose kind is not known any more. Empty for a seed. A requisite's letters are all of that kind."""
     if hop:
-        known, links = DISCOVERY_LETTER[Source.REDIRECT] * hop, depth
+        known, links = (
+            DISCOVERY_LETTER[Source.REQUISITE if source == Source.REQUISITE else Source.REDIRECT] * hop,
+            depth,
+        )
     elif depth:
         known, links = DISCOVERY_LETTER[Source(source)], depth - 1
     else:
@@ -222,7 +225,7 @@ def carried_of(entry: LogEntry) -> Carried:
     links, plus, known = entry.path.rpartition("+")
     try:
         before, hop = int(links) if plus else 0, int(entry.notes.get("hop", 0))
-        source = Source.REDIRECT if hop else _SOURCES[known or NONE]
+        source = _SOURCES[(known[:1] if hop else known) or NONE]
     except (KeyError, ValueError):
         raise BadLine(f"no discovery path: {entry.path[:200]!r}") from None
     depth = before if hop or not known else before + 1

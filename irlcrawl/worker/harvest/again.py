@@ -41,7 +41,6 @@ WORDS = {
 """As the crawl log says it."""
 
 _ETAG = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
-_HASH_SHIFT = np.uint64(48)
 
 
 def change_of(unit: Unit, exchange: Exchange, sha1: bytes) -> Change:
@@ -148,7 +147,7 @@ def _hub(unit: Unit, known: Known, change: Change, found: UnitRows) -> tuple[byt
 
 def _hashes(keys: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """u2[distinct], in order."""
-    return np.unique((np.array(keys, np.uint64) >> _HASH_SHIFT).astype("<u2"))
+    return np.unique(np.array(keys, np.uint64).astype("<u2"))  # the last bits: the first are their site's
 
 
 def _kept(hashes: np.ndarray[Any, np.dtype[np.uint16]]) -> bytes:
