@@ -212,8 +212,6 @@ class Revisited:
     @contextmanager
     def _known(self) -> Iterator[None]:
         """The frontier knows the rates, if it is to: beliefs are certain of them."""
-        from irlcrawl.frontier.turn import pages
-
         own = visited.beliefs
         rates = self.rates
         if rates is not None:
@@ -222,11 +220,11 @@ class Revisited:
                 rate = rates[self._order[np.searchsorted(self._keys, rows["key"])]]
                 return Belief(np.full(rows.rows, CERTAIN), CERTAIN / rate)
 
-            visited.beliefs = pages.beliefs = beliefs
+            visited.beliefs = beliefs
         try:
             yield
         finally:
-            visited.beliefs = pages.beliefs = own
+            visited.beliefs = own
 
     def rows(self) -> dict[int, tuple[Any, ...]]:
         """What the crawl knows of each page, by number."""
