@@ -73,7 +73,7 @@ def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, 
             assert told["history"] == [] or told["history"][-1]["outcome"] == "retry"
             assert told["via"] in done or told["depth"] == 0, "the page that linked to it was fetched"
         met |= set(places.values())
-    assert {"runs", "rests", "queues", "deferred"} <= met <= set(PLACES)
+    assert {"ready", "resting", "queued", "over_budget"} <= met <= set(PLACES)
 
 
 def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(

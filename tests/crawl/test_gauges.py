@@ -134,6 +134,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
+        "waiting_by_place": ({**NOWHERE, "runs": 6}, NOWHERE),  # all but the seed and /2, those with workers too
+        "responses": (1, 5),
+        "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
         "calendar_urls": (0, 0),
         "calendar_due": (None, None),
         "resting_urls": (0, 0),
@@ -152,6 +155,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "challenge_pages": (0, 0),
         "parked_pages": (0, 0),
         "returned_urls": (0, 0),
+        "filtered_urls": (0, 0),
+        "plugin_errors": (0, 0),
+        "plugin_us": (0, 0),
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
@@ -165,6 +171,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "retry_count": (0, 1),
         # The seed waited 1.5 s; what its page links to was found at 2 s, and waited 1.5, 1.5, 2.5, 3.5 and 5.
         "frontier_latency_s": (approx(1.5, abs=0.01), approx((1.5 + 2.5) / 2, abs=0.01)),
+        "pace": (midway["pace"], last["pace"]),  # test_slow.py
         "turn_seconds": (0.0, 0.0),  # virtual time stands still in a turn
         "merges": ({}, {}),
         "frontier_bytes": (midway["frontier_bytes"], 0),
@@ -189,6 +196,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert (midway["held"]["hosts"], midway["held"]["clocks"]) == (3, 5)
     assert (later["resting_urls"], later["resting_due"]) == (1, approx(START + 10.0)), "b.test, once more"
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
+
+
+NOWHERE = dict.fromkeys(("pending", "queued", "deferred", "calendar", "rests", "resting", "runs"), 0)
 
 
 def size(answer: Answer) -> int:

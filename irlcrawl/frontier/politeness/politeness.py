@@ -506,6 +506,11 @@ class Politeness:
         return self._waiting.waiting + len(self._unresolved)
 
     @property
+    def unresolved_hosts(self) -> int:
+        """Hosts whose only obstacle is their missing (or outdated) address, those asked for included."""
+        return len(self._unresolved)
+
+    @property
     def resolving(self) -> int:
         """Names asked for and not answered."""
         return self._unresolved.resolving

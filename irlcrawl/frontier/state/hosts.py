@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, PAGE, Robots
 from irlcrawl.config.rests import FAILURES_MAX, Rests
+from irlcrawl.revisit.signals import faded
 
 STATE = {
     "robots": "u1",  # rows.Robots
@@ -48,16 +49,22 @@ DATES = ("robots_until", "failed_since", "rests_until", "answered_at", "address_
 POOL = {
     "pool_a": "f4",  # what visits of all pages of the host told of their rates of changes: shape
     "pool_b": "f4",  # ... and exposure in days (irlcrawl/revisit/beliefs.py)
+    "right": "f4",  # visits after a signal (irlcrawl/revisit/signals.py) that found a change
+    "wrong": "f4",  # ... and those that found none
+    "changes": "f4",  # changes that visits found
     "price": "f4",  # of a visit where its pages want more than it takes (irlcrawl/revisit/price.py); 0: none
 }
+SUMS = ("pool_a", "pool_b", "right", "wrong", "changes")
+"""Of POOL, what visits add to."""
 RECORD = {**STATE, "released": "u8", **POOL}
 POOL_SHAPE_MAX = 400.0
 """A pool of a larger shape forgets the oldest."""
 
-OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT, OP_LEARNT = range(7)
+OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT, OP_LEARNT, OP_SIGNAL = range(8)
 """Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar; a URL that is
 put back after it was done; one that is put back and was over its host's quota, so that it is counted anew; a page to be
-visited again (LINK and PAGE); POOL columns, of which the pool's are added to the record's."""
+visited again (LINK and PAGE); POOL columns, of which SUMS are added to the record's; a signal that a page changed
+(rows.SIGNAL), which comes out with POOL."""
 OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT)
 
 STANDINGS = ("silent", "no_robots", "given_up")
@@ -72,11 +79,17 @@ FORGIVEN: dict[str, float] = {
 robots.txt again, which may be what has changed. Its clocks, and the gaps they were promised, stay."""
 
 
-def keyed_by_host(rows: Batch) -> Batch:
+def keyed_by_host(rows: Batch, columns: Iterable[str] = LINK) -> Batch:
     """LINK rows (with PAGE, if they have it) as the hosts drum takes them: `key` is the host, the URL's key stands
-    beside as `url_key`."""
-    columns = [*LINK, *PAGE] if "visits" in rows else [*LINK]
+    beside as `url_key`. columns: of rows of another kind."""
+    columns = [*LINK, *PAGE] if "visits" in rows else [*columns]
     return rows.select(columns).rekeyed("host", keep="url_key")
+
+
+def learnt_of(keys: NDArray[np.uint64], **columns: NDArray[Any]) -> Batch:
+    """Rows of OP_LEARNT: POOL columns, 0 where none are given; no price is told without one."""
+    told = Batch.zeros(POOL, len(keys)).with_(price=np.full(len(keys), -1.0, np.float32), key=keys)
+    return told.with_(**{name: column.astype(np.float32) for name, column in columns.items()})
 
 
 def keyed_by_url(rows: Batch) -> Batch:
@@ -152,11 +165,14 @@ class HostsKernel:
 def _learn(values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:
     """Add what visits taught to the pools, and set prices (less than 0: none is told)."""
     rows, host = np.flatnonzero(learnt), group[learnt]
-    for name in ("pool_a", "pool_b"):
+    for name in SUMS:
         sums = np.bincount(host, items[name][rows], minlength=len(values[name]))
         values[name] = np.maximum(values[name] + sums, 0.0).astype(np.float32)
     fade = np.minimum(1.0, POOL_SHAPE_MAX / np.maximum(values["pool_a"], 1.0)).astype(np.float32)
     values["pool_a"], values["pool_b"] = values["pool_a"] * fade, values["pool_b"] * fade
+    kept = faded(values["right"], values["wrong"], values["changes"])
+    for name in ("right", "wrong", "changes"):
+        values[name] = values[name] * kept
     priced = items["price"][rows] >= 0
     values["price"][host[priced]] = items["price"][rows][priced]
 
