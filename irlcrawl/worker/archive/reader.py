@@ -102,7 +102,7 @@ class _Members:
         if fields is None:
             raise Damaged(self._path, begin, "a gzip member that is no WARC record")
         length = fields.get("content-length", "")
-        if not (length.isascii() and length.isdigit()):
+        if not (length.isascii() and length.isdigit() and len(length) <= 18):
             raise Damaged(self._path, begin, "a WARC record without a length")
         block, tail = _block(rest, pieces, int(length), keep)
         if tail != b"\r\n\r\n":
