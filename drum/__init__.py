@@ -37,6 +37,8 @@ Shapes:
 ragged.py    columns of bytes, and batches of columns
 """
 
+from typing import Any
+
 from drum import processor
 
 processor.prefer_fast_sort()  # before anything loads numpy
@@ -63,3 +65,15 @@ __all__ = [
     "Schema", "Section", "SectionWriter", "Segment", "SegmentPool", "SegmentWriter", "Statistics",
     "UnknownVersion", "Update", "keys_of", "vacuum",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`drum.__version__`, of the distribution that brought it; the crawler's brings it, too."""
+    if name != "__version__":
+        raise AttributeError(f"module 'drum' has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("irlcrawl-drum")
+    except PackageNotFoundError:
+        return version("irlcrawl")

@@ -87,6 +87,7 @@ class JobDir:
         self.indexes = self.path / job_files.INDEXES
         self.payloads = self.indexes / job_files.PAYLOADS
         self.ballast = self.path / job_files.BALLAST
+        self.history = self.path / job_files.HISTORY
         self.leases = self.state / job_files.LEASES
         self.lock_fds: tuple[int, ...] = ()
 

@@ -8,6 +8,7 @@ harvested.py     harvests that no commit names yet, and the archives they cover
 hosts.py         the record of a host, and the kernel of the hosts drum
 runs.py          URLs ready to be leased, a run per host
 calendar.py      URLs with a due second
+known_pages.py   the drum of pages that are visited again, by key; its kernel
 sections.py      the crawl log as it is written, committed clocks, scope entries
 lease_log.py     leases.log: the clocks of every lease since the last commit
 latency.py       how long a URL waits from its discovery to its first request, on a sample

@@ -13,6 +13,7 @@ from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import Calendar, Pages
 from irlcrawl.frontier.state.hosts import OPS_OF_URLS, RECORD
+from irlcrawl.frontier.state.known_pages import KNOWN
 from irlcrawl.frontier.state.near import NearDuplicates
 from irlcrawl.frontier.state.runs import Runs
 
@@ -25,6 +26,7 @@ class Stores:
     calendar: Calendar
     rests: Calendar
     pages: Pages
+    known: Repository  # the drum `pages`
     runs: Runs
     near: NearDuplicates
 
@@ -52,6 +54,7 @@ def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: 
         calendar=Calendar(catalog, pool, "calendar"),
         rests=Calendar(catalog, pool, "rests"),
         pages=Pages.open(catalog, pool),
+        known=Repository("pages", catalog=catalog, pool=pool, values=KNOWN, ram_bytes=ram_bytes),
         runs=Runs(catalog, pool),
         near=NearDuplicates(catalog, pool, ram_bytes),
     )

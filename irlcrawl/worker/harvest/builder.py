@@ -21,6 +21,7 @@ from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.reasons import Class
 from irlcrawl.base.rows import BYTES, Carried, Change
+from irlcrawl.web.plugins import PageSeen
 from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.harvest.sections import SECTIONS, write_sections
@@ -54,6 +55,7 @@ class UnitRows:
     outcome: tuple[Any, ...] = ()
     links: list[tuple[Any, ...]] = field(default_factory=list)
     pairs: list[tuple[int, int, int]] = field(default_factory=list)
+    signals: list[tuple[Any, ...]] = field(default_factory=list)  # of rows.SIGNAL
     retry: tuple[Any, ...] | None = None
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
@@ -67,6 +69,8 @@ class UnitRows:
     wording: int = 0  # of a successful page, if they are: worker/page/wording.py
     lists: int = 0  # PageFlag.FEED or SITEMAP
     counts: dict[str, int] = field(default_factory=dict)  # of counters.COUNTERS
+    notes: dict[str, str] = field(default_factory=dict)  # of plug-ins, for its line in the crawl log
+    seen: PageSeen | None = None  # what plug-ins are told of it, if there are any
 
 
 class RecentKeys:
@@ -257,6 +261,7 @@ class HarvestBuilder:
             rows["retries"].fresh.append(found.retry)
         if found.visit is not None:
             rows["visits"].fresh.append(found.visit)
+        rows["signals"].fresh += found.signals
         rows["scope"].fresh += [(entry,) for entry in found.scope]
         pointer = self._add_fact(found.fact) if found.fact is not None else None
         if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:
