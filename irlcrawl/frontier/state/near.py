@@ -122,7 +122,8 @@ class _Pass:
         """By page in order of arrival: whether it is a near-duplicate. A part that an earlier page of them has is
         one."""
         own = self.near.found[self._which] | (self.near.since[self._which] < self._page)
-        return own.reshape(-1, PARTS).any(axis=1)
+        verdicts: NDArray[np.bool_] = np.logical_or.reduce(own.reshape(-1, PARTS), axis=1)
+        return verdicts
 
     def go_on(self, drum: Repository, proceed: Proceed) -> bool:
         """Compare with the next TURN_PARTS of what is stored, or fewer where proceed() says no; whether that was the

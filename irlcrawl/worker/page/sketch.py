@@ -23,7 +23,7 @@ FEATURES_MIN = 50
 """A page with fewer has no sketch: it would say little, and change with each word."""
 TEXT_BYTES_MAX = 1 << 14
 """Of a page's texts; what comes behind that is not looked at. It is some 2,500 words."""
-FEATURES = 252
+FEATURES = 504
 """Of a page with more only a share is taken, by their hashes: a half, a quarter, ..."""
 PART_FEATURES_MIN, PART_FEATURES_MAX = 4, 255
 """Of a part; the most that a byte counts. (Far from what hashes give.)"""
