@@ -10,8 +10,8 @@ recall: of mirrors with an edit (by edit, and of `word`, `date` and `nav` togeth
 precision: of pages that are near an earlier one, the share of those that are right: near one of the same page, or one
 whose words are as much alike as RESEMBLANCE says (equal triples of words, of all triples that either has; read by
 another parser than ours). precision_pairs: the same of all pairs of pages found; two pages taken for alike wrongly are
-25 wrong pairs, with their mirrors. Pages that say too little for a sketch are counted, and left out. The same is measured of MinHash (84 permutations of the same
-features, in six groups of 14, two of which are equal).
+25 wrong pairs, with their mirrors. Pages that say too little for a sketch are counted, and left out. The same is
+measured of MinHash (84 permutations of the same features, in six groups of 14, two of which are equal).
 
 Cost: microseconds of a sketch a page (CPU), and of the drum's pass a page when `--stored` pages are stored already.
 `python -m bench worker -s page.near_duplicates=true` has the rest.

@@ -6,7 +6,8 @@ they become tables in memory (drum/hamming.py), with which all stored parts are 
 however many turns it takes. At its end every page of them has its verdict, and their parts are stored. A page is a
 near-duplicate if a page before it, by arrival, has a part within three bits: whatever passes there were, and when.
 
-A pass that a stop or a crash ends is begun again; what was committed of it is nothing.
+A pass that a stop or a crash ends is begun again; what was committed of it is nothing. `fsck --repair` forgets the
+drum: later pages are compared with those after the repair.
 """
 
 from __future__ import annotations
