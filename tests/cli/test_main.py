@@ -119,7 +119,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monk
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull, "scope.block_file": os.devnull,
-            "hooks.webhook": "https://example.org/hook",
+            "archive.dedupe_from": [f"{tmp_path}/ranks.csv"], "hooks.webhook": "https://example.org/hook",
             "budgets.ranks_file": f"{tmp_path}/ranks.csv",
             "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
