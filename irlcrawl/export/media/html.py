@@ -88,7 +88,7 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
 
 
 def closed(markup: bytes) -> bytes:
-    """XHTML, with elements that close themselves (`<script src="x"/>`) as HTML knows them, which takes them for open."""
+    """XHTML, with elements that close themselves (`<script src="x"/>`) as HTML has them, which takes those for open."""
     return _CLOSES_ITSELF.sub(rb"<\1\2></\1>", markup)
 
 
