@@ -15,7 +15,7 @@ The figures, weighted by page:
 Policies: ours (learnt); ours with known rates; capacity doubled and halved in the middle, with known rates, against the
 optimum of each half; and in the same world, without a disk: uniform, proportional to known rates, Nutch's rule (x0.8
 after a change, x1.2 without one), LambdaCrawl and Cho-Garcia-Molina, both re-solved every ten days from rates estimated
-with half a visit of either kind added. Ends with 1 if a goal is not reached.
+with half a visit of either kind added. Other worlds: bench/freshness_worlds.py. Ends with 1 if a goal is not reached.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +63,14 @@ class World:
     after: float = 1.0
 
     @classmethod
-    def made(cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0) -> World:
+    def made(
+        cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0, zipf: bool = False
+    ) -> World:
+        """zipf: hosts are of very different sizes."""
         rng = np.random.default_rng(seed)
-        hosts = rng.integers(0, max(pages // HOST_PAGES, 1), pages)
+        count = max(pages // HOST_PAGES, 1)
+        size = 1 / np.arange(1.0, count + 1)
+        hosts = rng.choice(count, pages, p=size / size.sum()) if zipf else rng.integers(0, count, pages)
         of_host = rng.normal(0.0, SIGMA_HOST, int(hosts.max()) + 1)
         rates = np.exp(np.log(1 / 45) + of_host[hosts] + rng.normal(0.0, SIGMA_PAGE, pages))
         still = rng.random(pages) < 0.25
@@ -105,6 +110,8 @@ class Outcome:
     all: float
     visits_a_day: float
     cpu_us_a_visit: float | None = None
+    disk_bytes_a_visit: float | None = None
+    """Read and written by system calls, harvests of the played workers among it, archive and crawl log not."""
 
 
 def exact(rate: F8) -> Belief:
@@ -139,16 +146,25 @@ def ours(world: World, name: str, known: bool) -> Outcome:
             cpu += crawl.step(world.step, capacity).cpu_seconds
 
         crawl.step(world.step, world.pages)
-        first = crawl.visits
+        first, before = crawl.visits, disk_bytes()
         found = _measured(world, serve, lambda: crawl.visited)
         visits = crawl.visits - first
+        traffic = disk_bytes() - before
         crawl.close()
-    return _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
+    outcome = _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
+    return replace(outcome, disk_bytes_a_visit=traffic / max(visits, 1))
 
 
-def played(world: World, name: str, plan: Callable[[Played], F8]) -> Outcome:
+def disk_bytes() -> int:
+    """Bytes that this process read and wrote by system calls so far."""
+    told = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(told["rchar"]) + int(told["wchar"])
+
+
+def played(world: World, name: str, plan: Callable[[Played], F8], truth: World | None = None) -> Outcome:
     """A policy in memory: plan(Played) gives days until the next visit of the pages just visited; those with the
-    earliest dues are served, none before it is due."""
+    earliest dues are served, none before it is due. truth: what copies are held against, if that is another world than
+    the policy sees."""
     state = Played(world)
     due = state.visited + plan(state)
     visits = 0
@@ -165,7 +181,7 @@ def played(world: World, name: str, plan: Callable[[Played], F8]) -> Outcome:
             due[:] = state.visited + state.every
             state.resolved = False
 
-    return _outcome(name, world, _measured(world, serve, lambda: state.visited), visits)
+    return _outcome(name, world, _measured(world, serve, lambda: state.visited, truth or world), visits)
 
 
 class Played:
@@ -233,12 +249,14 @@ def lambda_crawl(rate: F8, weight: F8, visits: float) -> F8:
     return np.minimum(every, 1e6)
 
 
-def _measured(world: World, serve: Callable[[float, int], None], visited: Callable[[], F8]) -> tuple[float, float]:
+def _measured(
+    world: World, serve: Callable[[float, int], None], visited: Callable[[], F8], truth: World | None = None
+) -> tuple[float, float]:
     """Means of freshness (late, from the first day on) of steps."""
     fresh = []
     for day in np.arange(world.step, world.days, world.step).tolist():
         serve(day, world.capacity(day))
-        fresh.append(world.fresh(visited(), day + world.step))
+        fresh.append((truth or world).fresh(visited(), day + world.step))
     return float(np.mean(fresh[int(LATE * len(fresh)) :])), float(np.mean(fresh))
 
 
@@ -288,6 +306,7 @@ def main(argv: list[str]) -> int:
             print(json.dumps({"bench": "freshness", "pages": given.pages, "goal": goal, **asdict(found)}), flush=True)
         else:
             cpu = f", {found.cpu_us_a_visit:.0f} us CPU of turns a visit" if found.cpu_us_a_visit else ""
+            cpu += f", {found.disk_bytes_a_visit:.0f} B of disk" if found.disk_bytes_a_visit else ""
             wanted = f" (goal {goal:.1%})" if goal else ""
             print(
                 f"{name:<14}late {found.late:.4f} of {found.optimum:.4f}: {found.share:.2%}{wanted}, from day 0 "

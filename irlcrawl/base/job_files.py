@@ -4,6 +4,7 @@
     JOB/LOCK            held while a crawl runs
     JOB/control.sock    where `status`, `stop` and `retry` ask a running crawl
     JOB/ballast         given up on a full disk, for a last commit; only while a crawl runs
+    JOB/history         how it went: samples of some figures, in a file of fixed size
     JOB/SNAPSHOT        only in a snapshot: what it is of
     JOB/snapshots/NAME/ snapshots, each laid out like JOB; .NAME while one is made or deleted
     JOB/state/          catalog-NNNNNN.log          the log of commits (drum/names.py has its name)
@@ -18,6 +19,7 @@
                         hooks.undelivered                           events of which nobody could be told
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
+                        payloads.seg                                what earlier crawls hold (archive.dedupe_from)
                         log-FROM-UNTIL.seg                          of a piece of the crawl log; LOCK: one adds to them
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
@@ -33,12 +35,16 @@ from typing import NamedTuple
 CONFIG = "irlcrawl.toml"
 LOCK = "LOCK"
 SOCKET = "control.sock"
+NODE = "NODE"
+"""In the directory of a machine that works for a crawl elsewhere: what tells it from others."""
 BALLAST = "ballast"
+HISTORY = "history"
 SNAPSHOT = "SNAPSHOT"
 """The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
 
 STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
 INDEXES = "indexes"
+PAYLOADS = "payloads.seg"
 """What was made of archives and log to find things in them: it may be deleted at any time."""
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"

@@ -126,7 +126,7 @@ def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 
     names = [column.name for column in HOSTS]
     with tempfile.TemporaryDirectory() as directory:
-        found = hosts.rows(job, directory)
+        found = hosts.rows(job, directory, bar)
         if args.output is None:
             sys.stdout.buffer.writelines(formats.json_line(names, row) for row in found)
             return

@@ -42,6 +42,9 @@ that many share."""
 
 SHARED_GAP_LEAST_S = 0.001
 
+CLASSES = 31
+"""Of sites, in ClockTable.sites: all of their bits together are not SHARED."""
+
 _UNITS = {"host": Kind.HOST, "site": Kind.SITE, "address": Kind.ADDRESS}
 
 
@@ -146,7 +149,7 @@ class Gaps:
         gaps = np.full(len(which), self._gap_address)
         clocks = self._clocks.use_many(Kind.ADDRESS, keys[which], gaps)
         if sites is not None:
-            bits = np.where(sites > 0, np.uint64(1) << (sites & np.uint64(31)), np.uint64(0)).astype(np.uint32)
+            bits = np.where(sites > 0, np.uint64(1) << sites % np.uint64(CLASSES), np.uint64(0)).astype(np.uint32)
             np.bitwise_or.at(view(table.sites), clocks, bits)
         least = 0 if self._shared else self._sites_min or 32
         many = (np.bitwise_count(view(table.sites)[clocks]) >= least) & (view(table.flags)[clocks] & Flag.PACED == 0)
@@ -165,7 +168,7 @@ class Gaps:
         if (self._sites_min and sites.bit_count() >= self._sites_min) or self._in_range(address):
             self._pace(clock, address)
         elif sites == SHARED:  # learnt by a run with another configuration
-            table.sites[clock], table.gap[clock] = 0, self._gap_address
+            table.sites[clock], table.gap[clock], table.limit[clock] = 0, self._gap_address, 0.0
 
     def _in_range(self, address: str) -> bool:
         return bool(self._shared) and any(ip_address(address) in network for network in self._shared)
@@ -180,7 +183,7 @@ class Gaps:
             first = 1 / max(table.gap[clock], SHARED_GAP_LEAST_S)
         else:
             first = bounds.most if self._in_range(address) else bounds.first
-        rate = table.rates[clock] = Rate(bounds, first, address, learnt=learnt)
+        rate = table.rates[clock] = Rate(bounds, first, address, learnt=learnt, limit=table.limit[clock])
         table.flags[clock] |= Flag.PACED
         table.sites[clock], table.backoff[clock], table.gap[clock] = SHARED, 0.0, 1 / rate.rate
         self._clocks.moved((clock,))
@@ -312,6 +315,7 @@ class Gaps:
         if rate is not None and site:
             rate.answered(site, ended, fetch_s, outcome)
             self._table.gap[clock] = 1 / rate.rate
+            self._table.limit[clock] = rate.limit if rate.throttled else 0.0
 
     def _is_unit(self, kind: int) -> bool:
         """Whether a clock of this kind runs as a host's does."""
@@ -343,8 +347,8 @@ def _bounds(params: config.Politeness) -> Bounds:
 
 
 def _bit(site: int) -> int:
-    """The class of a site, of 32: the bits of an address are at most as many as its sites."""
-    return 1 << (site & 31)
+    """The class of a site: the bits of an address are at most as many as its sites."""
+    return 1 << site % CLASSES
 
 
 def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:

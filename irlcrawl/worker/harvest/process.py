@@ -3,8 +3,8 @@
 `process` is pure: live, in steps (`discovering`, and when the unit has its place in the archive, `finished`), and
 after a crash, on the unit read back from the archive, it gives the same rows. So it looks only at what the unit and the
 stored exchange carry (durations to the millisecond, the body as received), the location, and the crawl's configuration,
-seed and committed scope. One exception: a page that was withheld is not in the archive, so if no harvest had its links
-it is asked for again.
+seed and committed scope. One exception: a page that was withheld, or is in the archive of another crawl, is not in this
+one, so if no harvest had its links it is asked for again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import origin_of, pair_key, priority_behind, priority_of, url_key
+from irlcrawl.base.keys import WEIGHT_MAX, origin_of, pair_key, priority_behind, priority_of, url_keys
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
@@ -29,11 +29,13 @@ from irlcrawl.worker.harvest import again
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
-from irlcrawl.worker.page import charset, requisites, sitemaps
-from irlcrawl.worker.page.fingerprint import fingerprint
+from irlcrawl.worker.harvest.plugged import seen
+from irlcrawl.worker.page import charset, lastmods, requisites, sitemaps
+from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
+from irlcrawl.worker.page.sketch import sketch
 from irlcrawl.worker.page.wording import wording
 
 STEP_BYTES = 128 << 10
@@ -52,7 +54,7 @@ _log = logging.getLogger(__name__)
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
-    if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
+    if context.again and (unit.reason == Reason.WITHHELD or unit.away):  # its links are not here: it is asked for again
         unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
     sha1 = sha1_of(location.digest) if unit.page is not None else b""
     return finished(at_once(discovering(unit, exchange, context, sha1)), unit, exchange, location)
@@ -125,6 +127,11 @@ def rules_text(exchange: Exchange, config: Config) -> bytes:
     return text
 
 
+def with_tdm(rules: bytes, tdm: str) -> bytes:
+    """Rules and the lines of tdmrep.json (web/tdmrep.py) in one text."""
+    return rules + b"\n" + tdm.encode("ascii") if tdm else rules
+
+
 def received(exchange: Exchange) -> int:
     """Bytes of header and body as they came."""
     return len(exchange.header) + len(exchange.body)
@@ -134,6 +141,8 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
     """A row of rows.OUTCOME."""
     size = 0 if exchange is None else len(exchange.header) + (len(exchange.body) if unit.size is None else unit.size)
     cut = {name: str(found.counts[name]) for name in CUT if name in found.counts} if found.counts else {}
+    if found.notes:
+        cut |= found.notes
     if found.visit is not None and unit.page is not None:
         cut["change"] = again.WORDS[found.visit[_CHANGE]]
     line = crawl_log.line(unit, exchange, location, cut)
@@ -142,7 +151,9 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
 
 def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
     assert unit.robots is not None
-    state = unit.robots.get("robots", Robots.UNKNOWN)
+    state, rules = unit.robots.get("robots", Robots.UNKNOWN), None
+    if state == Robots.RULES and exchange is not None:
+        rules = with_tdm(rules_text(exchange, config) if 200 <= unit.status < 300 else b"", unit.robots.get("tdm", ""))
     return Fact(
         host=unit.host,
         at=unit.start + unit.duration_ms / 1000,
@@ -150,7 +161,7 @@ def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
         robots_until=unit.robots.get("robots_until", 0.0),
         crawl_delay=unit.robots.get("crawl_delay", 0.0),
         failed=unit.robots.get("failed", 0),
-        rules=rules_text(exchange, config) if state == Robots.RULES and exchange is not None else None,
+        rules=rules,
     )
 
 
@@ -162,6 +173,8 @@ def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
 
 def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     """Links, pairs and scope entries of a response."""
+    if context.plugged is not None:
+        found.seen = seen(unit, exchange)
     if unit.carried.source == Source.REQUISITE:
         found.counts["requisites"] = 1
         yield from _of_requisite(unit, exchange, context, found)
@@ -250,7 +263,7 @@ def _add_requisites(unit: Unit, targets: Iterable[bytes | None], context: Contex
     carried = Carried(depth, hop, Source.REQUISITE, priority_behind(unit.carried.priority), via=unit.url)
     for url in urls:
         site, host = context.names(url)
-        found.links.append((url_key(url, context.seed), site, host, carried, url))
+        found.links.append((context.url_key(url), site, host, carried, url))
 
 
 def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
@@ -262,7 +275,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     html = is_html(body, content_type)
-    found.content = fingerprint(body, html)
+    texts = texts_of(body) if html else []
+    found.content = fingerprint(body, html, texts)
+    if html and context.config.page.near_duplicates:
+        found.sketch = sketch(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
         found.wording = wording(body, html)
     found.directory = directory_key(unit.url)
@@ -280,6 +296,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
+    if context.plugged is not None and context.plugged.handlers:
+        links = _handled(unit, exchange, body, links, context, found)
     links = yield from _spelled(links, context, found)
     depth = unit.carried.depth + 1
     inside = yield from _in_scope(links, depth, context)
@@ -296,6 +314,28 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     elif page.unvouched:
         sites_vouched = {context.names(context.spelling.of(url))[0] for url in vouched}
         found.pairs = [pair for pair in found.pairs if pair[1] in sites_vouched]
+
+
+def _handled(
+    unit: Unit, exchange: Exchange, body: bytes, links: list[tuple[bytes, Source]], context: Context, found: UnitRows
+) -> list[tuple[bytes, Source]]:
+    """The links of a page, and those that page handlers of plug-ins find beside them, together at most
+    page.links_max."""
+    assert context.plugged is not None
+    more, notes = context.plugged.handled(seen(unit, exchange, body))
+    found.notes |= notes
+    _count_plugins(context, found)
+    known = dict(links)
+    room = max(context.config.page.links_max - len(links), 0)
+    fresh = [url for url in dict.fromkeys(more) if url not in known and url != unit.url]
+    return [*links, *((url, Source.LINK) for url in fresh[:room])]
+
+
+def _count_plugins(context: Context, found: UnitRows) -> None:
+    """What plug-ins did since the last call is of this page."""
+    assert context.plugged is not None
+    for name, count in context.plugged.take_counts().items():
+        found.counts[name] = found.counts.get(name, 0) + count
 
 
 def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> Steps[None]:
@@ -322,7 +362,18 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     depth = unit.carried.depth + 1
     inside = yield from _inside(urls, depth, context, found)
     yield from _add(unit, context, found, inside, depth, 0)
+    if unit.page is not None and context.config.revisit.enabled:
+        yield from _signals(unit, body, context, found)
     return True
+
+
+def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
+    """Of what a list names, what changed since it was archived before."""
+    assert unit.page is not None
+    changed = yield from lastmods.changed_since(body, unit.url, unit.page.stored, unit.start)
+    if changed:
+        at = {context.spelling.of(url): when for url, when in changed.items() if len(url) <= URL_BYTES_SPELLED}
+        found.signals = [(*row, at[row[-1]], 0) for row in found.links if row[-1] in at]
 
 
 def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> Steps[list[tuple[bytes, Source]]]:
@@ -404,6 +455,12 @@ def _add(
     unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
 ) -> Steps[None]:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
+    weights = None
+    if (plugged := context.plugged) is not None:
+        page = found.seen or seen(unit, None)
+        links = plugged.kept(links, page, depth)
+        weights = plugged.weights(links, page, depth)
+        _count_plugins(context, found)
     names_of, seed, rows = context.names_of, context.seed, found.links
     own_site = context.names(unit.url)[0]
     carried = {
@@ -412,18 +469,27 @@ def _add(
     }
     others: set[int] = set()
     weight_of = context.weight_of
-    for at, (url, source) in enumerate(links):
-        if at % LINKS_STEP == LINKS_STEP - 1:
+    for start in range(0, len(links), LINKS_STEP):
+        if start:
             yield
-        origin = origin_of(url)
-        home = len(origin) + 1 == len(url)
-        site, host = names_of(origin)
-        if site != own_site:
-            others.add(site)
-        one = carried[source][home]
-        if weight_of is not None and (weight := weight_of(url)):
-            one = one._replace(priority=priority_of(depth, source, home, weight))
-        rows.append((url_key(url, seed), site, host, one, url))
+        step = links[start : start + LINKS_STEP]
+        urls = [url for url, _ in step]
+        origins = list(map(origin_of, urls))
+        sites, hosts = zip(*map(names_of, origins), strict=True)
+        others.update(sites)
+        ones = [
+            carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
+        ]
+        if weight_of is not None or weights is not None:
+            for at, (url, source) in enumerate(step):
+                weight = weight_of(url) if weight_of is not None else 0
+                if weights is not None:
+                    weight = min(max(weight + weights[start + at], -WEIGHT_MAX), WEIGHT_MAX)
+                if weight:
+                    home = len(origins[at]) + 1 == len(url)
+                    ones[at] = ones[at]._replace(priority=priority_of(depth, source, home, weight))
+        rows += zip(url_keys(urls, seed, sites), sites, hosts, ones, urls, strict=True)
+    others.discard(own_site)
     if any(source == Source.SITEMAP for _, source in links):
         return  # what an owner lists is no link: it supports nobody
     found.pairs += [(pair_key(own_site, site), site, own_site) for site in sorted(others)]

@@ -6,4 +6,5 @@ context.py       worker/harvest/test_process.py
 counters.py      crawl/test_gauges.py, worker/harvest/test_builder.py
 known_rules.py   frontier/turn/test_rules.py, worker/fetch/test_service.py
 rules_log.py     worker/harvest/test_builder.py, frontier/turn/test_rules.py
+plugged.py       crawl/test_plugins.py
 """
