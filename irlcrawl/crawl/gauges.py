@@ -28,6 +28,11 @@ Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
 
 LARGEST_SHOWN = FETCHING_SHOWN = 8
+PLACES = {
+    "runs": "ready", "calendar": "later", "rests": "resting", "resting": "between_visits", "deferred": "over_budget",
+    "pending": "new",
+}  # fmt: skip
+"""Where URLs wait, as people say it."""
 COSTLY_REST = 100.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -131,7 +136,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "excluded_by_reason": dict(ledger.excluded),
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
-        "waiting_by_place": dict(ledger.live),
+        "waiting_by_place": {PLACES.get(name, name): rows for name, rows in ledger.live.items()},
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,

@@ -134,7 +134,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
-        "waiting_by_place": ({**NOWHERE, "runs": 6}, NOWHERE),  # all but the seed and /2, those with workers too
+        "waiting_by_place": ({**NOWHERE, "ready": 6}, NOWHERE),  # all but the seed and /2, those with workers too
         "responses": (1, 5),
         "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
         "calendar_urls": (0, 0),
@@ -198,7 +198,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
 
 
-NOWHERE = dict.fromkeys(("pending", "queued", "deferred", "calendar", "rests", "resting", "runs"), 0)
+NOWHERE = dict.fromkeys(("new", "queued", "over_budget", "later", "resting", "between_visits", "ready"), 0)
 
 
 def size(answer: Answer) -> int:
