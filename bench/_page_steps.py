@@ -15,7 +15,7 @@ from typing import Any
 from drum import Files
 
 from irlcrawl.base.clock import SystemClock
-from irlcrawl.base.keys import url_key
+from irlcrawl.base.keys import url_keys
 from irlcrawl.base.url import Base
 from irlcrawl.config.keys import Config
 from irlcrawl.web.coding import decode
@@ -112,7 +112,7 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
         "    references read": lambda p: links.read(p.body, "utf-8", p.type, config.page),
         "    references resolved": join,
         "  scope": lambda p: [context.scope.contains(url, 1, 0) for url in p.links],
-        "  keys": lambda p: [(url_key(url, 1), *context.names(url)) for url in p.links],
+        "  keys": lambda p: url_keys(p.links, 1, [context.names(url)[0] for url in p.links]),
     }
     gc.disable()
     try:

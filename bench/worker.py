@@ -23,7 +23,8 @@ from typing import Any
 from bench._page_steps import steps
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import name_key, origin_of, priority_of, url_key
+from irlcrawl.base.keys import origin_of, priority_of
+from irlcrawl.base.names import Names
 from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
@@ -99,9 +100,10 @@ class Frontier:
 
     def crawl(self, urls: list[str], addresses: dict[str, str]) -> None:
         waiting: dict[bytes, deque[tuple[int, int, str]]] = defaultdict(deque)
+        self._names = Names(SEED)
         for row, text in enumerate(urls):
             url = text.encode()
-            waiting[origin_of(url)].append((row, url_key(url, SEED), text))
+            waiting[origin_of(url)].append((row, self._names.url_key(url), text))
         hosts = enumerate(waiting.items())
         out = {self._visit(number, origin, rows, addresses): origin for number, (origin, rows) in hosts}
         while out:
@@ -125,8 +127,9 @@ class Frontier:
         keys, texts = [key for _, key, _ in leased], [text for _, _, text in leased]
         urls = urls_alike(0, leased[0][0], keys, texts, same)
         lease = Lease(
-            visit=number, host=host, scheme=scheme, port=port, address=addresses[host], host_key=name_key(origin),
-            gap=0.0, robots=ALLOW, scope=1, urls=urls, not_after=self._clock.now() + 3600.0,
+            visit=number, host=host, scheme=scheme, port=port, address=addresses[host],
+            host_key=self._names.of_origin(origin)[1], gap=0.0, robots=ALLOW, scope=1, urls=urls,
+            not_after=self._clock.now() + 3600.0,
         )  # fmt: skip
         self._send(lease.message())
         return number

@@ -13,6 +13,7 @@ merge.py        one merge, bucket by bucket
 kernels.py      what a merge computes
 wide.py         keys of 128 bits
 keyset.py       sets of nothing but keys
+hamming.py      keys that differ in a few bits
 bucket.py       rows gathered in RAM, the cache of recent keys
 fifo.py         durable queues
 vacuum.py       keeping few and full files

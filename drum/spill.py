@@ -1,6 +1,7 @@
-"""Rows put into files of their own by the top bits of their key, to be sorted and compared one file at a time.
+"""Rows put into files of their own by the last bits of their key, to be sorted and compared one file at a time.
 
-What fsck and the audit of politeness compare may not fit memory: a spill holds one 64th of it, or a 256th.
+What fsck and the audit of politeness compare may not fit memory: a spill holds one 64th of it, or a 256th. The first
+bits may be the same for many keys (those of a site's URLs); the last ones never are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Spill:
 
     def __init__(self, directory: str, name: str, dtype: np.dtype[Any], bits: int) -> None:
         self._paths = [os.path.join(directory, f"{name}-{number:03}") for number in range(1 << bits)]
-        self._shift = np.uint64(64 - bits)
+        self._mask = (1 << bits) - 1
         self._dtype = dtype
         self._rows: list[tuple[Any, ...]] = []
         self.rows = 0
@@ -44,7 +45,7 @@ class Spill:
 
     def _write(self, rows: npt.NDArray[Any]) -> None:
         self.rows += len(rows)
-        home = (rows["key"] >> self._shift).astype(np.int64)
+        home = (rows["key"] & np.uint64(self._mask)).astype(np.int64)
         order = np.argsort(home, kind="stable")
         edges = np.flatnonzero(np.diff(home[order], prepend=-1, append=-1))
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist()):
@@ -54,6 +55,10 @@ class Spill:
                     stream.write(rows[order[first:last]].tobytes())  # tofile would not tell that the disk is full
             except OSError as error:
                 raise OSError(error.errno, error.strerror, path) from error  # a write does not name its file
+
+    def number_of(self, key: int) -> int:
+        """Of the file that has a key's rows."""
+        return key & self._mask
 
     def part(self, number: int) -> npt.NDArray[Any]:
         """The rows of one file, as they came."""

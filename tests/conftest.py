@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ if (
     and shutil.disk_usage(SHARED_MEMORY).free >= SHARED_MEMORY_BYTES_MIN
 ):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.fspath(SHARED_MEMORY))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_allowed_in_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests allow (config/commands.py) is remembered nowhere else; crawls in other processes inherit it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import WITHOUT_RESPONSE, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Robots
 from irlcrawl.base.url import host_of
@@ -93,6 +94,7 @@ class Backlog:
         self._weather, self._clock, self._random = weather, clock, random.Random(seed)
         self._known = Keys(urls_bits)
         self._hosts: dict[int, Waiting] = {}
+        self._names = Names()
         self._unnamed: set[str] = set()  # names whose last question had no answer
         self.loop: CrawlLoop | None = None
         self.full = lambda: False
@@ -151,7 +153,7 @@ class Backlog:
             for line in text.split(b"\n"):
                 fields = split_line(line)
                 if fields[7] == b"-":
-                    waiting = self._hosts.get(name_key(origin_of(fields[3])))
+                    waiting = self._hosts.get(self._names.of(fields[3])[1])
                     if waiting is not None:
                         waiting.count(self._clock.now())
                         waiting.urls -= 1

@@ -31,7 +31,7 @@ from irlcrawl.worker.harvest.builder import (
 from irlcrawl.worker.harvest.sections import LABEL_ROWS, LABEL_SHIFT, write_sections
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from tools.simweb.answers import location
-from tools.simweb.mix import U8s, mix
+from tools.simweb.mix import U8s
 from tools.simweb.truth import Truth, host_number, site_of
 from tools.simweb.web import Web
 
@@ -183,7 +183,7 @@ class Harvester:
         """Links between two different sites."""
         out = origin != target
         origin, target = origin[out], target[out]
-        key = mix(self._web.salt("pair"), origin, target)
+        key = self._web.pair_keys(origin, target)
         fresh = RecentKeys(PAIR_BITS).fresh(key)  # once a harvest: what did not count now may count later
         keys = self._web.site_keys
         return Batch({"key": key[fresh], "site": keys(target[fresh]), "from": keys(origin[fresh])})

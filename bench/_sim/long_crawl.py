@@ -23,10 +23,10 @@ from bench._sim.crawl import CountingFiles
 from bench._sim.links import Pages
 from bench._sim.played import TICK_S, Names, Stage
 from bench._sim.virtual import VirtualLoop
+from irlcrawl.base import names
 from irlcrawl.base.clock import Clock, VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import name_key, origin_of, url_key
 from irlcrawl.base.memory import Trim
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import turns
@@ -187,7 +187,8 @@ class LongCrawl:
         state.log.append = logged  # type: ignore[method-assign, assignment]
         backlog.loop = loop
         backlog.full = lambda: tokens.left == 0 or loop.fleet.capacity == 0
-        backlog.seeds([(url_key(url, state.seed), name_key(origin_of(url)), url) for url in dict.fromkeys(self.seeds)])
+        keys = names.Names(state.seed, state.config.scope.private_suffixes)
+        backlog.seeds([(keys.url_key(url), keys.of(url)[1], url) for url in dict.fromkeys(self.seeds)])
 
     # ---- beside it
 

@@ -313,8 +313,8 @@ class Stage:
         ours, theirs = Pipe(), Pipe()
         ours.other, theirs.other = theirs, ours
         fleet = loop.fleet
-        ours.on_message = lambda message: fleet._heard(remote, message)
-        ours.on_close = lambda: fleet._closed(remote, None)
+        ours.on_message = lambda message: fleet.heard(remote, message)
+        ours.on_close = lambda: fleet.closed(remote)
         remote.wire = ours  # type: ignore[assignment]
         worker = Worker(loop.hello(stream), job, theirs, self.files)  # type: ignore[arg-type]
         theirs.on_message = worker.on_message

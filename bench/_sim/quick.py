@@ -28,7 +28,7 @@ from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.rows import Source
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.stores import open_sites
-from tools.simweb.mix import U8s, mix
+from tools.simweb.mix import U8s
 from tools.simweb.truth import Kind, Truth, site_of
 from tools.simweb.web import Web
 
@@ -175,7 +175,7 @@ class Quick:
         out = origin != target
         origin, target = origin[out], target[out]
         keys = self.web.site_keys
-        pair = mix(self.web.salt("pair"), origin, target)
+        pair = self.web.pair_keys(origin, target)
         columns: dict[str, Column] = {"key": pair, "site": keys(target), "from": keys(origin)}
         self._pair_drum.pend_batch(Batch(columns))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import name_key, priority_of
+from irlcrawl.base.keys import host_key, name_key, priority_of
 from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
@@ -51,11 +51,16 @@ def make_state(
 def _links(hosts: range, port: int, draw: np.random.Generator) -> Batch:
     rows = len(hosts) * HOST_URLS
     columns: dict[str, Any] = {**Batch.zeros(LINK, rows).columns}
-    columns["key"] = draw.integers(1, 1 << 64, rows, dtype=np.uint64, endpoint=False)
     origins = [f"http://{host_name(number)}:{port}" for number in hosts]
     sites = np.array([name_key(host_name(number).encode()) for number in hosts], np.uint64)
     columns["site"] = np.repeat(sites, HOST_URLS)
-    columns["host"] = np.repeat(np.array([name_key(origin.encode()) for origin in origins], np.uint64), HOST_URLS)
+    columns["key"] = draw.integers(1, 1 << 52, rows, dtype=np.uint64) | columns["site"] >> np.uint64(52) << np.uint64(
+        52
+    )
+    columns["host"] = np.repeat(
+        np.array([host_key(origin.encode(), site) for origin, site in zip(origins, sites.tolist())], np.uint64),
+        HOST_URLS,
+    )
     columns["source"][:], columns["depth"][:] = Source.LINK, 1
     columns["priority"][:] = priority_of(1, Source.LINK)
     urls = [f"{origin}/{page}".encode() for origin in origins for page in range(HOST_URLS)]

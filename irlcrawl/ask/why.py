@@ -22,7 +22,7 @@ from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.outcomes import check_log
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, origin_of, priority_of, url_key
+from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, Carried, PageFlag, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
@@ -32,8 +32,10 @@ from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.revisit.hubs import is_hub, link_rates
 from irlcrawl.revisit.price import survival
-from irlcrawl.revisit.visited import beliefs, intervals, weights, worth_now
+from irlcrawl.revisit.signals import told_codes
+from irlcrawl.revisit.visited import beliefs, intervals, silent, weights, worth_now
 from irlcrawl.revisit.weight import DAY_S, Rules
 from irlcrawl.terminal import words
 from irlcrawl.web.block import Block
@@ -150,7 +152,7 @@ class _Question:
     def _stands(self, last: crawl_log.LogEntry | None) -> Answer:
         """Seen or not, done or where it waits, and what that means."""
         reading = self._reading
-        key = url_key(self._url, reading.seed)
+        key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
         found |= self._kept_back(self._url)
@@ -195,7 +197,7 @@ class _Question:
 
     def _place(self, key: int) -> Answer | None:
         reading = self._reading
-        host = name_key(origin_of(self._url))
+        host = host_key(origin_of(self._url), self._site_key)
         before = 0  # rows of its host in runs ahead of it
         for place, batch in reading.waiting():
             at = np.flatnonzero(batch["key"] == np.uint64(key))
@@ -235,8 +237,7 @@ class _Question:
             return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
         if place == "resting":
             due = float(row["due"][0])
-            why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
-            return {"stands": f"rests {why}; asked again from {_date(due)}", "due": due}
+            return {"stands": f"rests {self._why_rests(row)}; asked again from {_date(due)}", "due": due}
         if place == "visited":
             due = float(row["due"][0])
             return {"stands": f"a page between two visits; {self._until(row, due)}", "due": due}
@@ -255,6 +256,14 @@ class _Question:
             return {"stands": text, "cycle_end": end, "current": reading.sites.current}
         return {"stands": "between two places: it is taken on within seconds"}
 
+    def _why_rests(self, row: Batch) -> str:
+        record = self._record(origin_of(self._url))
+        if record is not None and record.denials:
+            return f"because its host's robots.txt could not be had ({words.plural(record.denials, 'time')} in a row)"
+        if record is not None and record.rests_until:
+            return f"because its host failed when it was asked last ({words.plural(record.failures, 'time')} in a row)"
+        return "after a passing failure" if row["attempt"][0] else "because its host failed before"
+
     def _page(self, row: Batch) -> Answer:
         """What is known of a page that is visited again."""
         belief, price = beliefs(row), self._reading.catalog.get("price")
@@ -265,11 +274,27 @@ class _Question:
             "visited": float(row["visited"][0]),
             "changed": float(row["changed"][0]) or None,
             "changes_a_day": float(belief.a[0] / belief.b[0]),
-            "chance_unchanged": float(survival(belief, np.array([days]))[0]),
+            **({"new_links_a_day": float(link_rates(row)[0])} if is_hub(row)[0] else {}),
+            **self._signals(),
+            "chance_unchanged": float(survival(silent(row), np.array([days]))[0]),
             "weight": float(weights(row, terms)[0]),
             "worth_now": float(worth_now(row, terms, self._now)[0]),
             "price": price,
         }
+
+    def _signals(self) -> Answer:
+        """What its host's sitemaps and feeds were worth, and the price of a visit there if the host is full."""
+        found, values = self._reading.hosts.lookup(
+            np.array([host_key(origin_of(self._url), self._site_key)], np.uint64)
+        )
+        if not found[0]:
+            return {}
+        right, wrong, price = (float(values[name][0]) for name in ("right", "wrong", "price"))
+        told = bool(told_codes(values["right"], values["wrong"], values["changes"])[0])
+        signals = f"{right:.0f} of {right + wrong:.0f} were right; {'believed' if told else 'not believed'}"
+        return {
+            **({"signals": signals} if right + wrong else {}), **({"price_at_its_host": price} if price else {}),
+        }  # fmt: skip
 
     def _until(self, row: Batch, due: float) -> str:
         """Why a page is not visited earlier."""
@@ -277,6 +302,8 @@ class _Question:
         if not keys.enabled:
             return "revisit.enabled is false, so it stays there"
         flags, at = int(row["flags"][0]), _date(due)
+        if flags & (PageFlag.SIGNALLED | PageFlag.NOW):
+            return f"called by {'a signal' if flags & PageFlag.SIGNALLED else 'an order'}; its visit is put off to {at}"
         if flags & PageFlag.DENIED:
             return f"robots.txt forbade its last visit; asked again {at}"
         if flags & PageFlag.GONE_ONCE:
@@ -302,7 +329,7 @@ class _Question:
         return {"name": self.site, "known": True, **told, "current": self._reading.sites.current}
 
     def _record(self, origin: bytes) -> HostRecord | None:
-        found, values = self._reading.hosts.lookup(np.array([name_key(origin)], np.uint64))
+        found, values = self._reading.hosts.lookup(np.array([host_key(origin, self._site_key)], np.uint64))
         if not found[0]:
             return None
         return records_of(redated(values.select(STATE), self._reading.clock_set))[0]
@@ -337,7 +364,9 @@ class _Question:
             if clock != NONE:
                 seconds = {"gap_s": round(table.gap[clock], 3), "backoff_s": round(table.backoff[clock], 3)}
                 known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
-                shared = {"shared": True} if table.sites[clock] == SHARED else {}
+                shared: Answer = {"shared": True} if table.sites[clock] == SHARED else {}
+                if table.limit[clock]:
+                    shared["limit_per_s"] = round(table.limit[clock], 2)
                 told["clocks"][KIND_NAMES[kind]] = {"next": table.next[clock], **known, **shared}
                 due = max(due, table.next[clock])
         if record is not None:

@@ -5,6 +5,7 @@ url.py          URLs as browsers see them: canonical form, host, site
 rows.py         columns of the rows that cross process and disk boundaries
 reasons.py      classes and reasons of outcomes, and sets of them
 keys.py         the 64-bit keys of URLs, hosts and sites
+names.py        the keys of a crawl's URLs by their text: site, host, URL
 clock.py        time as an argument: the system's clock, and how tests give another one
 job.py          JOB, the directory of a crawl: its paths, its lock
 job_files.py    names of all files in JOB, made and parsed

@@ -3,15 +3,25 @@ it is a home page, its priority.
 
 Of what a key is, its name says where more than one kind is near: url_key, site_key, host_key. A host is an origin,
 `scheme://host[:port]`; a site is a registrable domain (base/url.py: SiteOf).
+
+Keys go by site: the top SITE_BITS of the key of a URL, a host or a pair of sites are those of its site's key (a pair's:
+of the site that is linked to), so that in each drum what belongs to a range of sites is a range of keys. The other bits
+are a hash of the thing itself. Where spread counts (filters, caches, parts of a file), take a key's last bits, which
+are uniform however few the sites are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_address
 
 import xxhash
 
 from irlcrawl.base.rows import Source
+
+SITE_BITS = 12
+"""Of each key, at the top: its site's."""
+_SITE_MASK = (1 << SITE_BITS) - 1 << 64 - SITE_BITS
 
 PRIORITY_LEVEL_SHIFT = 3
 """A priority is a byte: in the high bits the level, of which each goes before the next; in the low ones how far a link
@@ -31,7 +41,7 @@ DEPTH_SEPARATE_MAX = _LEVEL_MAX - WEIGHT_MAX
 """Depths beyond this one go as one."""
 _TRUST = {
     Source.SEED: 0, Source.SITEMAP: 0, Source.LINK: 1, Source.REDIRECT: 2, Source.CANONICAL: 3, Source.FRAME: 4,
-    Source.SCRIPT: 5,
+    Source.SCRIPT: 5, Source.REQUISITE: 0,
 }  # fmt: skip
 
 
@@ -59,6 +69,11 @@ def priority_of(depth: int, source: int, home: bool = False, weight: int = 0) ->
     return min(level, _LEVEL_MAX) << PRIORITY_LEVEL_SHIFT | _TRUST[Source(source)]
 
 
+def priority_behind(priority: int) -> int:
+    """Of what a page with this priority needs: it goes right after the page, before links of the page's depth."""
+    return priority >> PRIORITY_LEVEL_SHIFT << PRIORITY_LEVEL_SHIFT | _TRUST[Source.REQUISITE]
+
+
 def level_of(priority: int) -> int:
     """The level of a priority byte."""
     return priority >> PRIORITY_LEVEL_SHIFT
@@ -69,19 +84,37 @@ def is_home(url: bytes) -> bool:
     return url.endswith(b"/") and url.count(b"/") == 3
 
 
-def url_key(url: bytes, seed: int) -> int:
-    """64-bit key of a canonical URL. Seeded per crawl: xxh3 is not proof against an adversary who knows the seed."""
-    return xxhash.xxh3_64_intdigest(url, seed)
+def url_key(url: bytes, seed: int, site: int) -> int:
+    """64-bit key of a canonical URL of that site (its key). Seeded per crawl: xxh3 is not proof against an adversary
+    who knows the seed."""
+    return site & _SITE_MASK | xxhash.xxh3_64_intdigest(url, seed) >> SITE_BITS
+
+
+def url_keys(urls: Iterable[bytes], seed: int, sites: Iterable[int]) -> list[int]:
+    """url_key of each URL, urls[i] being of sites[i]: for many, without a call for each."""
+    digest, mask, bits = xxhash.xxh3_64_intdigest, _SITE_MASK, SITE_BITS
+    return [site & mask | digest(url, seed) >> bits for url, site in zip(urls, sites, strict=True)]
 
 
 def name_key(name: bytes) -> int:
-    """64-bit key of a site, origin, host name or address. Unseeded: the same in every crawl, shown by tools."""
+    """64-bit key of a site, host name or address. Unseeded: the same in every crawl, shown by tools."""
     return xxhash.xxh3_64_intdigest(name)
+
+
+def host_key(origin: bytes, site: int) -> int:
+    """64-bit key of a host (an origin) of that site (its key). Unseeded, as name_key."""
+    return site & _SITE_MASK | xxhash.xxh3_64_intdigest(origin) >> SITE_BITS
+
+
+def is_host(key: int, origin: bytes) -> bool:
+    """Whether this host_key is the origin's: by its own bits, for those who do not know its site."""
+    return key & ~_SITE_MASK == xxhash.xxh3_64_intdigest(origin) >> SITE_BITS
 
 
 def pair_key(site_from: int, site_to: int) -> int:
     """Key of a directed pair of sites."""
-    return xxhash.xxh3_64_intdigest(site_from.to_bytes(8, "little") + site_to.to_bytes(8, "little"))
+    pair = site_from.to_bytes(8, "little") + site_to.to_bytes(8, "little")
+    return site_to & _SITE_MASK | xxhash.xxh3_64_intdigest(pair) >> SITE_BITS
 
 
 def origin_of(url: bytes) -> bytes:

@@ -19,7 +19,8 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep, verbs_watch
+from irlcrawl.cli.verbs_watch import DEFAULT_ADDRESS
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -27,7 +28,7 @@ from irlcrawl.terminal.progress import reader_may_leave, unheard
 from irlcrawl.terminal.words import shown
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "h2", "httptools", "isal", "numpy",
     "publicsuffixlist", "rich", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 
@@ -139,7 +140,7 @@ def _no_verb(name: str) -> str:
 
 def overview() -> str:
     lines = ["usage: irlcrawl VERB JOB ...", "", "JOB is the directory of a crawl. Verbs (each has --help):", ""]
-    lines += [f"  {name:<10}{verb.help}" for name, verb in VERBS.items()]
+    lines += [f"  {name:<12}{verb.help}" for name, verb in VERBS.items()]
     lines += ["", "  --version  this program's version and those of what it is built on", ""]
     lines += ["Every configuration key, explained: irlcrawl config"]
     return "\n".join(lines)
@@ -178,6 +179,10 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress; the summary at the end is shown")
+    parser.add_argument(
+        "--allow-commands", action="store_true",
+        help="let the commands that FILE and JOB/irlcrawl.toml name run, from now on, for this JOB on this machine",
+    )  # fmt: skip
     group = parser.add_argument_group("configuration keys (all: irlcrawl config)")
     for key in keys():
         if key.single:
@@ -237,6 +242,27 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="print again every second until the crawl ends")
 
 
+def _watch_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "--http", metavar="ADDRESS", nargs="?", const=DEFAULT_ADDRESS,
+        help="serve a web page, and /metrics for Prometheus, at this address and port of this machine, or port alone "
+        f"({DEFAULT_ADDRESS}); it prints where, with the token that steering takes. Without: on this terminal",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", metavar="FILE",
+        help="file with the token, which is made if it is not there; without: another token each time",
+    )  # fmt: skip
+    parser.add_argument(
+        "--name", metavar="HOST", action="append", default=[],
+        help="a name by which browsers reach this page, such as a proxy's; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--private", action="store_true",
+        help="looking takes the token, too; it always does at an address that other machines reach",
+    )  # fmt: skip
+
+
 def _config_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", help="directory of a crawl; none: the reference of all keys")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
@@ -259,7 +285,8 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
-        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai",
+        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai. If queued: "
+        "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
     )  # fmt: skip
 
 
@@ -272,6 +299,18 @@ def _retry_arguments(parser: argparse.ArgumentParser) -> None:
     }.items():
         parser.add_argument(name, metavar=name[2].upper(), action="append", default=[], help=f"{text}; may be repeated")
     parser.add_argument("--dry-run", action="store_true", help="list the URLs, and put none back")
+
+
+def _revisit_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "what", metavar="URL|HOST", nargs="*", default=[],
+        help="a page, which has a path or a scheme; or all pages of a host and of all hosts below it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--match", metavar="P", action="append", default=[],
+        help="pages in whose URL this pattern (RE2) is found; may be repeated",
+    )  # fmt: skip
 
 
 def _set_arguments(parser: argparse.ArgumentParser) -> None:
@@ -354,6 +393,9 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "--language", action="store_true", help="pages: the detected language, in the column content_languages"
     )
     parser.add_argument(
+        "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
+    )
+    parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",
@@ -434,6 +476,10 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
 
 
+def _signing_key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="where to write both; a key directory there keeps its keys")
+
+
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", metavar="JOB|FILE", nargs="+", help="a crawl, a directory of archives, or single archives"
@@ -503,6 +549,11 @@ VERBS = {
         _status_arguments,
         verbs_ask.status,
     ),
+    "watch": Verb(
+        "%(prog)s JOB [--http [ADDRESS]] [--token-file FILE] [--name HOST ...] [--private]",
+        "the same as it goes, on a terminal or on a web page from which the crawl is steered", _watch_arguments,
+        verbs_watch.watch,
+    ),
     "stop": Verb(
         "%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs_crawl.stop
     ),
@@ -510,6 +561,11 @@ VERBS = {
         "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
         "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
         _retry_arguments, verbs_steer.retry,
+    ),
+    "revisit": Verb(
+        "%(prog)s JOB [URL|HOST ...] [--match P ...]",
+        "visit pages again now, with revisit.enabled; also while the crawl runs", _revisit_arguments,
+        verbs_steer.revisit,
     ),
     "seeds": Verb(
         "%(prog)s JOB [URL ...] [--seeds FILE|-] [--ranks FILE --top N]",
@@ -571,6 +627,11 @@ VERBS = {
         "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
         _export_arguments, verbs_export.export,
     ),
+    "worker-node": Verb(
+        "%(prog)s DIR --frontier HOST:PORT --token-file FILE [--cert FILE] [--name NAME] [--workers N]",
+        "on another machine: fetch for a crawl that listens (cluster.listen)",
+        verbs_cluster.worker_node_arguments, verbs_cluster.worker_node,
+    ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,
         verbs_upkeep.snapshot,
@@ -586,6 +647,10 @@ VERBS = {
     "doctor": Verb(
         "%(prog)s [DIR] [--config FILE]", "whether this machine is fit for a crawl, and what to do if it is not",
         _doctor_arguments, verbs_upkeep.doctor,
+    ),
+    "key": Verb(
+        "%(prog)s DIR", "make a key that requests are signed with, and the directory by which servers know it",
+        _signing_key_arguments, verbs_upkeep.signing_key,
     ),
     "takedown": Verb(
         "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",

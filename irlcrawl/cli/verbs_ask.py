@@ -36,6 +36,11 @@ def status(args: argparse.Namespace) -> int:
     pause = threading.Event()
     try:
         with reader_may_leave():
+            if args.watch and not args.json:
+                from irlcrawl.watch.terminal import show
+
+                show(job)
+                return ExitCode.DONE
             while _print_status(job, args.json) in status_record.ALIVE and args.watch:
                 pause.wait(WATCH_SECONDS)
     except KeyboardInterrupt:
@@ -44,13 +49,12 @@ def status(args: argparse.Namespace) -> int:
 
 
 def _print_status(job: JobDir, as_json: bool) -> str:
-    """Print the record once, over the last one on a terminal; returns its state."""
+    """Print the record once; returns its state."""
     record = status_record.read_status(job)
     if as_json:
         print(json.dumps(record), flush=True)
     else:
-        clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
-        print(clear + words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
+        print(words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
     return str(record["state"])
 
 
@@ -111,19 +115,34 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
             yield str(entry.status), entry.reason, entry.url.decode(), *told
 
 
-def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    from irlcrawl.ask.obstacles import OBSTACLES
     from irlcrawl.frontier.state.view import PLACES, queued
     from irlcrawl.worker.archive.log_parts import host_names
 
     if args.reason is not None and args.reason not in PLACES:
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
-    if args.note is not None:
-        raise ConfigError(f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log")
+    if args.note is not None and args.note.partition("=")[0] not in OBSTACLES:
+        raise ConfigError(
+            f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log. Of that it takes "
+            f"{' or '.join(OBSTACLES)}"
+        )
     host, site = host_named(args.host), site_named(job, args.site)
     in_site = site_filter(job, site)
-    for url, origin, place in queued(job):
+    for url, origin, place, *told in queued(job) if args.note is None else _held_up(job, args.note):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)) and in_site(url):
-            yield "queued", place, url.decode()
+            yield "queued", place, url.decode(), *told
+
+
+def _held_up(job: JobDir, note: str) -> Iterator[tuple[bytes, bytes, str, str]]:
+    """As `queued`, of URLs that an obstacle holds up, and that in words."""
+    from irlcrawl.ask.obstacles import held_up
+    from irlcrawl.base.keys import origin_of
+
+    name, _, word = note.partition("=")
+    for url, place, told in held_up(job, name, time.time()):
+        if not word or word in told.split():
+            yield url, origin_of(url), place, told
 
 
 def get(args: argparse.Namespace) -> int:

@@ -292,12 +292,24 @@ class Fetch:
         60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
         low=1,
     )  # fmt: skip
+    http2: str = key(
+        "needed", "HTTP/2, to hosts of https. needed: where a server refuses everything else. offered: where a server "
+        "chooses it. Of the client httptools alone. off: never.", choices=("off", "needed", "offered"),
+    )  # fmt: skip
     accept_language: str = key(
         "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
     )
     headers: list[str] = key(
         [], 'Further headers of every request, each as "Name: value"; Accept may be replaced. No Cookie or '
         "Authorization: see secrets_file of a site. Empty: off.",
+    )  # fmt: skip
+    signing_key_file: str = key(
+        "", "Private key (Ed25519, PEM) with which each request is signed (Web Bot Auth, RFC 9421); `irlcrawl "
+        "key` makes one. It is read at each start; it is in no file of JOB. Empty: off.",
+    )  # fmt: skip
+    signature_agent: str = key(
+        "", "Where servers find the key directory that goes with signing_key_file: https://NAME, which serves it below "
+        "/.well-known/. Empty: off.",
     )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
@@ -363,7 +375,21 @@ class Page:
         "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
         "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
+    tdmrep: bool = key(
+        False, "Ask each host for /.well-known/tdmrep.json beside its robots.txt, as often as for that, and record "
+        "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
+    )  # fmt: skip
+    requisites: bool = key(
+        False, "Also fetch what a page needs to look as it does: images, styles, scripts, fonts, media and icons, from "
+        "whatever host, even out of scope, and what its style sheets need. Scripts are not run. They count as pages.",
+    )  # fmt: skip
+    requisites_max: int = key(500, "Most requisites taken from a page or a style sheet.", low=1)
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
+    near_duplicates: bool = key(
+        False, "Compare the words of each page with those of all pages before it (SimHash), so that mirrors with "
+        "edited words are seen. A near-duplicate counts as one whose texts were met before: "
+        "budgets.yield_weight, budgets.duplicates_last and page.near_duplicates_max say what follows. false: off.",
+    )  # fmt: skip
     near_duplicates_max: int = key(
         0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "
         "links of its further such pages are ignored until one of its pages has new content. 10 ends most traps. "
@@ -374,7 +400,7 @@ class Page:
 @dataclass
 class Budgets:
     base: int = key(
-        20, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
+        30, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
         low=1, high=BUDGET_MAX, fixed=True,
     )  # fmt: skip
     unsupported: int = key(
@@ -402,7 +428,7 @@ class Budgets:
         1, "Whose links count for reputation. 1: those of every site. 2: only those of sites with a seed, or with "
         "reputation of their own.", low=1, high=2,
     )  # fmt: skip
-    seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
+    seed_floor: int = key(3_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
     ranks_file: str = key(
         "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
         "however few sites link to it yet. It is read at each start, and again when it changes. Empty: off.",
@@ -410,7 +436,7 @@ class Budgets:
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
     )
-    top_budget: int = key(200_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
+    top_budget: int = key(300_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
     curve: str = key(
         "linear", "What budgets between base and top_budget follow: in-degree (linear), its logarithm "
         "(log), or a site's rank by in-degree (rank). none: no budgets, breadth first.",
@@ -474,6 +500,27 @@ class Frontier:
 
 
 EVENTS = ("warc_closed", "done", "stopped", "outage", "outage_over", "disk_low", "error_rate", "trap")
+
+
+@dataclass
+class Cluster:
+    listen: str = key(
+        "", "Address and port, HOST:PORT, at which workers of other machines (`irlcrawl worker-node`) are awaited. "
+        "Empty: off.",
+    )  # fmt: skip
+    token_file: str = key(
+        "", "File with the secret that the crawl and its machines share, at least 16 bytes, which only its owner may "
+        "read. `listen` needs it.",
+    )  # fmt: skip
+    tls_cert: str = key(
+        "", "File with the certificate (PEM) of the frontier, which its machines have, too. `listen` needs it unless "
+        "the address is this machine's own (127.0.0.1, ::1).",
+    )  # fmt: skip
+    tls_key: str = key("", "File with the key (PEM) of tls_cert.")
+    node_wait_seconds: float = key(
+        3600.0, "Seconds for which a machine that is silent is waited for. Then it is given up, and what its workers "
+        "had in hand is fetched by others, some of it a second time.", low=60.0,
+    )  # fmt: skip
 
 
 @dataclass
@@ -632,6 +679,7 @@ class Config:
     archive: Archive = field(default_factory=Archive)
     frontier: Frontier = field(default_factory=Frontier)
     hooks: Hooks = field(default_factory=Hooks)
+    cluster: Cluster = field(default_factory=Cluster)
     plugins: Plugins = field(default_factory=Plugins)
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)

@@ -64,8 +64,8 @@ class Deaths:
     async def _mourn(self, worker: RemoteWorker) -> None:
         """A worker is gone without a word: recover what it left, and put another in its place."""
         code = await self._fleet.reap(worker)
-        _log.warning("worker %d %s", worker.stream, how_ended(code))
-        self._in_a_row += 1
+        _log.warning("worker %d%s %s", worker.stream, f" of {worker.node}" if worker.node else "", how_ended(code))
+        self._in_a_row += not worker.node  # a machine takes all of its workers along
         if code == int(ExitCode.DISK_FULL):
             if self._run.code is None:
                 _log.error("stopping: %s", self._disk_space.words())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from heapq import nsmallest
 from typing import Any
 
@@ -27,7 +27,13 @@ from irlcrawl.worker.harvest.counters import COUNTERS
 Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
 
-LARGEST_SHOWN = FETCHING_SHOWN = 5
+PLACES = {
+    "runs": "ready", "calendar": "scheduled", "rests": "resting", "resting": "visited", "queued": "queued",
+    "deferred": "over_budget", "pending": "moving",
+}  # fmt: skip
+"""Classes of the ledger -> what people are told of them, as `irlcrawl urls` does."""
+
+LARGEST_SHOWN = FETCHING_SHOWN = 8
 COSTLY_REST = 100.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -104,6 +110,8 @@ class Gauges:
             "ready_hosts": dispatcher.politeness.ready,
             "delayed_hosts": dispatcher.politeness.delayed(),
             "shared_addresses": dispatcher.politeness.shared_counts(),
+            "throttled_addresses": dispatcher.politeness.throttled_counts(),
+            "largest_addresses": _largest_addresses(dispatcher),
             "per_host_queue_size": _queue_sizes(dispatcher),
             "memory_bytes": _resident([os.getpid(), *workers]),
             "held": {
@@ -129,10 +137,12 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "excluded_by_reason": dict(ledger.excluded),
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
+        "waiting_by_place": {PLACES[name]: urls for name, urls in ledger.live.items()},
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
+        "resting_hosts": dict(counters.get("hosts_resting", {})),
         "pages": state.pages.rows,
         "pages_due": state.pages.next_due(),
         "pages_gone": ledger.gone,
@@ -187,6 +197,12 @@ def _fetching(dispatcher: Dispatcher, now: float) -> dict[str, float]:
     visits = [visit for worker in dispatcher.fleet.workers for visit in worker.visits.values()]
     longest = nsmallest(FETCHING_SHOWN, visits, key=lambda visit: visit.leased)
     return {f"{visit.host.scheme}://{visit.host.name}:{visit.host.port}": now - visit.leased for visit in longest}
+
+
+def _largest_addresses(dispatcher: Dispatcher) -> dict[str, int]:
+    """Address -> hosts in memory that resolve to it, the most first."""
+    hosts = Counter(host.address for host in dispatcher.hosts.values() if host.address is not None)
+    return dict(hosts.most_common(LARGEST_SHOWN))
 
 
 def _queue_sizes(dispatcher: Dispatcher) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from irlcrawl.config.headers import secrets_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.proxies import Proxies, read_logins
+from irlcrawl.config.signing_key import read_key
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
@@ -74,6 +75,7 @@ class CrawlLoop:
         )
         self._secrets = secrets_of(config.site)
         self._logins = read_logins(file) if (file := config.network.proxy_logins_file) else {}
+        self._signing_key = read_key(file).hex() if (file := config.fetch.signing_key_file) else ""
         self._leases_path = str(state.job.leases)
         overrides = Overrides(config.site)
         politeness = Politeness(clock, config.politeness, clocks, machine, overrides.bytes_per_second_by_site())
@@ -156,6 +158,7 @@ class CrawlLoop:
             "config": to_dict(self.config),
             "secrets": self._secrets,
             "logins": self._logins,
+            "signing_key": self._signing_key,
             "seed": self.state.seed,
             "scope_version": self.fleet.scope_version,
             "scope_entries": self.fleet.scope_entries(),
@@ -203,6 +206,11 @@ class CrawlLoop:
                 raise failure
             if (result := self.turns.finish()) is not None and result.folded:
                 self.deaths.page_taken_in()
+
+    def fail(self, error: BaseException | None) -> None:
+        """For who works beside the loop: `run` raises it."""
+        self._failure = self._failure or error
+        self._wakeup.set()
 
     @property
     def failure(self) -> BaseException | None:

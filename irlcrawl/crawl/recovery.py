@@ -15,8 +15,8 @@ from drum import Batch
 
 import numpy as np
 
-from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.job_files import SEEDS_STREAM
+from irlcrawl.base.keys import host_key, is_host, name_key, origin_of
 from irlcrawl.base.reasons import PASSING, Class, Reason
 from irlcrawl.base.rows import FACT, Robots
 from irlcrawl.base.url import host_of
@@ -27,8 +27,8 @@ from irlcrawl.frontier.politeness.politeness import Outcome, Politeness
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import OP_STATE, HostRecord, records_of, redated, state_batch
 from irlcrawl.worker.archive.crawl_log import parse
-from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.context import Context
+from irlcrawl.worker.harvest.redone import complete, redone
 
 _UNANSWERED = frozenset(reason.name.lower() for reason in PASSING)
 """As the log names them; of what broke off half-way it does not say that some answer came."""
@@ -53,38 +53,12 @@ def recover_stream(state: CrawlState, config: Config, stream: int) -> Recovered:
     """Everything of a dead stream that is not in the catalogue, as harvest files. OSError, Damaged."""
     known = state.streams.get(stream, NEW_STREAM)  # begun during a turn, it is noted after that
     number, position = known["next"], (known["warc"][0], known["warc"][1])
-    found = Recovered([])
-    for name in harvests_from(set(state.files.listdir(state.dir)), stream, number):
-        serial, offset = state.pool.section(name, "outcomes").meta["warc"]
-        position = (serial, offset)
-        found.harvests.append(name)
-        number += 1
-    if stream == SEEDS_STREAM:
-        return found
-    from irlcrawl.worker.archive import (
-        redo,  # a crawl that begins reads no archive, and no page: loading both takes its time
-    )
-    from irlcrawl.worker.harvest.process import process
-
-    warcs = str(state.job.warcs)
-    found.bytes_cut = redo.recover(state.files, warcs, stream, position)
-    builder = HarvestBuilder(
-        state.files, state.dir, stream, state.clock, first_number=number,
-        duplicates_last=state.config.budgets.duplicates_last,
-        near_duplicates_max=state.config.page.near_duplicates_max,
-    )  # fmt: skip
-    builder.rules_log.recover()
+    names, position = complete(state.files, state.job, stream, number, position)
+    if stream == SEEDS_STREAM or known.get("node"):  # a node reads again what lies there, before its stream ends
+        return Recovered(names)
     context = Context(config, state.seed, state.scope, again=True)
-    for unit, exchange, location in redo.units(state.files, warcs, stream, position):
-        builder.add(process(unit, exchange, location, context))
-        position = location.position
-        found.units += 1
-        if builder.nbytes >= config.frontier.harvest_bytes:
-            found.harvests.append(builder.write(position) or "")
-    last = builder.write(position)
-    builder.rules_log.close()
-    found.harvests = [name for name in [*found.harvests, last] if name]
-    return found
+    more, units, cut = redone(state.files, state.job, stream, number + len(names), position, context, state.clock)
+    return Recovered(names + more, units, cut)
 
 
 def recover_worker(state: CrawlState, config: Config, stream: int) -> Recovered:
@@ -97,7 +71,7 @@ def recover_worker(state: CrawlState, config: Config, stream: int) -> Recovered:
 
 def _endings(state: CrawlState, harvests: list[str]) -> dict[int, Ending]:
     """By host, how the last visit in recovered harvests ended: told or not, only who leased it knows."""
-    due = {name_key(origin_of(url)): due for name in harvests for url, _, due in _throttled(state, name)}
+    due = {host_key(origin_of(url), site): due for name in harvests for url, site, due in _throttled(state, name)}
     delays: dict[int, float] = {}
     for name in harvests:
         for batch in state.pool.section(name, "facts").scan(["host", "robots", "crawl_delay"]):
@@ -158,7 +132,7 @@ def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[i
             # A Python loop per unit of the archive's tail: its log line is what tells when it was asked.
             for host, line in zip(batch["host"].tolist(), batch["line"].tolist(), strict=True):
                 entry = parse(line)
-                if entry.start_ms is None or name_key(origin_of(entry.url)) != host:
+                if entry.start_ms is None or not is_host(host, origin_of(entry.url)):
                     continue
                 ended = (entry.start_ms + entry.duration_ms) / 1000 + since
                 if ended > found.get(host, (0, 0.0))[1]:

@@ -11,7 +11,7 @@ from drum import Batch, Files, Ragged, SegmentWriter
 import numpy as np
 
 from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
-from irlcrawl.base.keys import priority_of, url_key
+from irlcrawl.base.keys import priority_of, url_keys
 from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.returns import Drawing, of_seeds
@@ -65,14 +65,14 @@ def write_harvest(
 
 def _rows(urls: list[bytes], context: Context) -> Batch:
     """LINK rows. A Python loop per seed: each comes as a Python object."""
-    names = [context.names(url) for url in urls]
+    sites, hosts = zip(*map(context.names, urls), strict=True)
     priorities = [priority_of(0, Source.SEED)] * len(urls)
     if (weight_of := context.weight_of) is not None:
         priorities = [priority_of(0, Source.SEED, weight=weight_of(url)) for url in urls]
     return Batch.zeros(LINK, len(urls)).with_(
-        key=np.array([url_key(url, context.seed) for url in urls], np.uint64),
-        site=np.array([site for site, _ in names], np.uint64),
-        host=np.array([host for _, host in names], np.uint64),
+        key=np.array(url_keys(urls, context.seed, sites), np.uint64),
+        site=np.array(sites, np.uint64),
+        host=np.array(hosts, np.uint64),
         source=np.full(len(urls), Source.SEED, np.uint8),
         priority=np.array(priorities, np.uint8),
         url=Ragged.from_list(urls),

@@ -48,6 +48,8 @@ FIELDS: dict[str, str] = {
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
     "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
+    "resting_hosts": "hosts that failed when they were asked last, as of the last commit: silent (no answer, no "
+    "address, or nothing but 429 and 503), no_robots (no robots.txt to be had), given_up -> count",
     "pages": "between two visits (revisit.enabled)",
     "pages_due": "unix seconds: when the first of those is due; null when there are none",
     "pages_gone": "that were 404 or 410 for a week of visits, and are visited no more",
@@ -55,6 +57,9 @@ FIELDS: dict[str, str] = {
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
     "again",
+    "waiting_by_place": "places of URLs that are not done, as of the last commit: ready (to be leased), scheduled "
+    "(more than their host takes), resting (after a failure), visited (pages between two visits), queued (within their "
+    "site's budget), over_budget, moving (not looked up yet) -> count",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
@@ -62,6 +67,9 @@ FIELDS: dict[str, str] = {
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
     "shared_addresses": "addresses in memory that many sites share: known, and of these throttled once -> count",
+    "throttled_addresses": "addresses in memory that are asked more seldom than others: shared (by many sites, and it "
+    "throttled once), backing_off (after failures, 429 or 503) -> count",
+    "largest_addresses": "addresses with most hosts in memory -> hosts",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
     "frontier_latency_s": "from a URL's discovery to its first request: median of those requested last, of "
@@ -168,9 +176,11 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("waiting", _waiting(values)),
         ("later", _later(values)),
         ("resting", _resting(values)),
+        ("failing", _failing(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("pages", _pages(values)),
         ("shared", words.parts(values["shared_addresses"] or {})),
+        ("throttled", _throttled(values)),
         ("links", _links(values)),
         ("retries", f"{words.plural(number['retry_count'], 'request')} to be repeated, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),
@@ -184,7 +194,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
 
 def line(values: Mapping[str, Any]) -> str:
     """The record in one line, for logs and terminals without a screen."""
-    errors = _errors(values)
+    errors = errors_by_reason(values)
     told = [
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
@@ -199,10 +209,11 @@ def line(values: Mapping[str, Any]) -> str:
     return ", ".join(told)
 
 
-def _errors(values: Mapping[str, Any]) -> dict[str, int]:
+def errors_by_reason(values: Mapping[str, Any]) -> dict[str, int]:
     """URLs that ended without a page, by reason: failed ones, and those whose server answered with an error."""
-    fetched = {name: values["fetched_by_reason"].get(name, 0) for name in ERRORS} if values["fetched_by_reason"] else {}
-    return {name: number for name, number in {**fetched, **(values["failed_by_reason"] or {})}.items() if number}
+    fetched = {name: (values.get("fetched_by_reason") or {}).get(name, 0) for name in ERRORS}
+    failed = values.get("failed_by_reason") or {}
+    return {name: number for name, number in {**fetched, **failed}.items() if number}
 
 
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:
@@ -309,6 +320,20 @@ def _resting(values: Mapping[str, Any]) -> str:
     if seconds := _until(values, "wait_ends"):
         text += f"; nothing else is left, the crawl ends in {words.duration(seconds)}"
     return text
+
+
+def _failing(values: Mapping[str, Any]) -> str:
+    """The hosts at rest, and those given up."""
+    hosts = values["resting_hosts"] or {}
+    number = words.plural(sum(hosts.values()), "host")
+    return f"{number} when asked last ({words.parts(hosts)})" if hosts else ""
+
+
+def _throttled(values: Mapping[str, Any]) -> str:
+    """The addresses that are asked more seldom than others."""
+    addresses = values["throttled_addresses"] or {}
+    number = words.plural(sum(addresses.values()), "address", "addresses")
+    return f"{number} ({words.parts(addresses)})" if addresses else ""
 
 
 def _until(values: Mapping[str, Any], field: str) -> float:

@@ -35,6 +35,7 @@ from irlcrawl.crawl.alarms import Alarms
 from irlcrawl.crawl.control import Handler
 from irlcrawl.crawl.control_server import ControlServer, serve
 from irlcrawl.crawl.heartbeat import Heartbeat
+from irlcrawl.crawl.history import History
 from irlcrawl.crawl.hooks import Hooks
 from irlcrawl.crawl.journal import note
 from irlcrawl.crawl.loop import CrawlLoop
@@ -51,6 +52,7 @@ from irlcrawl.terminal import words
 from irlcrawl.worker.fetch.process import Started, start_worker
 
 if TYPE_CHECKING:
+    from irlcrawl.cluster.nodes import Nodes
     from irlcrawl.terminal.progress import Progress
 
 STOP_SECONDS = 8.0
@@ -66,6 +68,9 @@ LISTS_SECONDS = 2.0
 
 HOOKS_SECONDS = 5.0
 """So long a crawl that is over waits for those who are to be told of it."""
+
+OVER = "the crawl is over"
+"""What machines are told when the crawl has ended, however it did: they need not wait for its next start."""
 
 REAP_SECONDS = 5.0
 """A worker whose pipe is closed needs a moment to end."""
@@ -126,6 +131,8 @@ class Supervisor:
         self._hooks = Hooks(job, config.hooks, self.clock)
         self._alarms: Alarms | None = None
         self._heartbeat = Heartbeat(self.clock)
+        self._nodes: Nodes | None = None
+        self._history = History(Files(), job.history)
         self._lists: Marks = {}
         self._lists_due = 0.0
 
@@ -155,6 +162,7 @@ class Supervisor:
                 if self._next is None:
                     if self._alarms is not None:
                         self._alarms.ended(code, self._status())
+                        self._history.last(self.clock.now(), self._status)
                     return code
                 self._leave_workers()
                 self.config, self._next, self._over = self._next, None, False
@@ -162,6 +170,7 @@ class Supervisor:
             if self._control is not None:
                 await self._control.close()
             self._stop_listening()
+            self._history.close()
             await asyncio.to_thread(self._hooks.finish, HOOKS_SECONDS)
 
     async def _one_run(self, seeds: list[bytes], began: float | None) -> tuple[ExitCode, float]:
@@ -197,13 +206,19 @@ class Supervisor:
 
     async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[bytes]) -> ExitCode:
         given = {name: state.counters.get(name, 0) for name in ("seeds", "new_seeds")} if seeds else {}
-        old = list(state.streams)
+        nodes = await self._listen(loop)
+        old, seeded = list(state.streams), self._seed(state, seeds)
+        if nodes is not None:
+            await nodes.settle()
+            old = nodes.settled(old)
         streams = loop.turns.begin_streams(self.config.crawl.workers or os.cpu_count() or 1)
-        await loop.open(self._seed(state, seeds), old)
+        await loop.open(seeded, old)
         await self._add_worker(loop, streams[0])
         others = asyncio.create_task(self._add_others(loop, streams[1:]))
         loop.deaths.replace = self._replace
         loop.on_tick = self._tick
+        if nodes is not None:
+            nodes.opened()
         self._alarms = Alarms(loop, self.config, self._hooks)
         self._heartbeat.say("READY=1")
         if self._told_to_stop:
@@ -217,11 +232,24 @@ class Supervisor:
             return ExitCode.NOTHING_HAD if code is ExitCode.DONE and status.no_page_had(loop.status()) else code
         finally:
             others.cancel()
+            if nodes is not None:
+                await nodes.close(None if self._next is not None else OVER)
+                self._nodes = None
+
+    async def _listen(self, loop: CrawlLoop) -> Nodes | None:
+        """For machines, if the configuration says so. ConfigError, OSError."""
+        if not self.config.cluster.listen:
+            return None
+        from irlcrawl.cluster import nodes
+
+        self._nodes = await nodes.listen(loop, self.config.cluster)
+        return self._nodes
 
     def _tick(self) -> None:
         assert self.loop is not None
         self.progress.tick(self._status)
         self._heartbeat.beat()
+        self._history.tick(self.clock.now(), self._status)
         if self._alarms is not None:
             self._alarms.tick(self.clock.now())
         if (now := self.clock.now()) >= self._lists_due and self.loop.ending is None:
@@ -265,6 +293,10 @@ class Supervisor:
     async def _replace(self, dead: RemoteWorker) -> None:
         """Another worker for one that died."""
         assert self.loop is not None
+        if dead.node:
+            if self._nodes is not None:
+                await self._nodes.replace(dead)
+            return
         (stream,) = self.loop.turns.begin_streams(1)
         await self._add_worker(self.loop, stream)
         self.progress.note(f"worker {dead.stream} died; worker {stream} took its place")

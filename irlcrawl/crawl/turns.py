@@ -82,7 +82,11 @@ class Turns:
         """Told of sites that may be traps: key, URLs tried, pages of new content."""
         self._inbox: list[str] = []  # harvests no turn has taken
         self._lost: list[RemoteWorker] = []  # dead workers whose harvests are in the inbox
-        self._begun: list[int] = []  # streams that were begun while a turn ran
+        self._begun: list[tuple[int, str]] = []  # streams that were begun while a turn ran, and their machines
+        self.on_commit: Callable[[], None] = lambda: None
+        """Told of each commit of a turn."""
+        self.away: Callable[[], set[int]] = set
+        """Streams of which something is still to come, from machines that are silent."""
         self._turn: asyncio.Future[Result] | None = None
         self._awaited = False  # nothing could be leased when the last turn began
         self._turn_lost: list[RemoteWorker] = []  # dead workers, and harvests, of the turn that runs
@@ -129,25 +133,26 @@ class Turns:
         self._schedule.inbox_filled()
         self._lost.append(worker)
 
-    def begin_streams(self, count: int) -> list[int]:
-        """Stream numbers for new workers, committed before they write anything under them."""
+    def begin_streams(self, count: int, node: str = "") -> list[int]:
+        """Stream numbers for new workers, committed before they write anything under them. node: the machine they are
+        on, if it is not this one."""
         catalog = self._state.catalog
         first: int = catalog.get("stream-next")
         streams = list(range(first, first + count))
         edits = Edits()
         edits.set("stream-next", first + count)
         for stream in streams:
-            edits.set(f"streams/{stream}", dict(recovery.NEW_STREAM))
+            edits.set(f"streams/{stream}", _new_stream(node))
         catalog.commit(edits)
-        self._begun += streams
+        self._begun += [(stream, node) for stream in streams]
         if self._turn is None:
             self._note_begun()
         return streams
 
     def _note_begun(self) -> None:
         """Between turns: which streams there are is the turn's to know."""
-        for stream in self._begun:
-            self._state.streams.setdefault(stream, dict(recovery.NEW_STREAM))
+        for stream, node in self._begun:
+            self._state.streams.setdefault(stream, _new_stream(node))
         self._begun.clear()
 
     @property
@@ -234,7 +239,7 @@ class Turns:
         were told of all."""
         task = self._task(self._inbox, urgent=False, merge=False)
         result = await self.on_thread(Turn(self._state).run, task)
-        self._close_streams(result, list(self._state.streams))
+        self._close_streams(result, set(self._state.streams) - self.away())
         self._commit(result)
         all_told = await asyncio.get_running_loop().run_in_executor(None, self.closed.finish, seconds)
         self._thread.shutdown()
@@ -326,3 +331,9 @@ class Turns:
         state.delete_unnamed([*result.harvests, *result.written])
         dispatcher.runs.committed(state.runs.segments())
         dispatcher.fleet.scope_grew(result.scope_entries)
+        self.on_commit()
+
+
+def _new_stream(node: str) -> dict[str, Any]:
+    """The catalogue's entry of a stream that has handed over nothing yet."""
+    return {**recovery.NEW_STREAM, "node": node} if node else dict(recovery.NEW_STREAM)

@@ -2,7 +2,7 @@
 archives.
 
 The crawl log and the queues are read once, forward; the rows to be compared go through files in the temporary directory
-(40 bytes an outcome, 8 a waiting URL), which are sorted one at a time.
+(40 bytes an outcome, 8 a waiting URL, 8 a key in `seen`), which are sorted one at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from drum.spill import Spill
 import numpy as np
 import numpy.typing as npt
 
-from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.keys import name_key, url_keys
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import DONE_NAMES
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.upkeep.findings import Finding, Findings
@@ -36,10 +37,11 @@ KEYS_SHOWN = 3
 class Census:
     """Fill it with `logged` and `waiting`, then ask `urls` and `archive`."""
 
-    def __init__(self, directory: str, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, directory: str, names: Names) -> None:
+        self._names = names
         self._urls = Spill(directory, "urls", URL, URL_BITS)
         self._returned = Spill(directory, "returned", URL, URL_BITS)
+        self._seen = Spill(directory, "seen", URL, URL_BITS)
         self._pointers = Spill(directory, "pointers", POINTER, ARCHIVE_BITS)
         self.archives: dict[str, int] = {}
         """Archives the log points into, with the number of units."""
@@ -51,7 +53,7 @@ class Census:
 
     def logged(self, entry: LogEntry) -> None:
         """Take in a line of the crawl log."""
-        key = url_key(entry.url, self._seed)
+        key = self._names.url_key(entry.url)
         if entry.outcome == "returned":
             self.outcomes[entry.notes.get("was", ""), entry.reason] -= 1
             self._returned.add((key,))
@@ -73,21 +75,24 @@ class Census:
             pages = keys[batch["visits"] > 0]
             self._returned.add_many(key=pages)  # as if each had been put back after its first visit
             self.pages += len(pages)
-        found = np.fromiter((url_key(url, self._seed) for url in batch["url"].tolist()), np.uint64, batch.rows)
-        if (wrong := int((found != keys).sum())) > 0:
+        found = url_keys(batch["url"].tolist(), self._names.seed, batch["site"].tolist())
+        if (wrong := int((np.array(found, np.uint64) != keys).sum())) > 0:
             yield Finding(True, state, None, f"{wrong} URLs in {place} have keys that are not theirs")
 
     def urls(self, reading: Reading) -> Findings:
         """Findings about URLs: each key in `seen` is done or waits in one place, and no other URL is or does. Where one
         was put back, it is not done by what came before."""
         twice, lost, strange = _Examples(), _Examples(), _Examples()
+        for bucket in reading.seen.buckets:
+            for batch in reading.seen.scan(bucket):
+                self._seen.add_many(key=batch["key"])
         for number in range(1 << URL_BITS):
             keys, places = np.unique(self._urls.part(number)["key"], return_counts=True)
             returned, times = np.unique(self._returned.part(number)["key"], return_counts=True)
             known = np.isin(returned, keys)
             places[np.searchsorted(keys, returned[known])] -= times[known]
             twice.add(keys[places > 1])
-            seen = _seen(reading, number)
+            seen = self._seen.part(number)["key"]
             lost.add(np.setdiff1d(seen, keys[places > 0], assume_unique=False))
             strange.add(np.setdiff1d(keys[places > 0], seen, assume_unique=False))
         state = str(reading.job.state)
@@ -102,7 +107,7 @@ class Census:
         """Findings about one archive: the lines that point into it against its units, up to `covered`, where the log's
         lines end."""
         mine = self._pointers_of(name)
-        there = np.array([(unit.offset, unit.end, url_key(unit.url, self._seed)) for unit in units], _UNIT)
+        there = np.array([(unit.offset, unit.end, self._names.url_key(unit.url)) for unit in units], _UNIT)
         there = there[there["end"] <= covered]
         at = np.searchsorted(there["offset"], mine["offset"])
         at = np.minimum(at, max(len(there) - 1, 0))
@@ -123,12 +128,12 @@ class Census:
 
     def _pointers_of(self, name: str) -> npt.NDArray[Any]:
         key = name_key(name.encode())
-        rows = self._pointers.part(key >> (64 - ARCHIVE_BITS))
+        rows = self._pointers.part(self._pointers.number_of(key))
         return rows[rows["key"] == np.uint64(key)]
 
     def in_order(self, names: list[str]) -> list[str]:
         """Archives in an order in which those with lines in one file of the spill come together."""
-        return sorted(names, key=lambda name: (name_key(name.encode()), name))
+        return sorted(names, key=lambda name: (self._pointers.number_of(name_key(name.encode())), name))
 
 
 _UNIT = np.dtype([("offset", "<u8"), ("end", "<u8"), ("url", "<u8")])
@@ -148,19 +153,6 @@ class _Examples:
     def __str__(self) -> str:
         keys = ", ".join(f"{key:016x}" for key in self._some)
         return f"{self.count:,} URL{'s' if self.count != 1 else ''} (key {keys}{', …' if self.count > 3 else ''})"
-
-
-def _seen(reading: Reading, part: int) -> npt.NDArray[np.uint64]:
-    """The keys of `seen` whose top bits are `part`."""
-    lo = part << (64 - URL_BITS)
-    hi = lo + (1 << (64 - URL_BITS)) - 1
-    found = [np.empty(0, np.uint64)]
-    for bucket in reading.seen.buckets:
-        if bucket.lo <= hi and bucket.hi >= lo:
-            piece = bucket.copy()
-            piece.lo, piece.hi = max(lo, bucket.lo), min(hi, bucket.hi)
-            found += [batch["key"] for batch in reading.seen.scan(piece)]
-    return np.concatenate(found)
 
 
 def archive_path(directory: str, name: str, open_suffix: str) -> str | None:

@@ -23,7 +23,9 @@ from drum.segment import Segment
 from budgets import Ledger, LedgerError
 from irlcrawl.base.job import SNAPSHOT, JobDamaged, JobDir
 from irlcrawl.base.job_files import COMPRESSED, OPEN, SEGMENT, harvests_from, parse_rules_log, part_name, rules_log_name
+from irlcrawl.base.names import Names
 from irlcrawl.config.toml import load_stored
+from irlcrawl.crawl import history
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.harvested import Reach, missing, not_closed, reach_of, shortened
 from irlcrawl.frontier.state.lease_log import LeaseLog
@@ -86,7 +88,8 @@ class Fsck:
         if whole and configured:
             reading = yield from self._structure()
         with tempfile.TemporaryDirectory(prefix="irlcrawl-fsck-") as directory:
-            census = Census(directory, reading.seed if reading is not None else 0)
+            private = reading is not None and reading.config.scope.private_suffixes
+            census = Census(directory, Names(reading.seed if reading is not None else 0, private))
             read = yield from self._log(census, catalog)
             if reading is not None and read:
                 yield from self._urls(census, reading)
@@ -198,6 +201,11 @@ class Fsck:
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
         yield from self._leases(str(self.job.leases))
+        try:
+            if self.files.exists(self.job.history):
+                history.check(self.job.history)
+        except Damaged as error:  # no crawl needs it
+            yield note(error.file, f"{error.what}: the next run begins another one")
 
     def _leases(self, path: str) -> Findings:
         """What is wrong with it makes every host wait for its gap again."""
@@ -221,7 +229,7 @@ class Fsck:
             reading = Reading.open(self.job, self.files)
             if reading is None or not reading.begun:
                 return None
-            for drum in (reading.seen, reading.hosts, *reading.sites.drums):
+            for drum in (reading.seen, reading.hosts, *reading.sites.drums, reading.known, reading.near.drum):
                 yield from check_drum(drum, state)
             yield from self._rules(reading)
             yield from self._ledger(reading)

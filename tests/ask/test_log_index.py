@@ -85,7 +85,7 @@ class Log:
 
     def commit(self) -> None:
         edits = Edits()
-        edits.set("crawl", {"id": self.crawl, "format": 1, "keys": "xxh3-64, seeded per crawl for URLs", "seed": 1})
+        edits.set("crawl", {"id": self.crawl, "format": 1, "keys": "site-12", "seed": 1})
         edits.set("log", {"part": self.part, "bytes": self.bytes})
         catalog = Catalog.open(self.job.state)
         catalog.commit(edits)

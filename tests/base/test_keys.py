@@ -1,10 +1,11 @@
-"""The priority of a URL: what goes before what within a site."""
+"""Keys go by site, and are else hashes; the priority of a URL: what goes before what within a site."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,13 +16,47 @@ from irlcrawl.base.keys import (
     PRIORITY_LAST,
     PRIORITY_LEVEL_SHIFT,
     WEIGHT_MAX,
+    host_key,
+    is_host,
     level_of,
+    name_key,
+    pair_key,
     priority_of,
+    url_key,
+    url_keys,
 )
 from irlcrawl.base.rows import Source
 
 depths, sources = st.integers(0, 65_535), st.sampled_from(Source)
 weights = st.integers(-WEIGHT_MAX, WEIGHT_MAX)
+words = st.integers(0, 2**64 - 1)
+
+
+def by_arithmetic(site: int, own: int) -> int:
+    """4,096 ranges of keys, one for each value of the first bits of sites; in its range, a hash of 52 bits."""
+    return site // 2**52 * 2**52 + own // 2**12
+
+
+@given(st.lists(st.tuples(st.binary(max_size=40), words), max_size=5), words, words)
+def test_keys_go_by_site_and_are_else_the_hash(urls: list[tuple[bytes, int]], seed: int, other: int) -> None:
+    expected = [by_arithmetic(site, xxhash.xxh3_64_intdigest(url, seed)) for url, site in urls]
+    assert [url_key(url, seed, site) for url, site in urls] == expected
+    assert url_keys([url for url, _ in urls], seed, [site for _, site in urls]) == expected
+    for name, site in urls:
+        key = host_key(name, site)
+        assert key == by_arithmetic(site, xxhash.xxh3_64_intdigest(name))
+        assert is_host(key, name) and not is_host(key ^ 1, name)
+        pair = other.to_bytes(8, "little") + site.to_bytes(8, "little")
+        assert pair_key(other, site) == by_arithmetic(site, xxhash.xxh3_64_intdigest(pair))
+
+
+def test_keys_of_few_sites_are_all_different_and_their_last_bits_even() -> None:
+    """300,000 URLs of 3 sites; 52 bits predict 1e-5 false duplicates."""
+    urls = [b"http://a.test/%d" % number for number in range(300_000)]
+    keys = np.array(url_keys(urls, 3, [name_key(b"%d" % (number % 3)) for number in range(len(urls))]), np.uint64)
+    assert len(np.unique(keys)) == len(keys)
+    last = np.bincount((keys & np.uint64(1023)).astype(np.int64), minlength=1024)
+    assert 1024 - 5 * 45 < ((last - len(keys) / 1024) ** 2 / (len(keys) / 1024)).sum() < 1024 + 5 * 45  # chi-squared
 
 
 @given(st.tuples(depths, sources, st.booleans()), st.tuples(depths, sources, st.booleans()))

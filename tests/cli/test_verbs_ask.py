@@ -115,7 +115,7 @@ def test_urls_whose_line_has_an_annotation(a_job: Path, run: Run) -> None:
     assert run("urls", a_job, "--with", "beyond_max")[1] == "404\thttp_error\thttp://a.example/gone\t7\n"
     assert run("urls", a_job, "--with", "beyond")[1] == ""
     code, out, err = run("urls", a_job, "--with", "beyond_max", "--status", "queued")
-    assert code == ExitCode.CONFIG and not out and "--with" in err
+    assert code == ExitCode.CONFIG and not out and "--with" in err and "rest or throttled" in err
 
 
 @pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"],

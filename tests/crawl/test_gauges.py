@@ -134,10 +134,14 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
+        "waiting_by_place": ({**NOWHERE, "ready": 6}, NOWHERE),  # all but the seed and /2, those with workers too
+        "responses": (1, 5),
+        "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
         "calendar_urls": (0, 0),
         "calendar_due": (None, None),
         "resting_urls": (0, 0),
         "resting_due": (None, None),
+        "resting_hosts": ({}, {"given_up": 2}),
         "wait_ends": (None, None),
         "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
         "out_of_scope_urls": (1, 1),
@@ -158,6 +162,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
         "shared_addresses": ({}, {}),
+        "throttled_addresses": ({}, {"backing_off": 1}),  # that of b.test
         "per_host_queue_size": (
             {"mean": 1.0, "max": 2, "largest": {"http://a.test:80": 2, "http://c.test:80": 1, "http://b.test:80": 0}},
             {"mean": 0.0, "max": 0, "largest": {}},
@@ -191,6 +196,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert (midway["held"]["hosts"], midway["held"]["clocks"]) == (3, 5)
     assert (later["resting_urls"], later["resting_due"]) == (1, approx(START + 10.0)), "b.test, once more"
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
+
+
+NOWHERE = dict.fromkeys(("moving", "queued", "over_budget", "scheduled", "resting", "visited", "ready"), 0)
 
 
 def size(answer: Answer) -> int:

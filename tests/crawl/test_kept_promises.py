@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.keys import name_key
+from irlcrawl.base.keys import host_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import recovery
@@ -160,7 +160,7 @@ def test_a_throttle_that_was_told_counted_again_when_its_worker_died(
     monkeypatch: pytest.MonkeyPatch, reason: str, outcome: Outcome, due: float | None
 ) -> None:
     """Of an earlier visit the same harvest may know, too: the last exchange says how the last one ended."""
-    host = name_key(b"http://b.test")
+    host = host_key(b"http://b.test", 0)
     monkeypatch.setattr(recovery, "_throttled", lambda state, name: iter([(b"http://b.test/0", 0, 105.0)]))
     monkeypatch.setattr(recovery, "_last_exchanges", lambda state, names: {host: (1, 110.0, 0.5, reason)})
     monkeypatch.setattr(recovery, "recover_stream", lambda *known: recovery.Recovered(["a"]))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.config.keys import Config
@@ -71,7 +71,7 @@ class Stream:
         url = b"http://h%d.test/%d" % (number % 3, number)
         self.clock.advance(1.25)
         unit = Unit(
-            url=url, segment=0, row=number, key=url_key(url, self.state.seed), host=name_key(url[:14]),
+            url=url, segment=0, row=number, key=self.context.url_key(url), host=self.context.names(url)[1],
             carried=Carried(depth=1, source=Source.LINK, priority=2), cls=Class.FETCHED, reason=Reason.OK, status=200,
             start=self.clock.now(), duration_ms=125,
         )  # fmt: skip
@@ -174,19 +174,19 @@ def test_what_replayed_harvests_say_of_hosts(tmp_path: Path) -> None:
     states = recovery.learn(stream.state, Politeness(stream.clock, stream.config.politeness, Clocks()), found.harvests)
     assert states is not None
     known = dict(zip(states["key"].tolist(), records_of(states), strict=True))
-    first, second = known[name_key(b"http://h0.test")], known[name_key(b"http://h1.test")]
+    first, second = known[Names().of(b"http://h0.test/")[1]], known[Names().of(b"http://h1.test/")[1]]
     assert (first.robots, first.crawl_delay, first.answered_at > 0) == (Robots.RULES, 2.0, True)
     pointer = (first.rules_log, first.rules_offset, first.rules_length)
     assert RulesLog.read(stream.state.files, stream.state.dir, pointer) == RULES
     assert (second.failures, second.robots) == (0, Robots.RULES), "the answer came after the failure"
-    assert known[name_key(b"http://h2.test")].failures == 1
+    assert known[Names().of(b"http://h2.test/")[1]].failures == 1
     stream.close()
 
 
 def test_a_record_still_waiting_before_the_hosts_drum_is_known_to_recovery(tmp_path: Path) -> None:
     """Recovery read the drum alone, and wrote an older record over the newer one that a commit had spilled."""
     stream = Stream(tmp_path / "job")
-    key, other = name_key(b"http://h0.test"), name_key(b"http://h9.test")
+    key, other = Names().of(b"http://h0.test/")[1], Names().of(b"http://h9.test/")[1]
     for crawl_delay in (3.0, 5.0):
         record = HostRecord()
         record.learn_robots(Robots.RULES, stream.clock.now() + crawl_delay, None, crawl_delay)
@@ -211,7 +211,7 @@ def test_a_failure_that_a_commit_had_learnt_is_not_counted_again(tmp_path: Path)
     states = recovery.learn(stream.state, Politeness(stream.clock, stream.config.politeness, Clocks()), found.harvests)
     assert states is not None
     known = dict(zip(states["key"].tolist(), records_of(states), strict=True))
-    assert known[name_key(b"http://h2.test")].failures == 0
+    assert known[Names().of(b"http://h2.test/")[1]].failures == 0
     stream.close()
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvest_name, returns_name
-from irlcrawl.base.keys import origin_of, priority_of, url_key
+from irlcrawl.base.keys import origin_of, priority_of
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.base.rows import Carried, Source
 from irlcrawl.config.keys import ConfigError, Site
@@ -363,7 +363,7 @@ class Failing(Player):
             found = UnitRows((run.segment, row, key, host, cls, reason, status, 100, line))
             for link in self.web[url] if cls == Class.FETCHED else ():
                 carried = Carried(depth + 1, 0, Source.LINK, priority_of(depth + 1, Source.LINK))
-                found.links.append((url_key(link, self.state.seed), *self.context.names(link), carried, link))
+                found.links.append((self.context.url_key(link), *self.context.names(link), carried, link))
             self.builder.add(found)
         self.inbox.append(self.builder.write((0, 0)) or "")
         if end < run.end:

@@ -36,7 +36,7 @@ def test_every_row_comes_back_in_its_part(
                     spill.add(row)
             given_rows += rows
         for number in range(1 << bits):
-            expected = [row for row in given_rows if row[0] >> (64 - bits) == number]
+            expected = [row for row in given_rows if row[0] & (1 << bits) - 1 == number == spill.number_of(row[0])]
             assert sorted(spill.part(number).tolist()) == sorted(expected)
         assert sum(map(len, spill.parts())) == len(given_rows) == spill.rows
 
@@ -46,7 +46,7 @@ def test_a_full_disk_was_no_error_and_rows_were_gone(tmp_path: Path) -> None:
     saw no gaps: `tofile` does not tell that its last bytes found no room."""
     (tmp_path / "x-001").symlink_to("/dev/full")
     spill = Spill(str(tmp_path), "x", ROW, 1)
-    spill.add_many(key=np.array([1], np.uint64), value=np.array([1], np.int32))
+    spill.add_many(key=np.array([2], np.uint64), value=np.array([1], np.int32))
     with pytest.raises(OSError) as told:
-        spill.add_many(key=np.array([1 << 63], np.uint64), value=np.array([2], np.int32))
+        spill.add_many(key=np.array([1], np.uint64), value=np.array([2], np.int32))
     assert told.value.errno == errno.ENOSPC and told.value.filename == str(tmp_path / "x-001")

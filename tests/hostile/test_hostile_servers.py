@@ -16,7 +16,7 @@ from drum import Files
 
 import pytest
 
-from irlcrawl.base.keys import name_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive import redo
@@ -62,7 +62,7 @@ def crawl(job: Path, pages: Mapping[str, bytes | Handler], config: Config) -> Cr
         _, after = worker.crawl(f"http://good.test:{server.port}", ["/good"])
         assert worker.stop() == 0
     redo.recover(Files(), str(job / "warcs"), 0)
-    names = {name_key(f"http://{name}.test:{server.port}".encode()): name for name in pages}
+    names = {Names().of_origin(f"http://{name}.test:{server.port}".encode())[1]: name for name in pages}
     links = Counter(names[link["host"]] for link in harvest.links)
     return Crawled(
         {names[outcome["host"]]: outcome for outcome in harvest.outcomes}, links, harvest.retries,

@@ -23,7 +23,7 @@ import pytest
 import trustme
 import zstandard
 
-from irlcrawl.base.keys import name_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.config.keys import Config
 from tests.hostile.test_hostile_servers import OK_HEAD, Writer, impatient
@@ -211,7 +211,7 @@ def ask(job: Path, rows: Iterable[str], config: Config) -> Said:
         _, after = worker.crawl(f"http://good.test:{server.port}", ["/good"])
         status = Path(f"/proc/{worker.process.pid}/status").read_text()
         assert worker.stop() == 0
-    names = {name_key(origin(name, server).encode()): name for name in rows}
+    names = {Names().of_origin(origin(name, server).encode())[1]: name for name in rows}
     (memory,) = (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM"))
     return Said(
         {names[outcome["host"]]: outcome for outcome in harvest.outcomes},

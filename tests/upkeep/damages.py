@@ -36,7 +36,7 @@ from tests.upkeep import three_sites
 from tests.upkeep.conftest import rolling
 from tests.upkeep.test_snapshot import everything
 
-QUIET_FROM, KILLED_AT = 100, 200
+QUIET_FROM, KILLED_AT = 100, 220
 """Requests of the killed crawl: from when on no turn takes a harvest, and which one is its last."""
 LATER_S = 86_400.0
 JUNK = b"junk behind the end, of 37 bytes, see"

@@ -8,6 +8,7 @@ from typing import Any
 
 from drum import Catalog, Edits
 
+from irlcrawl.base.names import Names
 from irlcrawl.cli.main import main
 from irlcrawl.upkeep.census import Census
 from irlcrawl.worker.archive import crawl_log
@@ -41,7 +42,7 @@ def _visits(*changes: str) -> list[LogEntry]:
 
 
 def test_a_page_that_was_visited_again_is_done_once(tmp_path: Path) -> None:
-    census = Census(str(tmp_path), seed=1)
+    census = Census(str(tmp_path), Names(seed=1))
     for entry in _visits("none", "yes", "", "gone"):
         census.logged(entry)
     nothing_seen: Any = SimpleNamespace(seen=SimpleNamespace(buckets=[]), job=SimpleNamespace(state="state"))

@@ -33,17 +33,35 @@ def finish(x: U8s) -> U8s:
     return x
 
 
-_M1_INVERSE, _M2_INVERSE = np.uint64(pow(int(_M1), -1, 1 << 64)), np.uint64(pow(int(_M2), -1, 1 << 64))
+_M52 = np.uint64((1 << 52) - 1)
+_M1_INVERSE52 = np.uint64(pow(int(_M1), -1, 1 << 52))
+_S26 = np.uint64(26)
 
 
-def unfinish(x: U8s) -> U8s:
-    """The inverse of `finish`, in a new array."""
-    x = x ^ (x >> _S31) ^ (x >> np.uint64(62))
-    x *= _M2_INVERSE
-    x ^= (x >> _S27) ^ (x >> np.uint64(54))
-    x *= _M1_INVERSE
-    x ^= (x >> _S30) ^ (x >> np.uint64(60))
-    return x
+def finish52(x: U8s) -> U8s:
+    """A bijection of the last 52 bits, mixed with the 12 before them, which stay."""
+    high = x & ~_M52
+    x = (x & _M52) ^ (high >> np.uint64(32))
+    for _ in range(2):
+        x ^= x >> _S26
+        x = x * _M1 & _M52
+    x ^= x >> _S26
+    return high | x
+
+
+def take_prefix(prefixes: U8s, x: U8s) -> U8s:
+    """12 bits of the one, then 52 of the other."""
+    return (prefixes & ~_M52) | (x & _M52)
+
+
+def unfinish52(x: U8s) -> U8s:
+    """The inverse of `finish52`."""
+    high, x = x & ~_M52, x & _M52
+    for _ in range(2):
+        x ^= x >> _S26
+        x = x * _M1_INVERSE52 & _M52
+    x ^= x >> _S26
+    return high | x ^ (high >> np.uint64(32))
 
 
 def mix(salt: int, *columns: Array) -> U8s:

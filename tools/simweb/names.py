@@ -47,14 +47,16 @@ class Names:
 
     # The numbers of sites, shuffled so that a name says nothing about its site
 
-    def _shuffled(self, sites: I8s) -> U8s:
+    def shuffled(self, sites: I8s) -> U8s:
+        """Another number below 2^NAME_BITS for each site."""
         x = sites.astype(np.uint64) ^ self._flip
         for factor in self._factors:
             x = (x * np.uint64(factor)) & self._mask
             x ^= x >> np.uint64(NAME_BITS // 2)
         return x
 
-    def _unshuffled(self, x: U8s) -> I8s:
+    def unshuffled(self, x: U8s) -> I8s:
+        """The inverse of `shuffled`."""
         for inverse in reversed(self._inverses):
             x = x ^ (x >> np.uint64(NAME_BITS // 2))
             x = (x * np.uint64(inverse)) & self._mask
@@ -100,7 +102,7 @@ class Names:
         return [scheme, self._label(site, host), self._name(site), glyphs.constant(len(site), self._end)]
 
     def _name(self, site: I8s) -> Array:
-        return glyphs.syllables(self._shuffled(site).astype(np.int64), NAME_BYTES // 2)
+        return glyphs.syllables(self.shuffled(site).astype(np.int64), NAME_BYTES // 2)
 
     def _www(self, site: I8s, host: I8s) -> Bools:
         return np.asarray((host == 0) & (mix(self.web.salt("www"), site) & np.uint64(1) == 0))
@@ -144,7 +146,7 @@ class Names:
         name = np.zeros(len(text), np.int64)
         for place in range(NAME_BYTES // 2):
             name = (name << glyphs.SYLLABLE_BITS) | glyphs.syllable(text, end - NAME_BYTES + 2 * place)
-        site = self._unshuffled(np.where((name >= 0) & (name < 1 << NAME_BITS), name, 0).astype(np.uint64))
+        site = self.unshuffled(np.where((name >= 0) & (name < 1 << NAME_BITS), name, 0).astype(np.uint64))
         label = end - NAME_BYTES - start - 1  # bytes before the dot
         www = (label == 3) & (glyphs.at(text, start) == ord("w"))
         number = np.zeros(len(text), np.int64)

@@ -9,10 +9,10 @@ import numpy as np
 from tools.simweb import answers as _answers
 from tools.simweb import robots as _robots
 from tools.simweb.links import Links, links
-from tools.simweb.mix import Array, Bools, F8s, I8s, U8s, below, mix, unfinish, uniform
+from tools.simweb.mix import Array, Bools, F8s, I8s, U8s, below, finish52, mix, take_prefix, unfinish52, uniform
 from tools.simweb.names import Names
 from tools.simweb.params import Params
-from tools.simweb.truth import Section, Sites, page_number
+from tools.simweb.truth import INDEX_MASK, LOCAL_MASK, SITE_SHIFT, Section, Sites, page_number, site_of
 
 
 class Web(Sites):
@@ -34,30 +34,49 @@ class Web(Sites):
         """The page of each URL; NOWHERE where no page has it."""
         return self.names.pages(urls)
 
+    # Keys for simulators that have no use for the text of URLs; made as the crawler's are (irlcrawl/base/keys.py): the
+    # first 12 bits are the site's. As good as a hash, without collisions.
+
     def keys(self, pages: U8s) -> U8s:
-        """A 64-bit key for each page, as good as a hash of its URL and without collisions. For simulators that have no
-        use for the URL's text; the crawler's own keys are irlcrawl.base.keys.url_key of it."""
-        return mix(self.salt("key"), pages)
+        """A 64-bit key for each page."""
+        return self._keys("key", site_of(pages), pages & LOCAL_MASK)
 
     def keyed(self, keys: U8s) -> U8s:
         """The pages of keys that `keys` gave."""
-        return unfinish(keys) - np.uint64(self.salt("key"))
+        sites, own = self._keyed("key", keys)
+        return sites.astype(np.uint64) << SITE_SHIFT | own
 
     def site_keys(self, sites: I8s) -> U8s:
         """A key for each site, as `keys` gives them for pages."""
-        return mix(self.salt("site key"), sites)
+        return self._keys("site key", sites, np.uint64(0))
 
     def keyed_sites(self, keys: U8s) -> I8s:
         """The sites of keys that `site_keys` gave."""
-        return (unfinish(keys) - np.uint64(self.salt("site key"))).astype(np.int64)
+        return self._keyed("site key", keys)[0]
 
     def host_keys(self, hosts: U8s) -> U8s:
         """A key for each host, as `keys` gives them for pages."""
-        return mix(self.salt("host key"), hosts)
+        return self._keys("host key", (hosts >> np.uint64(32)).astype(np.int64), hosts & INDEX_MASK)
 
     def keyed_hosts(self, keys: U8s) -> U8s:
         """The hosts of keys that `host_keys` gave."""
-        return unfinish(keys) - np.uint64(self.salt("host key"))
+        sites, own = self._keyed("host key", keys)
+        return sites.astype(np.uint64) << np.uint64(32) | own
+
+    def pair_keys(self, origin: I8s, target: I8s) -> U8s:
+        """A key for each pair of sites; these may collide."""
+        return take_prefix(self.site_keys(target), mix(self.salt("pair"), origin, target))
+
+    def _keys(self, purpose: str, sites: I8s, own: U8s | np.uint64) -> U8s:
+        """own: below 2^36."""
+        salt = np.uint64(self.salt(purpose) & (1 << 36) - 1)
+        return finish52(self.names.shuffled(sites) << SITE_SHIFT | (own ^ salt))
+
+    def _keyed(self, purpose: str, keys: U8s) -> tuple[I8s, U8s]:
+        whole = unfinish52(keys)
+        return self.names.unshuffled(whole >> SITE_SHIFT), (whole & LOCAL_MASK) ^ np.uint64(
+            self.salt(purpose) & (1 << 36) - 1
+        )
 
     def answers(self, pages: U8s, when: float | Array = 0.0, attempt: int | Array = 0) -> Batch:
         """Status, seconds, bytes, location and content of each: see answers.answers."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.keys import host_key, origin_of
 from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Host, LeasedVisit
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
@@ -45,7 +45,7 @@ class DetourRequests:
             _answer(worker, message["id"], None, Reason.LOST)
             return
         origin = origin_of(message["url"].encode("ascii"))
-        host = self._host_of(name_key(origin), origin)
+        host = self._host_of(host_key(origin, 0), origin)  # its site is not known, and nothing looks it up
         if self._blocked(host.name):
             _answer(worker, message["id"], None, Reason.BLOCKED)
             return

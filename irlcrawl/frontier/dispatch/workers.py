@@ -13,11 +13,11 @@ import socket
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.worker.fetch.process import Process
-from irlcrawl.worker.fetch.wire import Message, Wire, open_wire
+from irlcrawl.worker.fetch.wire import Message, open_wire
 
 LOAD_SLACK = 1.05
 """A host stays with its worker until that one's load exceeds the least by this factor: less than the 15% within which
@@ -35,13 +35,19 @@ SILENT_AT_END_S = 4.0
 _log = logging.getLogger("irlcrawl.frontier")
 
 
+class Pipe(Protocol):
+    """What a worker is told things through: a Wire, or one that leads to another machine."""
+
+    def send(self, message: Message) -> None: ...
+
+
 @dataclass(eq=False)
 class RemoteWorker:
     """One worker: its process and pipe, the visits it holds and how much of its work was not handed over yet."""
 
     stream: int
     process: Process
-    wire: Wire | None = None
+    wire: Pipe | None = None
     visits: dict[int, Any] = field(default_factory=dict)
     urls_out: int = 0
     work: float = 0.0  # done of late, in requests; halved every HALF_LIFE_S
@@ -53,6 +59,7 @@ class RemoteWorker:
     heard: bool = False  # it is ready
     silent_s: float = 0.0  # since it last said anything or was asked to, as far as this process was awake
     pinged: bool = False  # it was asked to, and has not
+    node: str = ""  # the machine it is on; none: this one (irlcrawl/cluster)
 
     def send(self, message: Message) -> None:
         if self.wire is not None and not self.lost:
@@ -85,15 +92,27 @@ class Fleet:
 
     async def connect(self, worker: RemoteWorker, sock: socket.socket, hello: Message) -> None:
         """Take in a worker that was started (worker/fetch/process.py)."""
-        worker.wire = await open_wire(
-            sock, lambda message: self._heard(worker, message), lambda error: self._closed(worker, error)
+        wire = await open_wire(
+            sock, lambda message: self.heard(worker, message), lambda error: self.closed(worker, error)
         )
+        self.adopt(worker, wire, hello)
+
+    def adopt(self, worker: RemoteWorker, wire: Pipe, hello: Message) -> None:
+        """Take in a worker at the other end of `wire`, whose owner calls `heard` and `closed`."""
+        worker.wire = wire
         worker.send(hello)
         self.workers.append(worker)
         if self._last_word is not None:
             worker.send(self._last_word)
 
-    def _heard(self, worker: RemoteWorker, message: Message) -> None:
+    def park(self, worker: RemoteWorker) -> None:
+        """Its machine is silent: it gets nothing more, and what it has in hand stays its own until `closed`."""
+        worker.lost = True
+        if worker in self.workers:
+            self.workers.remove(worker)
+
+    def heard(self, worker: RemoteWorker, message: Message) -> None:
+        """A worker says something."""
         worker.heard, worker.silent_s, worker.pinged = True, 0.0, False
         self._on_message(worker, message)
 
@@ -115,7 +134,8 @@ class Fleet:
             worker.pinged, worker.silent_s = True, 0.0
             worker.send({"t": "ping"})
 
-    def _closed(self, worker: RemoteWorker, error: Exception | None) -> None:
+    def closed(self, worker: RemoteWorker, error: Exception | None = None) -> None:
+        """A worker's wire is closed: nothing more comes from it."""
         del error  # the process's end says more; why it ended stands on its stderr
         worker.lost = True
         if worker in self.workers:

@@ -36,7 +36,7 @@ STATE_NAMES = ("idle", "waiting", "unresolved", "resolving", "leased")
 class HostEntry:
     """A host (origin) and what is known of it. The dispatcher's `Host` is a subclass that adds what it needs.
 
-    key: name_key(origin); name: bare host name; site: name_key(registrable domain), 0: none.
+    key: host_key(origin, site); name: bare host name; site: name_key(registrable domain), 0: none.
     address, address_until: as resolved, or as known from the hosts drum; if the address is None or its time is past,
     the entry will come out of `Politeness.unresolved`.
     crawl_delay: seconds, from robots.txt; gap_floor: [site."x"].gap_host_seconds, None: the general one. worth: of its

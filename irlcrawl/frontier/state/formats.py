@@ -14,7 +14,8 @@ from typing import Any
 from drum import Catalog, Damaged, Files, UnknownVersion
 
 FORMAT = 1
-KEYS = "xxh3-64, seeded per crawl for URLs"
+KEYS = "site-12"
+"""How keys are made: 12 bits of the site's key, then 52 bits of xxh3, seeded per crawl for URLs (base/keys.py)."""
 
 
 def identity(crawl_id: str, seed: int, now: float) -> dict[str, Any]:

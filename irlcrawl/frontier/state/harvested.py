@@ -44,9 +44,11 @@ class Reach(NamedTuple):
 
 
 def reach_of(files: Files, state: str, catalog: Catalog) -> dict[int, Reach]:
-    """By stream that writes archives. Damaged when a harvest cannot be read."""
+    """By stream that writes archives here, and not on another machine. Damaged when a harvest cannot be read."""
     found, there = {}, set(files.listdir(state))
     for key, value in catalog.items("streams/"):
+        if value.get("node"):
+            continue
         stream, position = int(key.split("/")[1]), (value["warc"][0], value["warc"][1])
         committed = position
         for name in harvests_from(there, stream, value["next"]):

@@ -60,7 +60,7 @@ class Reading:
         self.stores = open_stores(catalog, pool, config, RAM_BYTES, floors)
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
-        self.pages = self.stores.pages
+        self.pages, self.known, self.near = self.stores.pages, self.stores.known, self.stores.near
         self.queues = Fifo("queues", catalog, pool, label="queue")
         self.deferred = Deferred(catalog, pool)
 

@@ -192,7 +192,7 @@ class AiohttpClient:
 
 def _headers(request: Request, fixed: list[Header], keep: bool) -> list[Header]:
     close = [] if keep else [("Connection", "close")]
-    return [("Host", http.host_header(request)), *request.conditions, *fixed, *close]
+    return [("Host", http.host_header(request)), *request.fields, *fixed, *close]
 
 
 def _request_block(request: Request, headers: list[Header]) -> bytes:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drum import Files
 
@@ -47,8 +47,11 @@ from irlcrawl.worker.fetch.wishes import Wishes
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
-from irlcrawl.worker.harvest.process import discovering, finished, rules_text
+from irlcrawl.worker.harvest.process import discovering, finished, rules_text, with_tdm
 from irlcrawl.worker.harvest.rules_log import Pointer
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.fetch.signing import Signer
 
 RULES_CACHE_BYTES = 2 << 20
 """Rules of the last hundreds of hosts. Those of others are read again from their log, tens of microseconds a visit; a
@@ -62,6 +65,15 @@ HELD_FACTOR = 2
 _log = logging.getLogger("irlcrawl.worker")
 
 
+def signer_of(config: Config, key: str | None) -> Signer | None:
+    """What signs requests; `key`: the private key in hex, empty: nothing does."""
+    if not key:
+        return None
+    from irlcrawl.worker.fetch.signing import Signer  # cryptography is loaded where it is used alone
+
+    return Signer(bytes.fromhex(key), config.fetch.signature_agent)
+
+
 class Worker:
     """One stream: its archive, its harvest and its visits. `visit.Services` for the visits."""
 
@@ -71,6 +83,7 @@ class Worker:
         self.fetcher = open_fetcher(self.config, self.clock)
         self._slices = self.fetcher.slices = Slices(self.clock)
         self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
+        self.signer = signer_of(self.config, hello.get("signing_key"))
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files
@@ -171,8 +184,9 @@ class Worker:
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         return self._rules.at(pointer)
 
-    def rules_of(self, exchange: Exchange) -> Rules:
-        return Rules(rules_text(exchange, self.config), self._token)
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
+        text = b"" if exchange is None else rules_text(exchange, self.config)
+        return Rules(with_tdm(text, tdm), self._token)
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
         self._detour_number += 1
@@ -214,6 +228,9 @@ class Worker:
                 self._chore(self._hand_over(asked=True))
             case "ping":
                 self._wire.send({"t": "pong"})
+            case "clock":
+                if isinstance(self.clock, AnchoredClock):
+                    self.clock.set(*message["clock"])
             case "scope":
                 self._scope.add(_entries(message["entries"]))
             case "detour":

@@ -8,13 +8,15 @@ classes are the numbers of irlcrawl.base (rows.py, reasons.py).
 frontier -> worker
 
   hello    {"t":"hello", "config": dict, "seed": int, "scope_version": int, "scope_entries": [str], "stream": int,
-            "secrets": {path: [[name, value], …]}, "logins": {proxy: text}, "crawl": str, "clock": [unix, since boot]?}
+            "secrets": {path: [[name, value], …]}, "logins": {proxy: text},
+            "signing_key": hex, "crawl": str, "clock": [unix, since boot]?}
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
            processes read the same time however the system's clock is stepped.
   visit    {"t":"visit", "visit": id, …}: a lease; its fields are those of lease.py, which writes and reads it.
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   ping     {"t":"ping"}: say something; a worker that does not is killed.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
+  clock    {"t":"clock", "clock": [unix, since boot]}: as in hello; only where the frontier is another machine's.
   detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?, "paces": {KIND: seconds}?}: the answer to a
            `detour`; null refuses it. `paces` as in a lease.
   doubt    {"t":"doubt", "visit": id, "charge": bool}: the answer to a `doubt`.
@@ -213,6 +215,10 @@ class AnchoredClock:
     """The clock of another process of this machine, carried on by what they share (irlcrawl/base/clock.py)."""
 
     def __init__(self, unix: float, booted_s: float) -> None:
+        self.set(unix, booted_s)
+
+    def set(self, unix: float, booted_s: float) -> None:
+        """Show `unix` where this machine has been up for `booted_s`."""
         self._offset = unix - booted_s
 
     def now(self) -> float:

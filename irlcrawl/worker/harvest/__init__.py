@@ -7,6 +7,7 @@ builder.py      rows gathered for the next harvest
 sections.py     the sections of a harvest, and the function that writes them
 plugged.py      plug-ins, called for links and pages
 counters.py     what a harvest counts beside its rows
+redone.py       harvests that a dead worker owes, made of its archive
 rules_log.py    the texts of robots.txt: append-only logs per stream
 known_rules.py  those texts by their pointers, parsed and remembered
 """

@@ -41,7 +41,6 @@ WORDS = {
 """As the crawl log says it."""
 
 _ETAG = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
-_HASH_SHIFT = np.uint64(48)
 
 
 def change_of(unit: Unit, exchange: Exchange, sha1: bytes) -> Change:
@@ -74,7 +73,7 @@ def decided(unit: Unit, exchange: Exchange, change: Change, wording: int) -> Cha
 
 
 def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change, found: UnitRows) -> tuple[Any, ...]:
-    """A row of rows.VISIT."""
+    """A row of rows.VISIT. A page of which a list tells that it changed is as good a find as a new one."""
     known = unit.page or Known()
     at = (unit.segment, unit.row, unit.start, change)
     if change in (Change.GONE, Change.ERROR) or (change is Change.FIRST and _says_nothing(unit)):
@@ -92,7 +91,7 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
     now = now._replace(validators=_validators(exchange, sha1, known, now, change))
     hub, new_links = (known.hub, 0) if change is Change.SAME else _hub(unit, known, change, found)
     now = now._replace(flags=_flags(known, now, change, found), hub=hub)
-    return (*at, new_links, *_columns(now))
+    return (*at, min(new_links + len(found.signals), NEW_LINKS_MAX), *_columns(now))
 
 
 def _columns(known: Known) -> tuple[Any, ...]:
@@ -148,7 +147,7 @@ def _hub(unit: Unit, known: Known, change: Change, found: UnitRows) -> tuple[byt
 
 def _hashes(keys: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """u2[distinct], in order."""
-    return np.unique((np.array(keys, np.uint64) >> _HASH_SHIFT).astype("<u2"))
+    return np.unique(np.array(keys, np.uint64).astype("<u2"))  # the last bits: the first are their site's
 
 
 def _kept(hashes: np.ndarray[Any, np.dtype[np.uint16]]) -> bytes:

@@ -3,11 +3,9 @@ name URLs need not load what reads pages."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from irlcrawl.base.keys import name_key, origin_of
-from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
+from irlcrawl.base.names import Names
 from irlcrawl.config import plugins
 from irlcrawl.config.keys import Config
 from irlcrawl.web.preference import weigher
@@ -42,13 +40,7 @@ class Context:
         self.weight_of = weigher(config.priority)
         """The weight that the operator's rules give a URL; None if there are none."""
         self.product_token = product_token(config.crawl.user_agent)
-        self.site_of = SiteOf(config.scope.private_suffixes)
-        self.names_of = lru_cache(maxsize=HOSTS_CACHED)(self._names_of)
-        """names() by the URL's origin."""
-
-    def names(self, url: bytes) -> tuple[int, int]:
-        """(site key, host key) of a canonical URL; both depend on its origin alone, which is mostly a known one."""
-        return self.names_of(origin_of(url))
-
-    def _names_of(self, origin: bytes) -> tuple[int, int]:
-        return name_key(self.site_of(host_of(origin + b"/")).encode("ascii")), name_key(origin)
+        self.keys = Names(seed, config.scope.private_suffixes)
+        self.site_of = self.keys.site_of
+        self.names, self.names_of = self.keys.of, self.keys.of_origin
+        self.url_key = self.keys.url_key

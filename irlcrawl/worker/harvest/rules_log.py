@@ -31,6 +31,8 @@ Pointer = tuple[int, int, int]
 """(log, offset, length) of a text in a robots log."""
 
 _RECORD = struct.Struct("<IQ")
+RECORD_BYTES = _RECORD.size
+"""Before a text."""
 RULES_MAGIC, RULES_VERSION = b"irlROBO\n", 1
 RULES_HEADER = RULES_MAGIC + struct.pack("<II", RULES_VERSION, KEY_FUNCTION)
 TEXT_MAX = 64 << 20  # far above any robots.bytes_max: how far a text is looked for whose length does not fit

@@ -134,7 +134,7 @@ class Player:
             for link in dict.fromkeys(self.web[url]):
                 site, link_host = self.context.names(link)
                 carried = Carried(depth + 1, 0, Source.LINK, priority_of(depth + 1, Source.LINK))
-                found.links.append((url_key(link, self.state.seed), site, link_host, carried, link))
+                found.links.append((url_key(link, self.state.seed, site), site, link_host, carried, link))
                 if site != self.context.names(url)[0]:
                     own = self.context.names(url)[0]
                     found.pairs.append((pair_key(own, site), site, own))

@@ -17,7 +17,8 @@ from typing import Any
 from drum import Batch, Files, Section, Segment
 
 from irlcrawl.base.clock import SystemClock, since_boot
-from irlcrawl.base.keys import name_key, priority_of, url_key
+from irlcrawl.base.keys import priority_of
+from irlcrawl.base.names import Names
 from irlcrawl.base.rows import Carried, Robots, Source
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.known import Known
@@ -25,6 +26,7 @@ from irlcrawl.worker.fetch.lease import urls_alike
 from irlcrawl.worker.fetch.wire import AnchoredClock, Decoder, Message, clock_anchor, encode
 
 SEED = 12345
+KEYS = Names(SEED)
 PATIENCE_SECONDS = 20.0
 ALLOW = {"state": int(Robots.ALLOW), "until": 9e9, "rules": None, "crawl_delay": 0.0}
 UNKNOWN = {"state": int(Robots.UNKNOWN), "until": 0.0, "rules": None, "crawl_delay": 0.0}
@@ -44,9 +46,9 @@ class Driver:
 
     def __init__(
         self, job: Path, config: Config, stream: int = 0, entries: tuple[str, ...] = ("any",),
-        ahead_seconds: float = 0.0,
+        ahead_seconds: float = 0.0, **hello: Any,
     ) -> None:  # fmt: skip
-        """ahead_seconds: by so much is the crawl's clock ahead of the machine's."""
+        """ahead_seconds: by so much is the crawl's clock ahead of the machine's; hello: more of the first message."""
         for name in ("state", "warcs"):
             (job / name).mkdir(parents=True, exist_ok=True)
         self.job, self.config, self.stream = job, config, stream
@@ -64,6 +66,7 @@ class Driver:
         self.send({
             "t": "hello", "config": dataclasses.asdict(config), "seed": SEED, "scope_version": len(entries),
             "scope_entries": list(entries), "stream": stream, "crawl": "test", "clock": clock_anchor(self.clock),
+            **hello,
         })  # fmt: skip
 
     charge = True
@@ -114,13 +117,13 @@ class Driver:
         host, _, port = authority.partition(":")
         texts = [origin + target for target in targets]
         same = Carried(depth=depth, source=source, priority=priority_of(depth, source), attempt=attempt)
-        urls = urls_alike(7, self._row, [url_key(text.encode(), SEED) for text in texts], texts, same, known)
+        urls = urls_alike(7, self._row, [KEYS.url_key(text.encode()) for text in texts], texts, same, known)
         self._row += len(texts)
         number = next(self._ids)
         self.send({
             "t": "visit", "visit": number, "host": host, "scheme": scheme, "port": int(port or 80), "address": address,
-            "host_key": name_key(origin.encode()), "gap": gap, "robots": robots or ALLOW, "scope": 1, "urls": urls,
-            "not_after": self.clock.now() + 30.0 if not_after is None else not_after, **more,
+            "host_key": KEYS.of_origin(origin.encode())[1], "gap": gap, "robots": robots or ALLOW, "scope": 1,
+            "urls": urls, "not_after": self.clock.now() + 30.0 if not_after is None else not_after, **more,
         })  # fmt: skip
         return number
 

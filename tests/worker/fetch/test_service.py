@@ -11,7 +11,8 @@ from drum import Files
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from irlcrawl.base.keys import name_key, url_key
+from irlcrawl.base.keys import name_key
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Robots, Source
 from irlcrawl.worker.archive import crawl_log, redo
@@ -45,9 +46,9 @@ def test_a_page_is_fetched_archived_parsed_and_handed_over(tmp_path: Path) -> No
         links = {link["url"]: link for link in harvest.links}
         assert sorted(links) == sorted([f"{home}/b".encode(), f"{home}/c".encode(), b"http://other.test/"])
         link = links[f"{home}/b".encode()]
-        assert link["key"] == url_key(link["url"], SEED)
+        assert link["key"] == Names(SEED).url_key(link["url"])
         assert (link["depth"], link["hop"], link["source"], link["attempt"]) == (1, 0, Source.LINK, 0)
-        assert link["host"] == name_key(home.encode()) and link["site"] == name_key(b"a.test")
+        assert (link["site"], link["host"]) == Names().of_origin(home.encode()) and link["site"] == name_key(b"a.test")
         assert [pair["site"] for pair in harvest.pairs] == [name_key(b"other.test")]
         (outcome,) = harvest.outcomes
         assert (outcome["segment"], outcome["row"], outcome["cls"], outcome["status"]) == (7, 0, Class.FETCHED, 200)

@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import SystemClock, VirtualClock
-from irlcrawl.base.keys import PRIORITY_LAST, is_home, name_key, pair_key, priority_of, url_key
+from irlcrawl.base.keys import PRIORITY_LAST, is_home, name_key, pair_key, priority_of
+from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
 from irlcrawl.config.keys import Config, Priority
@@ -37,6 +38,7 @@ from tests.worker.fetch.driver import UNKNOWN, Driver, crawl_config
 from tests.worker.fetch.loopback import Loopback, response
 
 SEED = 99
+KEYS = Names(SEED)
 LOCATION = Location("x.warc.gz", 1, 0, 0, 100, 50, "sha1:AAAA")
 
 
@@ -52,7 +54,7 @@ def context(entries: tuple[bytes, ...] = (b"any",), **scope: Any) -> Context:
 def unit(url: str = "http://a.test/", **values: Any) -> Unit:
     carried = Carried(**{name: values.pop(name) for name in CARRIED if name in values})
     base = Unit(
-        url=url.encode(), segment=3, row=4, key=url_key(url.encode(), SEED), host=name_key(b"http://a.test"),
+        url=url.encode(), segment=3, row=4, key=KEYS.url_key(url.encode()), host=KEYS.of(b"http://a.test/")[1],
         carried=carried, cls=Class.FETCHED, reason=Reason.OK, status=200, start=1e9,
     )  # fmt: skip
     return dataclasses.replace(base, **values)
@@ -74,7 +76,7 @@ def test_a_link_row_has_every_column_right() -> None:
     link = dict(zip(LINK, (key, site, host, *carried, address), strict=True))
     url = b"http://www.b.test/p?q"
     assert link == {
-        "key": url_key(url, SEED), "site": name_key(b"b.test"), "host": name_key(b"http://www.b.test"), "depth": 3,
+        "key": KEYS.url_key(url), "site": name_key(b"b.test"), "host": KEYS.of(url)[1], "depth": 3,
         "hop": 0, "source": Source.LINK, "priority": priority_of(3, Source.LINK), "attempt": 0,
         "via": unit().url, "url": url,
     }  # fmt: skip
@@ -310,7 +312,7 @@ def test_a_retry_is_the_same_row_one_request_older() -> None:
     assert found.retry is not None
     key, site, host, carried, url, due = found.retry
     assert (url, due, carried) == (b"http://a.test/r", 77.5, again.carried._replace(attempt=2))
-    assert (key, site, host) == (again.key, name_key(b"a.test"), name_key(b"http://a.test"))
+    assert (key, site, host) == (again.key, *KEYS.of(b"http://a.test/"))
 
 
 def test_a_page_that_breaks_a_parser_costs_its_links_alone(

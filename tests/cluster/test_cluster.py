@@ -1,0 +1,158 @@
+"""A crawl with machines: recall 1 and nothing twice, whatever the network does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irlcrawl.base.exit_codes import ExitCode
+from tests.cluster.virtual_cluster import Cluster, Machine, Weather
+from tests.crawl.virtual_crawl import Web, star
+
+HOSTS, PAGES = 4, 6
+HOUR = 3600.0
+
+
+class Anything(set[bytes]):
+    """Repeats are counted by the test."""
+
+    def __contains__(self, one: object) -> bool:
+        return False
+
+
+def web() -> tuple[Web, list[str]]:
+    links: dict[str, list[str]] = {}
+    for number in range(HOSTS):
+        links |= star(f"h{number}.test", PAGES)
+    home = links["http://h0.test/"]
+    home += [f"http://h{number}.test/" for number in range(1, HOSTS)]
+    return Web(links), sorted(links)
+
+
+def cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weather: Weather, machines: int = 2
+) -> tuple[Cluster, list[str]]:
+    made, urls = web()
+    crawl = Cluster(tmp_path / "job", made, ["http://h0.test/"], monkeypatch, workers=0, weather=weather)
+    crawl.config.politeness.gap_host_seconds = 1.0
+    crawl.machines = [Machine(crawl, f"m{number}") for number in range(machines)]
+    return crawl, urls
+
+
+def test_machines_fetch_all_and_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    assert crawl.run() is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+    assert set(crawl.web.pages_asked.values()) == {1}
+    assert not list((tmp_path / "job").glob("warcs/*")), "archives stay where they were written"
+    assert all(list(machine.path.glob("warcs/*")) for machine in crawl.machines)
+    assert not any(list(machine.path.glob("state/harvest-*")) for machine in crawl.machines), (
+        "what is committed is not kept"
+    )
+
+
+WEATHERS = [Weather(0.2, 0.2, 0.5, seed) for seed in range(50)]
+
+
+@pytest.mark.parametrize("first", range(5))
+def test_whatever_the_network_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    """A fifth of the packets is lost, a fifth comes twice, each is late by up to half a second: no order is left."""
+    for number, weather in enumerate(WEATHERS[first::5]):
+        with monkeypatch.context() as patched:
+            crawl, urls = cluster(tmp_path / str(number), patched, weather)
+            assert crawl.run() is ExitCode.DONE
+            assert sorted(crawl.outcomes()) == urls and set(crawl.web.pages_asked.values()) == {1}
+
+
+def gaps(crawl: Cluster) -> float:
+    """The least time between two requests to one host."""
+    last: dict[str, float] = {}
+    least = HOUR
+    for at, url in sorted(crawl.web.log):
+        host = url.split("/")[2]
+        least = min(least, at - last.get(host, -HOUR))
+        last[host] = at + crawl.web.fetch_s
+    return least
+
+
+KILLED = ("worker", "machine", "frontier", "frontier and machine", "cut for a minute")
+
+
+@pytest.mark.parametrize("what", KILLED)
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, seed: int) -> None:
+    """At most what was in flight is asked twice, and no host before its gap is over."""
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather(0.05, 0.05, 0.1, seed))
+    crawl.archived = Anything()
+    rng = random.Random(seed)
+
+    async def kill(_: Any) -> None:
+        await asyncio.sleep(rng.uniform(1.0, 12.0))
+        machine = rng.choice(crawl.machines)
+        if what == "worker" and machine.workers:
+            machine.workers[0].kill()
+        if "cut" in what:
+            machine.cut = True
+            asyncio.get_running_loop().call_later(60.0, setattr, machine, "cut", False)
+        if "machine" in what:
+            machine.kill()
+            asyncio.get_running_loop().call_later(5.0, machine.start)
+        if "frontier" in what:
+            crawl.kill_frontier()
+
+    assert crawl.run(kill) is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+    repeats = sum(crawl.web.pages_asked.values()) - len(urls)
+    assert repeats <= HOSTS, "one request of a host at a time"
+    assert gaps(crawl) >= 1.0
+
+
+def test_a_machine_that_leaves_for_an_hour_comes_back_with_what_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.wait_s = 2 * HOUR
+    crawl.archived = Anything()
+
+    async def leave(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        crawl.machines[0].cut = True
+        await asyncio.sleep(HOUR)
+        crawl.machines[0].cut = False
+
+    assert crawl.run(leave) is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+    assert sum(crawl.web.pages_asked.values()) - len(urls) <= HOSTS
+    assert crawl.clock.now() - crawl.web.log[0][0] > HOUR, "nobody else was given what it had in hand"
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_machine_that_leaves_for_good_or_comes_back_with_an_old_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    """What it had is fetched again; its old disk brings nothing in a second time, and it works on."""
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.archived = Anything()
+    crawl.wait_s = 60.0
+    home = crawl.web.answers["http://h1.test/"]
+    home.body += b'<a href="http://late.test/">'
+    crawl.web.page("http://late.test/", [f"http://late.test/{number}" for number in range(200)])
+    for number in range(200):
+        crawl.web.page(f"http://late.test/{number}")
+    late = [url for url in crawl.web.answers if "late" in url]
+
+    async def leave(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        machine = crawl.machines[0]
+        machine.kill()
+        if back:
+            await asyncio.sleep(120.0)
+            machine.start()
+
+    assert crawl.run(leave) is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == sorted(urls + late)
+    assert not back or not list(crawl.machines[0].path.glob("state/harvest-*"))
