@@ -27,12 +27,13 @@ from irlcrawl.worker.harvest.counters import COUNTERS
 Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
 
-LARGEST_SHOWN = FETCHING_SHOWN = 8
 PLACES = {
-    "runs": "ready", "calendar": "later", "rests": "resting", "resting": "between_visits", "deferred": "over_budget",
-    "pending": "new",
+    "runs": "ready", "calendar": "scheduled", "rests": "resting", "resting": "visited", "queued": "queued",
+    "deferred": "over_budget", "pending": "moving",
 }  # fmt: skip
-"""Where URLs wait, as people say it."""
+"""Classes of the ledger -> what people are told of them, as `irlcrawl urls` does."""
+
+LARGEST_SHOWN = FETCHING_SHOWN = 8
 COSTLY_REST = 100.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -136,7 +137,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "excluded_by_reason": dict(ledger.excluded),
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
-        "waiting_by_place": {PLACES.get(name, name): rows for name, rows in ledger.live.items()},
+        "waiting_by_place": {PLACES[name]: urls for name, urls in ledger.live.items()},
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,

@@ -57,9 +57,9 @@ FIELDS: dict[str, str] = {
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
     "again",
-    "waiting_by_place": "places of URLs that are not done, as of the last commit: ready (at hand of hosts), later "
-    "(more than their host takes), resting (after a failure), between_visits (pages), queued (within their site's "
-    "budget), over_budget (beyond it), new (not looked up yet) -> count",
+    "waiting_by_place": "places of URLs that are not done, as of the last commit: ready (to be leased), scheduled "
+    "(more than their host takes), resting (after a failure), visited (pages between two visits), queued (within their "
+    "site's budget), over_budget, moving (not looked up yet) -> count",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},

@@ -61,10 +61,10 @@ PLACES = {
         "over budget",
         "beyond the budget of their site; looked at again when the queues were gone through",
     ),
-    "later": ("later", "more than their host takes now, or a long Crawl-delay"),
+    "scheduled": ("later", "more than their host takes now, or a long Crawl-delay"),
     "resting": ("after a failure", "asked again when the rest is over"),
-    "between_visits": ("pages between visits", "visited again when that is worth it"),
-    "new": ("not looked up yet", "new URLs between two passes"),
+    "visited": ("pages between visits", "visited again when that is worth it"),
+    "moving": ("not looked up yet", "new URLs between two passes"),
 }
 WAITS_FOR = {
     "host gap": "the least time between two requests to a host (politeness.gap_host_seconds)",
@@ -159,7 +159,7 @@ def _places(record: Record) -> list[Row]:
 
 
 def _place(name: str, number: int, record: Record) -> tuple[str, str]:
-    due = {"later": "calendar_due", "resting": "resting_due", "between_visits": "pages_due"}.get(name)
+    due = {"scheduled": "calendar_due", "resting": "resting_due", "visited": "pages_due"}.get(name)
     text = words.count(number)
     if due and record[due] is not None and record["updated"] is not None and record["state"] in status.ALIVE:
         seconds = record[due] - record["updated"]

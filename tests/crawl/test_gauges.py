@@ -198,7 +198,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
 
 
-NOWHERE = dict.fromkeys(("new", "queued", "over_budget", "later", "resting", "between_visits", "ready"), 0)
+NOWHERE = dict.fromkeys(("moving", "queued", "over_budget", "scheduled", "resting", "visited", "ready"), 0)
 
 
 def size(answer: Answer) -> int:

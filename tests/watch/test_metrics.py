@@ -83,7 +83,7 @@ def told(record: dict[str, Any]) -> dict[str, float | dict[str, float]]:
 
 def test_every_metric_has_the_value_that_its_name_says(known: dict[str, Any]) -> None:
     midway, end = told(known["midway"]), told(known["end"])
-    nowhere = dict.fromkeys(("new", "queued", "over_budget", "later", "resting", "between_visits", "ready"), 0)
+    nowhere = dict.fromkeys(("moving", "queued", "over_budget", "scheduled", "resting", "visited", "ready"), 0)
     states = dict.fromkeys((*status.ALIVE, "ended"), 0.0)
     cut = dict.fromkeys(("unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked"), 0)
     web, slow = known["web"], "http://slow.test/"
