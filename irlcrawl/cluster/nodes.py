@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from drum import Edits
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job_files import rules_log_name
+from irlcrawl.base.job_files import node_prefix, rules_log_name
 from irlcrawl.cluster.carrier import Carrier
 from irlcrawl.cluster.channel import LIFE_S, MARGIN_S, Channel, Message
 from irlcrawl.cluster.shipping import write_piece
@@ -171,7 +171,10 @@ class Node:
     def begin_worker(self, stream: int) -> None:
         process = _Process(lambda: self.channel.send({"t": "kill", "stream": stream}))
         worker = self.workers[stream] = RemoteWorker(stream, process, node=self.name)
-        self._nodes.loop.fleet.adopt(worker, _Pipe(self, stream), self._nodes.loop.hello(stream))
+        hello = self._nodes.loop.hello(stream)
+        archive = hello["config"]["archive"]
+        archive["prefix"] = node_prefix(archive["prefix"], self.name)
+        self._nodes.loop.fleet.adopt(worker, _Pipe(self, stream), hello)
 
 
 class Nodes:

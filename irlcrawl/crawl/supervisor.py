@@ -239,6 +239,7 @@ class Supervisor:
         from irlcrawl.cluster import nodes
 
         self._nodes = await nodes.listen(loop, self.config.cluster)
+        loop.gauges.machines = self._nodes.record
         return self._nodes
 
     def _tick(self) -> None:

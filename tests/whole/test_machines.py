@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from webcrawl import Crawl, Tree, outcomes, responses, warcs
+from webcrawl import Crawl, Tree, log_entries, outcomes, responses, warcs
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main
@@ -98,7 +98,9 @@ def crawl_of(serve: Serve, machines: Machines, job: Path) -> tuple[Crawl, set[st
     return crawl, {web.url(host, target) for host in HOSTS for target in tree.targets()}, web.log
 
 
-def test_four_machines_fetch_everything_once(serve: Serve, machines: Machines, job: Path) -> None:
+def test_four_machines_fetch_everything_once(
+    serve: Serve, machines: Machines, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     crawl, expected, log = crawl_of(serve, machines, job)
     ended = crawl.run(240)
     assert ended.code == 0, ended.output + machines.said()
@@ -113,7 +115,14 @@ def test_four_machines_fetch_everything_once(serve: Serve, machines: Machines, j
     for directory in (job, *machines.directories):
         if warcs(directory):
             assert main.main(["verify", str(directory / "warcs"), "--quiet"]) == ExitCode.DONE
+    capsys.readouterr()
     assert main.main(["fsck", str(job), "--quiet"]) == ExitCode.DONE
+    assert "on machine m2" in capsys.readouterr().out
+    away = next(entry for entry in log_entries(job) if entry.warc is not None and "+m2-" in entry.warc[0])
+    assert main.main(["get", str(job), away.url.decode()]) == ExitCode.FAILED
+    assert "which lies on the machine m2" in capsys.readouterr().err
+    assert main.main(["status", str(job)]) == ExitCode.DONE
+    assert "machine   m2: " in capsys.readouterr().out
 
 
 def test_kills_of_machines_and_of_the_frontier_lose_nothing(serve: Serve, machines: Machines, job: Path) -> None:
