@@ -15,7 +15,7 @@ The figures, weighted by page:
 Policies: ours (learnt); ours with known rates; capacity doubled and halved in the middle, with known rates, against the
 optimum of each half; and in the same world, without a disk: uniform, proportional to known rates, Nutch's rule (x0.8
 after a change, x1.2 without one), LambdaCrawl and Cho-Garcia-Molina, both re-solved every ten days from rates estimated
-with half a visit of either kind added. Ends with 1 if a goal is not reached.
+with half a visit of either kind added. `--worlds`: bench/freshness_worlds.py. Ends with 1 if a goal is not reached.
 """
 
 from __future__ import annotations
@@ -63,9 +63,14 @@ class World:
     after: float = 1.0
 
     @classmethod
-    def made(cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0) -> World:
+    def made(
+        cls, pages: int, seed: int, rate: float, days: float, step: float, after: float = 1.0, zipf: bool = False
+    ) -> World:
+        """zipf: hosts are of very different sizes."""
         rng = np.random.default_rng(seed)
-        hosts = rng.integers(0, max(pages // HOST_PAGES, 1), pages)
+        count = max(pages // HOST_PAGES, 1)
+        size = 1 / np.arange(1.0, count + 1)
+        hosts = rng.choice(count, pages, p=size / size.sum()) if zipf else rng.integers(0, count, pages)
         of_host = rng.normal(0.0, SIGMA_HOST, int(hosts.max()) + 1)
         rates = np.exp(np.log(1 / 45) + of_host[hosts] + rng.normal(0.0, SIGMA_PAGE, pages))
         still = rng.random(pages) < 0.25
@@ -146,9 +151,10 @@ def ours(world: World, name: str, known: bool) -> Outcome:
     return _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
 
 
-def played(world: World, name: str, plan: Callable[[Played], F8]) -> Outcome:
+def played(world: World, name: str, plan: Callable[[Played], F8], truth: World | None = None) -> Outcome:
     """A policy in memory: plan(Played) gives days until the next visit of the pages just visited; those with the
-    earliest dues are served, none before it is due."""
+    earliest dues are served, none before it is due. truth: what copies are held against, if that is another world than
+    the policy sees."""
     state = Played(world)
     due = state.visited + plan(state)
     visits = 0
@@ -165,7 +171,7 @@ def played(world: World, name: str, plan: Callable[[Played], F8]) -> Outcome:
             due[:] = state.visited + state.every
             state.resolved = False
 
-    return _outcome(name, world, _measured(world, serve, lambda: state.visited), visits)
+    return _outcome(name, world, _measured(world, serve, lambda: state.visited, truth or world), visits)
 
 
 class Played:
@@ -233,12 +239,14 @@ def lambda_crawl(rate: F8, weight: F8, visits: float) -> F8:
     return np.minimum(every, 1e6)
 
 
-def _measured(world: World, serve: Callable[[float, int], None], visited: Callable[[], F8]) -> tuple[float, float]:
+def _measured(
+    world: World, serve: Callable[[float, int], None], visited: Callable[[], F8], truth: World | None = None
+) -> tuple[float, float]:
     """Means of freshness (late, from the first day on) of steps."""
     fresh = []
     for day in np.arange(world.step, world.days, world.step).tolist():
         serve(day, world.capacity(day))
-        fresh.append(world.fresh(visited(), day + world.step))
+        fresh.append((truth or world).fresh(visited(), day + world.step))
     return float(np.mean(fresh[int(LATE * len(fresh)) :])), float(np.mean(fresh))
 
 
@@ -255,6 +263,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--step", type=float, default=0.25, help="days from one turn to the next")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--only", action="append", help="a row of the table; may be repeated")
+    parser.add_argument("--worlds", action="store_true", help="the rows of bench/freshness_worlds.py, no others")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
 
@@ -275,6 +284,8 @@ def main(argv: list[str]) -> int:
         "lambdacrawl": lambda: played(world(), "lambdacrawl", lambda state: state.solve(lambda_crawl)),
         "cgm": lambda: played(world(), "cgm", lambda state: state.solve(lambda *facts: optimum(*facts)[1])),
     }
+    if given.worlds:
+        return _worlds(given, world)
     missed = []
     for name, run in rows.items():
         if given.only and name not in given.only:
@@ -294,4 +305,24 @@ def main(argv: list[str]) -> int:
                 f"{found.all:.4f}, {found.visits_a_day:.0f} visits a day{cpu}, {time.perf_counter() - began:.0f} s",
                 flush=True,
             )
+    return 1 if missed else 0
+
+
+def _worlds(given: argparse.Namespace, world: Callable[[], World]) -> int:
+    from bench import freshness_worlds
+
+    missed = []
+    for name, run in freshness_worlds.rows(world, given.seed).items():
+        if given.only and name not in given.only:
+            continue
+        began = time.perf_counter()
+        found = run()
+        missed += freshness_worlds.missed(name, found)
+        if given.json:
+            print(json.dumps({"bench": "freshness", "pages": given.pages, "world": name, **found}), flush=True)
+        else:
+            told = ", ".join(f"{what} {value:.4g}" for what, value in found.items())
+            print(f"{name:<22}{told}, {time.perf_counter() - began:.0f} s", flush=True)
+    for goal in missed:
+        print(f"goal missed: {goal}", flush=True)
     return 1 if missed else 0

@@ -139,6 +139,11 @@ class Sites:
         """What a harvest's fetches brought, a row each: columns key (the site) and novel (u1)."""
         self._sites.pend(edits, number, file, section, YIELD)
 
+    def pend_found(self, yields: Batch, pairs: Batch) -> None:
+        """The same two of pages that were judged by a turn, held in memory until `merge` or `spill`."""
+        self._sites.pend_batch(yields, YIELD)
+        self._pairs.pend_batch(pairs)
+
     def pend_urls(self, batch: Batch) -> None:
         """New URLs, held in memory until `merge` or `spill`. Every key comes once in a crawl."""
         self._sites.pend_batch(keyed_by_site(batch), PLACE)
@@ -146,6 +151,7 @@ class Sites:
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
         """What is in memory becomes sections, so that a commit may come before the merge."""
         self._sites.spill(writer, edits)
+        self._pairs.spill(writer, edits)
 
     # -- through ------------------------------------------------------------------------------------------------------
 
@@ -247,7 +253,7 @@ class Sites:
     @property
     def ram_rows(self) -> int:
         """Rows that only memory holds: `merge` or `spill` before a commit."""
-        return self._sites.ram_rows
+        return self._sites.ram_rows + self._pairs.ram_rows
 
     @property
     def pending_pairs(self) -> int:

@@ -13,6 +13,7 @@ merge.py        one merge, bucket by bucket
 kernels.py      what a merge computes
 wide.py         keys of 128 bits
 keyset.py       sets of nothing but keys
+hamming.py      keys that differ in a few bits
 bucket.py       rows gathered in RAM, the cache of recent keys
 fifo.py         durable queues
 vacuum.py       keeping few and full files
@@ -35,6 +36,8 @@ Shapes:
 
 ragged.py    columns of bytes, and batches of columns
 """
+
+from typing import Any
 
 from drum import processor
 
@@ -62,3 +65,15 @@ __all__ = [
     "Schema", "Section", "SectionWriter", "Segment", "SegmentPool", "SegmentWriter", "Statistics",
     "UnknownVersion", "Update", "keys_of", "vacuum",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`drum.__version__`, of the distribution that brought it; the crawler's brings it, too."""
+    if name != "__version__":
+        raise AttributeError(f"module 'drum' has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("irlcrawl-drum")
+    except PackageNotFoundError:
+        return version("irlcrawl")

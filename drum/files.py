@@ -37,6 +37,10 @@ class Files:
         """Open for appending (and reading), created when absent."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
+    def update(self, path: Path) -> Handle:
+        """Open for reading and for `pwrite`, created when absent."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
     def open(self, path: Path) -> Handle:
         """Open for reading."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -47,6 +51,18 @@ class Files:
         try:
             while len(view):
                 view = view[os.write(handle, view) :]
+        except OSError as error:
+            _name(error, handle)
+            raise
+
+    def pwrite(self, handle: Handle, data: Data, offset: int) -> None:
+        """All of `data` at `offset`, or an OSError (then some of it may have been written). Not for handles of
+        `append`, whose writes go to the end."""
+        view = memoryview(data).cast("B")
+        try:
+            while len(view):
+                written = os.pwrite(handle, view, offset)
+                view, offset = view[written:], offset + written
         except OSError as error:
             _name(error, handle)
             raise

@@ -274,8 +274,13 @@ class Batch:
         return name in self.columns
 
     def __getitem__(self, name: str) -> Any:
-        """The column: an array, or a Ragged. (Any, because the caller knows which.)"""
-        return self.columns[name]
+        """The column: an array, or a Ragged. (Any, because the caller knows which.) KeyError that names those there
+        are."""
+        try:
+            return self.columns[name]
+        except KeyError:
+            there = ", ".join(self.columns) or "none"
+            raise KeyError(f"no column {name!r}; there are: {there} (a Drum's stored ones are its `values`)") from None
 
     def take(self, index: Array) -> Batch:
         """Rows by position, in the order of `index` (integers, not negative; repeats allowed)."""

@@ -68,6 +68,12 @@ class Repository:
             return sum(part.rows - part.merged for part in self._pending)
 
     @property
+    def pending_parts(self) -> int:
+        """Sections, and batches in RAM, of which rows wait."""
+        with self._lock:
+            return len(self._pending)
+
+    @property
     def ram_rows(self) -> int:
         """Pending rows that only RAM holds: `merge` or `spill` before a commit."""
         with self._lock:

@@ -15,6 +15,7 @@ crawl       the running crawl: its loop, turns, recovery and end
 upkeep      looking after the files: fsck, repair, verify, snapshot
 ask         questions to a crawl, answered from its disk
 export      what a crawl has, for other tools
+watch       the operator's web page, and metrics, in a process of their own
 cli         the command line
 
 __main__.py   the command `irlcrawl`, also as `python -m irlcrawl`

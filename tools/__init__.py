@@ -9,4 +9,7 @@ dedupe.py    a drum without a crawler: distinct lines of a text
 options.py   values of command lines
 ending.py    ending when the parent does, or a signal says so
 makevenv.py  .venv from a lock of dependencies
+dist.py      the distributions: irlcrawl, and drum alone
+manpage.py   the manual page, made of the command line
+docsite.py   the documentation site: pages that do not lie in docs/
 """

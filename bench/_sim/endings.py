@@ -11,6 +11,7 @@ from typing import Any
 from drum import Files
 
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.keys import origin_of
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.worker.archive.crawl_log import LogEntry
@@ -47,19 +48,23 @@ class Endings:
     ) -> None:  # fmt: skip
         self._weather, self._start, self._seconds = weather, start, seconds
         self.of: dict[bytes, Ending] = {}
-        asked: dict[str, list[tuple[float, bool]]] = {}  # by host name: (when, whether it was well)
+        asked: dict[bytes, list[tuple[float, bool]]] = {}  # by origin: (when, whether it was well)
         for entry in read(files, str(job.crawl_log)):
             self._take(entry, asked)
+        named: dict[str, list[tuple[float, bool]]] = {}
         for at, name, known in questions:
-            asked.setdefault(name, []).append((at, known))
-        self._silences = {name: _silences(sorted(events)) for name, events in asked.items()}
+            named.setdefault(name, []).append((at, known))
+        for origin in {*asked, *map(origin_of, self.of)}:
+            asked.setdefault(origin, []).extend(named.get(host_of(origin + b"/"), ()))
+        self._silences = {origin: _silences(sorted(events)) for origin, events in asked.items()}
         self._lasting: dict[bytes, bool] = {}
 
-    def _take(self, entry: LogEntry, asked: dict[str, list[tuple[float, bool]]]) -> None:
+    def _take(self, entry: LogEntry, asked: dict[bytes, list[tuple[float, bool]]]) -> None:
         begun = None if entry.start_ms is None or entry.stream is None else entry.start_ms / 1000
         trouble = entry.reason in TROUBLE or entry.status >= 500 or entry.status == 429
+        trouble |= entry.outcome == "none" and 300 <= entry.status < 400  # where robots.txt leads may be closed
         if begun is not None and entry.status != _FORBIDDEN:
-            asked.setdefault(host_of(entry.url), []).append((begun, not trouble))
+            asked.setdefault(origin_of(entry.url), []).append((begun, not trouble))
         if entry.outcome == "none":
             return
         ending = self.of.setdefault(entry.url, Ending())
@@ -117,9 +122,10 @@ class Endings:
         return ending.outcome == "failed" or ending.reason == Reason.ROBOTS_UNREACHABLE.name.lower()
 
     def _in_vain(self, url: bytes, ending: Ending) -> float:
-        """Seconds between the first and the last time that the URL was asked for, or its host in one silence."""
+        """Seconds between the first and the last time that the URL was asked for, or its host (scheme, name and port:
+        http may answer where https does not) in one silence."""
         own = ending.last - ending.first
-        begins, silences = self._silences.get(host_of(url), ([], []))
+        begins, silences = self._silences.get(origin_of(url), ([], []))
         at = bisect_right(begins, ending.over + 0.001) - 1
         return max(own, silences[at] if at >= 0 else 0.0)
 

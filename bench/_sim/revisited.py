@@ -55,13 +55,14 @@ def links_of(state: CrawlState, hosts: I8s, depth: NDArray[np.uint16]) -> Batch:
 
 @dataclass
 class Revisited:
-    """A crawl of pages that are all known at its begin. observe(pages, since, at) -> Change of each visit (u1); days
-    are counted from START. slots: most URLs that a host takes in a step (0: no bound)."""
+    """A crawl of pages that are all known at its begin. observe(pages, since, at) -> Change of each visit (u1), or a
+    dict of that (`change`) and further columns of VISIT; days are counted from START. slots: most URLs that a host
+    takes in a step (0: no bound)."""
 
     path: Path
     hosts: I8s
     depth: NDArray[np.uint16]
-    observe: Callable[[I8s, F8, F8], NDArray[np.uint8]]
+    observe: Callable[[I8s, F8, F8], Any]
     config: Config = field(default_factory=Config)
     slots: int = 0
     rates: F8 | None = None  # of the pages, if the frontier is to know them
@@ -155,7 +156,11 @@ class Revisited:
         pages = self._order[np.searchsorted(self._keys, rows["key"])]
         at = now + (np.arange(rows.rows) + 0.5) / rows.rows * days * DAY_S
         when = (at - START) / DAY_S
+        more: dict[str, Any] = {}
         change = self.observe(pages, self.visited[pages], when)
+        if isinstance(change, dict):
+            more = change
+            change = more.pop("change")
         change = np.where(rows["visits"] == 0, Change.FIRST, change).astype(np.uint8)
         self.visited[pages] = when
         self.visits += rows.rows
@@ -164,9 +169,18 @@ class Revisited:
             **told, cls=np.full(rows.rows, Class.FETCHED, np.uint8), reason=np.full(rows.rows, Reason.OK, np.uint8),
             status=np.full(rows.rows, 200, np.int16), line=Ragged.from_list([b"-"] * rows.rows),
         )  # fmt: skip
-        visits = Batch.zeros(VISIT, rows.rows).with_(segment=rows["segment"], row=rows["row"], at=at, change=change)
+        visits = Batch.zeros(VISIT, rows.rows).with_(
+            segment=rows["segment"], row=rows["row"], at=at, change=change, **more
+        )  # fmt: skip
         self._write(self.stream, self.number, {"outcomes": [outcomes], "visits": [visits]})
         self.number += 1
+
+    def tell(self, pages: I8s, days: F8, now: bool = False) -> None:
+        """A harvest of signals: pages changed on these days; now: an order of the operator."""
+        if len(pages):
+            rows = self._links.take(pages).with_(at=START + days * DAY_S, now=np.full(len(pages), now, np.uint8))
+            self._write(self.stream, self.number, {"signals": [rows]})
+            self.number += 1
 
     def _write(self, stream: int, number: int, rows: dict[str, list[Batch]]) -> None:
         name = harvest_name(stream, number)

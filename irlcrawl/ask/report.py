@@ -105,7 +105,7 @@ def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]
     _read_log(job, site_of, sites)
     if reading is not None and reading.begun:
         for place, batch in reading.waiting():
-            if place != "resting":
+            if place != "visited":
                 _count_waiting(place, batch, site_of, sites)
         keys = np.array(list(sites.by_site_key), np.uint64)
         for key, record in reading.sites.records(keys).items() if len(keys) else ():
@@ -158,7 +158,7 @@ def _count_waiting(place: str, batch: Batch, site_of: SiteOf, sites: Sites) -> N
     urls = batch["url"]
     for key, at, rows in zip(keys.tolist(), first.tolist(), counts.tolist()):
         site = sites.by_site_key.get(key) or sites.site(key, site_of(host_of(urls[at])))
-        if place == "deferred":
+        if place == "over_budget":
             site.deferred += rows
         else:
             site.waiting += rows

@@ -32,8 +32,10 @@ from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.revisit.hubs import is_hub, link_rates
 from irlcrawl.revisit.price import survival
-from irlcrawl.revisit.visited import beliefs, intervals, weights, worth_now
+from irlcrawl.revisit.signals import told_codes
+from irlcrawl.revisit.visited import beliefs, intervals, silent, weights, worth_now
 from irlcrawl.revisit.weight import DAY_S, Rules
 from irlcrawl.terminal import words
 from irlcrawl.web.block import Block
@@ -200,7 +202,7 @@ class _Question:
         for place, batch in reading.waiting():
             at = np.flatnonzero(batch["key"] == np.uint64(key))
             if not len(at):
-                before += int((batch["host"] == np.uint64(host)).sum()) if place == "runs" else 0
+                before += int((batch["host"] == np.uint64(host)).sum()) if place == "ready" else 0
                 continue
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
@@ -227,31 +229,40 @@ class _Question:
 
     def _placed(self, place: str, row: Batch, before: int) -> Answer:
         reading = self._reading
-        if place == "runs":
+        if place == "ready":
             text = "ready: in its host's run, or with a worker now" if reading.job.is_locked() else "ready"
             return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
-        if place == "calendar":
+        if place == "scheduled":
             due = float(row["due"][0])
             return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
-        if place == "rests":
-            due = float(row["due"][0])
-            why = "after a passing failure" if row["attempt"][0] else "because its host failed or is closed"
-            return {"stands": f"rests {why}; asked again from {_date(due)}", "due": due}
         if place == "resting":
             due = float(row["due"][0])
+            return {"stands": f"rests {self._why_rests(row)}; asked again from {_date(due)}", "due": due}
+        if place == "visited":
+            due = float(row["due"][0])
             return {"stands": f"a page between two visits; {self._until(row, due)}", "due": due}
-        if place == "queues":
+        if place == "queued":
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
             where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
             text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
-        if place == "deferred":
+        if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)
-            text = f"over its site's budget: in QF until queue {end} is drained ({reading.sites.current} is)"
+            text = (
+                f"over its site's budget: it is placed again when queue {end} is drained ({reading.sites.current} is)"
+            )
             return {"stands": text, "cycle_end": end, "current": reading.sites.current}
         return {"stands": "between two places: it is taken on within seconds"}
+
+    def _why_rests(self, row: Batch) -> str:
+        record = self._record(origin_of(self._url))
+        if record is not None and record.denials:
+            return f"because its host's robots.txt could not be had ({words.plural(record.denials, 'time')} in a row)"
+        if record is not None and record.rests_until:
+            return f"because its host failed when it was asked last ({words.plural(record.failures, 'time')} in a row)"
+        return "after a passing failure" if row["attempt"][0] else "because its host failed before"
 
     def _page(self, row: Batch) -> Answer:
         """What is known of a page that is visited again."""
@@ -263,11 +274,27 @@ class _Question:
             "visited": float(row["visited"][0]),
             "changed": float(row["changed"][0]) or None,
             "changes_a_day": float(belief.a[0] / belief.b[0]),
-            "chance_unchanged": float(survival(belief, np.array([days]))[0]),
+            **({"new_links_a_day": float(link_rates(row)[0])} if is_hub(row)[0] else {}),
+            **self._signals(),
+            "chance_unchanged": float(survival(silent(row), np.array([days]))[0]),
             "weight": float(weights(row, terms)[0]),
             "worth_now": float(worth_now(row, terms, self._now)[0]),
             "price": price,
         }
+
+    def _signals(self) -> Answer:
+        """What its host's sitemaps and feeds were worth, and the price of a visit there if the host is full."""
+        found, values = self._reading.hosts.lookup(
+            np.array([host_key(origin_of(self._url), self._site_key)], np.uint64)
+        )
+        if not found[0]:
+            return {}
+        right, wrong, price = (float(values[name][0]) for name in ("right", "wrong", "price"))
+        told = bool(told_codes(values["right"], values["wrong"], values["changes"])[0])
+        signals = f"{right:.0f} of {right + wrong:.0f} were right; {'believed' if told else 'not believed'}"
+        return {
+            **({"signals": signals} if right + wrong else {}), **({"price_at_its_host": price} if price else {}),
+        }  # fmt: skip
 
     def _until(self, row: Batch, due: float) -> str:
         """Why a page is not visited earlier."""
@@ -275,6 +302,8 @@ class _Question:
         if not keys.enabled:
             return "revisit.enabled is false, so it stays there"
         flags, at = int(row["flags"][0]), _date(due)
+        if flags & (PageFlag.SIGNALLED | PageFlag.NOW):
+            return f"called by {'a signal' if flags & PageFlag.SIGNALLED else 'an order'}; its visit is put off to {at}"
         if flags & PageFlag.DENIED:
             return f"robots.txt forbade its last visit; asked again {at}"
         if flags & PageFlag.GONE_ONCE:
@@ -335,7 +364,9 @@ class _Question:
             if clock != NONE:
                 seconds = {"gap_s": round(table.gap[clock], 3), "backoff_s": round(table.backoff[clock], 3)}
                 known = {name: value for name, value in seconds.items() if value}  # what a commit has told so far
-                shared = {"shared": True} if table.sites[clock] == SHARED else {}
+                shared: Answer = {"shared": True} if table.sites[clock] == SHARED else {}
+                if table.limit[clock]:
+                    shared["limit_per_s"] = round(table.limit[clock], 2)
                 told["clocks"][KIND_NAMES[kind]] = {"next": table.next[clock], **known, **shared}
                 due = max(due, table.next[clock])
         if record is not None:
@@ -430,7 +461,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
     yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
     last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
     yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
-    yield f"  over budget    {words.plural(site['deferred'], 'URL')} in QF"
+    yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
     tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
 

@@ -4,6 +4,7 @@
     JOB/LOCK            held while a crawl runs
     JOB/control.sock    where `status`, `stop` and `retry` ask a running crawl
     JOB/ballast         given up on a full disk, for a last commit; only while a crawl runs
+    JOB/history         how it went: samples of some figures, in a file of fixed size
     JOB/SNAPSHOT        only in a snapshot: what it is of
     JOB/snapshots/NAME/ snapshots, each laid out like JOB; .NAME while one is made or deleted
     JOB/state/          catalog-NNNNNN.log          the log of commits (drum/names.py has its name)
@@ -36,6 +37,7 @@ SOCKET = "control.sock"
 NODE = "NODE"
 """In the directory of a machine that works for a crawl elsewhere: what tells it from others."""
 BALLAST = "ballast"
+HISTORY = "history"
 SNAPSHOT = "SNAPSHOT"
 """The file that makes a directory a snapshot: a JOB that may be asked, but not crawled."""
 

@@ -41,7 +41,7 @@ DEPTH_SEPARATE_MAX = _LEVEL_MAX - WEIGHT_MAX
 """Depths beyond this one go as one."""
 _TRUST = {
     Source.SEED: 0, Source.SITEMAP: 0, Source.LINK: 1, Source.REDIRECT: 2, Source.CANONICAL: 3, Source.FRAME: 4,
-    Source.SCRIPT: 5,
+    Source.SCRIPT: 5, Source.REQUISITE: 0,
 }  # fmt: skip
 
 
@@ -67,6 +67,11 @@ def priority_of(depth: int, source: int, home: bool = False, weight: int = 0) ->
     (web/preference.py): as if the URL were so many links nearer to a seed; a seed can only fall behind."""
     level = max(-weight, 0) if home or not depth else max(WEIGHT_MAX + depth - weight, 1)
     return min(level, _LEVEL_MAX) << PRIORITY_LEVEL_SHIFT | _TRUST[Source(source)]
+
+
+def priority_behind(priority: int) -> int:
+    """Of what a page with this priority needs: it goes right after the page, before links of the page's depth."""
+    return priority >> PRIORITY_LEVEL_SHIFT << PRIORITY_LEVEL_SHIFT | _TRUST[Source.REQUISITE]
 
 
 def level_of(priority: int) -> int:

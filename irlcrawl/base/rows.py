@@ -19,7 +19,7 @@ BYTES = "bytes"
 
 CARRIED = {
     "depth": "u2",  # links from the nearest seed
-    "hop": "u1",  # redirects since the last link
+    "hop": "u1",  # redirects since the last link; of a requisite also style sheets, since its page
     "source": "u1",  # Source
     "priority": "u1",  # smaller goes first: priority_of
     "attempt": "u1",  # requests already made for this URL
@@ -82,6 +82,7 @@ PAGE = {
     "links_b": "u1",
     "weight": "u1",  # importance, 2**((code - 128) / 8)
     "prior": "u1",  # rate of its host's pages when it was last released, as a code
+    "told": "u1",  # share of its changes of which its host's signals tell, in 255ths; 0: they are not believed
     "flags": "u1",  # PageFlag
     "validators": BYTES,  # ETag as sent (64 bytes at most) after the other 12 bytes of the SHA-1; empty without an ETag
     #                       and a Last-Modified
@@ -103,12 +104,26 @@ RETRY = {**LINK, "due": "f8"}
 RETURN = {**LINK, "cls": "u1", "reason": "u1", "status": "i2"}
 """A URL that is put back, and what its last word was: Class, Reason and the status in the crawl log."""
 
+SIGNAL = {**LINK, "at": "f8", "now": "u1"}
+"""A word that a page changed at `at` (unix seconds), by a sitemap or a feed; now 1: by the operator, and it is visited
+whatever is known of it."""
+
 PAIR = {"key": "u8", "site": "u8", "from": "u8"}
 """A link between two different sites: key = pair_key(from, to), site = the key of the site linked to, from = of the
 other."""
 
 YIELD = {"key": "u8", "novel": "u1"}
 """What a fetch brought its site: key = the site's; novel 1: a successful page with content not met before."""
+
+NEAR = {
+    "site": "u8",
+    "open": "u1",  # 1: its yield and its pairs wait for what the drum `near` says, and are not in the other sections
+    "part0": "u8",  # its sketch (worker/page/sketch.py)
+    "part1": "u8",
+    "part2": "u8",
+    "pairs": BYTES,  # u8[n, 2]: key and site, as in PAIR
+}
+"""A page whose words are to be compared with those of all pages before it, if page.near_duplicates."""
 
 OUTCOME = {
     "segment": "u4",  # the ready segment leased from; NO_SEGMENT for a fetch no URL stands behind (robots.txt)
@@ -128,7 +143,7 @@ VISIT = {
     "row": "u4",
     "at": "f8",  # unix seconds when the request began
     "change": "u1",  # Change
-    "new_links": "u2",  # links that the page did not have at the visit before; 0 at the first
+    "new_links": "u2",  # links that the page did not have at the visit before, and signals; 0 at the first
     # As in PAGE, of the last full record: what the next visit is to compare with.
     "stored": "f8",
     "digest": "u8",
@@ -165,6 +180,7 @@ class Source(IntEnum):
     FRAME = 4
     SCRIPT = 5
     SITEMAP = 6  # a sitemap or a feed lists it, or a robots.txt names it as a sitemap
+    REQUISITE = 7  # a page needs it to be seen as it is; so does what a requisite redirects to, or a style sheet needs
 
 
 class Change(IntEnum):
@@ -188,12 +204,14 @@ class PageFlag(IntEnum):
     SITEMAP = 8
     DENIED = 16  # robots.txt forbade the last visit
     GONE_ONCE = 32
+    SIGNALLED = 64  # this visit is due to a signal that is believed
+    NOW = 128  # the operator asked for this visit
 
 
 DISCOVERY_LETTER = {
     Source.SEED: "-", Source.REDIRECT: "R", Source.LINK: "L",
     Source.CANONICAL: "C", Source.FRAME: "E", Source.SCRIPT: "X",
-    Source.SITEMAP: "M",
+    Source.SITEMAP: "M", Source.REQUISITE: "Q",
 }  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 main.py           verbs, options, and the exit code of each error
 verbs_crawl.py    crawl, resume, stop
-verbs_steer.py    seeds, retry, set, block, unblock, pause, unpause, prefer
+verbs_steer.py    seeds, retry, revisit, set, block, unblock, pause, unpause, prefer
 steer.py          asking for a change of the configuration
 hand_in.py        handing URLs to a crawl, whether it runs or not
-verbs_ask.py      status, config, inspect, urls, get, report, why
-verbs_upkeep.py   fsck, doctor, verify, snapshot, snapshots
+verbs_ask.py      status, config, inspect, urls, get, report, why, plan
+verbs_upkeep.py   fsck, doctor, verify, snapshot, snapshots, key
 verbs_export.py   export
 verbs_cluster.py  worker-node
+verbs_watch.py    watch
 filters.py        what --host and --site take
 alone.py          whether this process has JOB to itself
 open_files.py     how many files a process may open

@@ -19,7 +19,8 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep
+from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep, verbs_watch
+from irlcrawl.cli.verbs_watch import DEFAULT_ADDRESS
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 from irlcrawl.crawl.control import ControlError
@@ -27,7 +28,7 @@ from irlcrawl.terminal.progress import reader_may_leave, unheard
 from irlcrawl.terminal.words import shown
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "httptools", "isal", "numpy",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "h2", "httptools", "isal", "numpy",
     "publicsuffixlist", "rich", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 
@@ -178,6 +179,10 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check everything, print the configuration, touch nothing"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress; the summary at the end is shown")
+    parser.add_argument(
+        "--allow-commands", action="store_true",
+        help="let the commands that FILE and JOB/irlcrawl.toml name run, from now on, for this JOB on this machine",
+    )  # fmt: skip
     group = parser.add_argument_group("configuration keys (all: irlcrawl config)")
     for key in keys():
         if key.single:
@@ -237,6 +242,27 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="print again every second until the crawl ends")
 
 
+def _watch_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "--http", metavar="ADDRESS", nargs="?", const=DEFAULT_ADDRESS,
+        help="serve a web page, and /metrics for Prometheus, at this address and port of this machine, or port alone "
+        f"({DEFAULT_ADDRESS}); it prints where, with the token that steering takes. Without: on this terminal",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", metavar="FILE",
+        help="file with the token, which is made if it is not there; without: another token each time",
+    )  # fmt: skip
+    parser.add_argument(
+        "--name", metavar="HOST", action="append", default=[],
+        help="a name by which browsers reach this page, such as a proxy's; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--private", action="store_true",
+        help="looking takes the token, too; it always does at an address that other machines reach",
+    )  # fmt: skip
+
+
 def _config_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", help="directory of a crawl; none: the reference of all keys")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
@@ -249,7 +275,7 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status",
         help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
-        "returned: each time one was put off, or put back); queued: URLs that wait",
+        "returned: each time one was to be asked again later, or put back); queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
@@ -259,7 +285,8 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
-        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai",
+        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai. If queued: "
+        "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
     )  # fmt: skip
 
 
@@ -272,6 +299,18 @@ def _retry_arguments(parser: argparse.ArgumentParser) -> None:
     }.items():
         parser.add_argument(name, metavar=name[2].upper(), action="append", default=[], help=f"{text}; may be repeated")
     parser.add_argument("--dry-run", action="store_true", help="list the URLs, and put none back")
+
+
+def _revisit_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "what", metavar="URL|HOST", nargs="*", default=[],
+        help="a page, which has a path or a scheme; or all pages of a host and of all hosts below it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--match", metavar="P", action="append", default=[],
+        help="pages in whose URL this pattern (RE2) is found; may be repeated",
+    )  # fmt: skip
 
 
 def _set_arguments(parser: argparse.ArgumentParser) -> None:
@@ -354,6 +393,9 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "--language", action="store_true", help="pages: the detected language, in the column content_languages"
     )
     parser.add_argument(
+        "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
+    )
+    parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",
@@ -386,9 +428,34 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
+def _plan_arguments(parser: argparse.ArgumentParser) -> None:
+    for name, text in {
+        "--ram": "memory, such as 8GB",
+        "--disk": "room for JOB, such as 2TB",
+        "--bandwidth": "of the line, such as 100Mbit or 12MB (a second)",
+    }.items():
+        parser.add_argument(name, metavar=name[2:].upper(), help=f"{text}; without it: no bound")
+    parser.add_argument("--cores", metavar="N", type=int, help="how many cores (default: those of this machine)")
+    parser.add_argument("--hosts", metavar="N", type=float, help="hosts that have URLs at any moment, on average; "
+                        "default: as in JOB of --like, else no bound")  # fmt: skip
+    parser.add_argument("--pages", metavar="N", type=float, default=1e8, help="how many pages (100,000,000)")
+    parser.add_argument("--like", metavar="JOB", help="a crawl whose pages are like those to come")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
+    parser.add_argument(
+        "--measure", action="store_true",
+        help="measure first what a page costs on this machine, with files in the current directory: 15 seconds",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
 def _why_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
-    parser.add_argument("what", metavar="URL|HOST|SITE", help="a URL has a path or a scheme; a bare name is a host")
+    parser.add_argument(
+        "what", metavar="URL|HOST|SITE", nargs="?", help="a URL has a path or a scheme; a bare name is a host"
+    )
+    parser.add_argument(
+        "--slow", action="store_true", help="what keeps the crawl from being faster, and the key that would change it"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -407,6 +474,10 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(dependencies=DEPENDENCIES)
     parser.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where crawls are to lie (here)")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
+
+
+def _signing_key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="where to write both; a key directory there keeps its keys")
 
 
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
@@ -478,6 +549,11 @@ VERBS = {
         _status_arguments,
         verbs_ask.status,
     ),
+    "watch": Verb(
+        "%(prog)s JOB [--http [ADDRESS]] [--token-file FILE] [--name HOST ...] [--private]",
+        "the same as it goes, on a terminal or on a web page from which the crawl is steered", _watch_arguments,
+        verbs_watch.watch,
+    ),
     "stop": Verb(
         "%(prog)s JOB", "ask a running crawl to end cleanly, and wait for it", _job_argument, verbs_crawl.stop
     ),
@@ -485,6 +561,11 @@ VERBS = {
         "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
         "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
         _retry_arguments, verbs_steer.retry,
+    ),
+    "revisit": Verb(
+        "%(prog)s JOB [URL|HOST ...] [--match P ...]",
+        "visit pages again now, with revisit.enabled; also while the crawl runs", _revisit_arguments,
+        verbs_steer.revisit,
     ),
     "seeds": Verb(
         "%(prog)s JOB [URL ...] [--seeds FILE|-] [--ranks FILE --top N]",
@@ -529,8 +610,13 @@ VERBS = {
         _report_arguments, verbs_ask.report,
     ),
     "why": Verb(
-        "%(prog)s JOB URL|HOST|SITE [--json]", "where a URL, a host or a site stands, and why",
+        "%(prog)s JOB URL|HOST|SITE | --slow [--json]",
+        "where a URL, a host or a site stands, and why; or why the crawl is not faster",
         _why_arguments, verbs_ask.why,
+    ),
+    "plan": Verb(
+        "%(prog)s [--ram R] [--disk D] [--bandwidth B] [--cores N] [--hosts N] [--pages N] [--like JOB] [--measure]",
+        "how fast a crawl would go on a machine, and what it would need", _plan_arguments, verbs_ask.plan,
     ),
     "get": Verb(
         "%(prog)s JOB URL [--headers | --record]", "write a page out of the archive to standard output",
@@ -561,6 +647,10 @@ VERBS = {
     "doctor": Verb(
         "%(prog)s [DIR] [--config FILE]", "whether this machine is fit for a crawl, and what to do if it is not",
         _doctor_arguments, verbs_upkeep.doctor,
+    ),
+    "key": Verb(
+        "%(prog)s DIR", "make a key that requests are signed with, and the directory by which servers know it",
+        _signing_key_arguments, verbs_upkeep.signing_key,
     ),
     "takedown": Verb(
         "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",

@@ -1,4 +1,4 @@
-"""The verbs that ask: `status`, `inspect`, `urls`, `get`, `report` and `why`. They read the disk and lock nothing.
+"""The verbs that ask: `status`, `inspect`, `urls`, `get`, `report`, `why` and `plan`. They lock nothing.
 
 What is heavy is imported where it is needed, so that asking is quick.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
@@ -34,6 +36,11 @@ def status(args: argparse.Namespace) -> int:
     pause = threading.Event()
     try:
         with reader_may_leave():
+            if args.watch and not args.json:
+                from irlcrawl.watch.terminal import show
+
+                show(job)
+                return ExitCode.DONE
             while _print_status(job, args.json) in status_record.ALIVE and args.watch:
                 pause.wait(WATCH_SECONDS)
     except KeyboardInterrupt:
@@ -42,13 +49,12 @@ def status(args: argparse.Namespace) -> int:
 
 
 def _print_status(job: JobDir, as_json: bool) -> str:
-    """Print the record once, over the last one on a terminal; returns its state."""
+    """Print the record once; returns its state."""
     record = status_record.read_status(job)
     if as_json:
         print(json.dumps(record), flush=True)
     else:
-        clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
-        print(clear + words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
+        print(words.shown("\n".join([str(job.path), *status_record.lines(record), ""])), end="", flush=True)
     return str(record["state"])
 
 
@@ -109,19 +115,34 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
             yield str(entry.status), entry.reason, entry.url.decode(), *told
 
 
-def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    from irlcrawl.ask.obstacles import OBSTACLES
     from irlcrawl.frontier.state.view import PLACES, queued
     from irlcrawl.worker.archive.log_parts import host_names
 
     if args.reason is not None and args.reason not in PLACES:
         raise ConfigError(f"--reason {args.reason}: of what is queued it takes one of {', '.join(PLACES)}")
-    if args.note is not None:
-        raise ConfigError(f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log")
+    if args.note is not None and args.note.partition("=")[0] not in OBSTACLES:
+        raise ConfigError(
+            f"--with {args.note}: of URLs that are done; what is queued has no line in the crawl log. Of that it takes "
+            f"{' or '.join(OBSTACLES)}"
+        )
     host, site = host_named(args.host), site_named(job, args.site)
     in_site = site_filter(job, site)
-    for url, origin, place in queued(job):
+    for url, origin, place, *told in queued(job) if args.note is None else _held_up(job, args.note):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)) and in_site(url):
-            yield "queued", place, url.decode()
+            yield "queued", place, url.decode(), *told
+
+
+def _held_up(job: JobDir, note: str) -> Iterator[tuple[bytes, bytes, str, str]]:
+    """As `queued`, of URLs that an obstacle holds up, and that in words."""
+    from irlcrawl.ask.obstacles import held_up
+    from irlcrawl.base.keys import origin_of
+
+    name, _, word = note.partition("=")
+    for url, place, told in held_up(job, name, time.time()):
+        if not word or word in told.split():
+            yield url, origin_of(url), place, told
 
 
 def get(args: argparse.Namespace) -> int:
@@ -190,10 +211,45 @@ def _steering(job: JobDir, args: argparse.Namespace) -> int:
 
 
 def why(args: argparse.Namespace) -> int:
+    job = JobDir(args.job).require()
+    if args.slow == (args.what is not None):
+        raise ConfigError("why takes a URL, a host or a site, or --slow")
+    if args.slow:
+        from irlcrawl.ask import slow
+
+        _tell(slow.slow(job, len(os.sched_getaffinity(0))), slow.lines, args.json)
+        return ExitCode.DONE
     from irlcrawl.ask import why as answers
 
-    job = JobDir(args.job).require()
     _tell(answers.why(job, args.what, time.time()), answers.lines, args.json)
+    return ExitCode.DONE
+
+
+def plan(args: argparse.Namespace) -> int:
+    """What a crawl would need and how fast it would be."""
+    from irlcrawl.ask import plan as plans
+    from irlcrawl.config.toml import load, load_stored
+    from irlcrawl.upkeep.measure import DEVELOPERS, kept, measure
+
+    sizes = {
+        name: None if (text := getattr(args, name)) is None else plans.parse_size(f"--{name}", text)
+        for name in ("ram", "disk", "bandwidth")
+    }
+    cores = args.cores or len(os.sched_getaffinity(0))
+    if cores < 1 or args.pages < 1:
+        raise ConfigError("--cores, --pages: take a number of at least 1")
+    machine = measure(Path.cwd()) if args.measure else kept() or DEVELOPERS
+    pages, hosts, base = plans.WEB, args.hosts, None
+    if args.like is not None:
+        job = JobDir(args.like).require()
+        record, base = status_record.read_status(job), load_stored(job.config_file)
+        log = sum(entry.stat().st_size for entry in os.scandir(job.logs) if entry.name.startswith("crawl.log"))
+        pages = plans.pages_like(record, log, args.like)
+        hosts = hosts or (record["pace"] or {}).get("hosts") or None
+    config = load(args.config, base=base)
+    means = plans.Means(sizes["ram"], sizes["disk"], sizes["bandwidth"], cores, hosts)
+    told = plans.plan(means, machine, pages, config, args.pages)
+    _tell(told, plans.lines, args.json)
     return ExitCode.DONE
 
 

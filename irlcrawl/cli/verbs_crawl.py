@@ -17,13 +17,14 @@ from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.hand_in import hand_in_seeds, tell_handed_in
 from irlcrawl.cli.open_files import FILES_MIN, allow_all
 from irlcrawl.cli.steer import steer
+from irlcrawl.config import commands
 from irlcrawl.config.checks import absolute, changes, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ask
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import progress_for, reader_may_leave, unheard
+from irlcrawl.terminal.progress import bar_for, progress_for, reader_may_leave, unheard
 
 STOP_WAIT_SECONDS = 30.0
 """A clean stop takes at most 10 s; after this long something is wrong, and a person should know."""
@@ -114,10 +115,22 @@ def _configuration(
     if args.going_on:
         config.crawl.pause = False
     check_start(config)
+    _check_commands(job, config, old, args)
     if old is None:
         return config, []
     check_resume(old, config)
     return config, changes(old, config)
+
+
+def _check_commands(job: JobDir, config: Config, old: Config | None, args: argparse.Namespace) -> None:
+    """ConfigError for a command out of a file that was not allowed for this JOB. What was typed is."""
+    if not (named := commands.named(config)):
+        return
+    of_files = commands.named(load(args.config, [], base=old))
+    ours = {key: text for key, text in named.items() if args.allow_commands or of_files.get(key) != text}
+    commands.check(job.path, {key: text for key, text in named.items() if key not in ours})
+    if not args.dry_run:
+        commands.allow(job.path, ours)
 
 
 def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> None:
@@ -138,11 +151,22 @@ def read_seeds(args: argparse.Namespace) -> list[bytes]:
         return []
     from irlcrawl.crawl import seeds as lists
 
+    bar = bar_for(quiet=getattr(args, "quiet", False)) if _large(args.seeds) else None
     try:
-        seeds = lists.read_seeds(args.seeds, args.urls)
+        seeds = lists.read_seeds(args.seeds, args.urls, bar=bar)
         return seeds if args.ranks is None else seeds + lists.read_ranks(args.ranks, args.top)
     except lists.SeedsError as error:
         raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _large(files: list[str]) -> bool:
+    """Whether reading them is worth a progress bar."""
+    from irlcrawl.crawl.seeds import SHOWN_FROM_BYTES
+
+    return any(os.path.isfile(name) and os.path.getsize(name) >= SHOWN_FROM_BYTES for name in files)
 
 
 def _dry_run(job: JobDir, config: Config, seeds: int) -> int:

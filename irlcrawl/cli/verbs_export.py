@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 OPTIONS: dict[str, set[str]] = {
     "cdxj": {"output", "jobs"},
-    "pages": {"output", "jobs", "format", "text", "language", "crawl"},
-    "links": {"output", "jobs", "format", "crawl"},
+    "pages": {"output", "jobs", "format", "text", "language", "pdf", "crawl"},
+    "links": {"output", "jobs", "format", "pdf", "crawl"},
     "hosts": {"output", "format"},
     "graph": {"output", "jobs", "format", "by"},
     "wacz": {"output", "jobs", "title"},
@@ -96,7 +96,7 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     from irlcrawl.export import dataset, formats, pages
     from irlcrawl.export.archives import closed
 
-    asked = pages.Asked(bool(args.text), bool(args.language), robots=bool(args.crawl))
+    asked = pages.Asked(bool(args.text), bool(args.language), bool(args.crawl), bool(args.pdf))
     plan = dataset.Plan(args.export, args.format or formats.JSON_LINES, asked, args.crawl or "")
     archives, still_open = closed(job, Files())
     if args.output is None:
@@ -126,7 +126,7 @@ def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 
     names = [column.name for column in HOSTS]
     with tempfile.TemporaryDirectory() as directory:
-        found = hosts.rows(job, directory)
+        found = hosts.rows(job, directory, bar)
         if args.output is None:
             sys.stdout.buffer.writelines(formats.json_line(names, row) for row in found)
             return

@@ -1,5 +1,5 @@
 """The verbs that steer a crawl, whether it runs or not: `set`, `block`, `unblock`, `pause`, `unpause`, `prefer`,
-`seeds`, `retry`. What is heavy is imported where it is needed."""
+`seeds`, `retry`, `revisit`. What is heavy is imported where it is needed."""
 
 from __future__ import annotations
 
@@ -99,6 +99,51 @@ def retry(args: argparse.Namespace) -> int:
     running = hand_in(job, "retry", arguments, make)
     with unheard(sys.stdout):
         _tell_returned(counts, running, args.job)
+    return ExitCode.DONE
+
+
+def revisit(args: argparse.Namespace) -> int:
+    """Order visits to pages: of the running crawl, or for the next start."""
+    from irlcrawl.base.url import SeedError, seed_url
+    from irlcrawl.crawl.orders import Order
+
+    job = JobDir(args.job).require()
+    job.check_usable()
+    config = load_stored(job.config_file)
+    if not config.revisit.enabled:
+        raise ConfigError(f"revisit.enabled is false; to switch it on: {command('set', args.job)} revisit.enabled=true")
+    if not args.what and not args.match:
+        raise ConfigError("revisit takes URLs, hosts, or --match")
+    urls, hosts = [], []
+    for asked in args.what:
+        if "/" in asked:
+            try:
+                urls.append(seed_url(asked))
+            except SeedError as error:
+                raise ConfigError(f"{asked[:200]!r}: {error}") from error
+        elif (name := host_named(asked)) is not None:
+            hosts.append(name.encode())
+    order = Order(tuple(urls), tuple(hosts), tuple(args.match))
+    ordered = 0
+
+    def make(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
+        from drum import Files
+        from drum.sectors import Sectors
+
+        from irlcrawl.crawl.orders import next_number, write
+
+        nonlocal ordered
+        number = next_number(job, catalog, Sectors())
+        ordered = write(Files(), path_of(number), number, order.rows(job, config))
+        return f"ordered visits to {words.plural(ordered, 'page')}" if ordered else None
+
+    running = hand_in(job, "revisit", [*args.what, *(f"--match={pattern}" for pattern in args.match)], make)
+    with unheard(sys.stdout):
+        if not ordered:
+            print("no page between two visits is one of these")
+        else:
+            print(f"ordered visits to {words.plural(ordered, 'page')}")
+            print("the crawl begins within seconds" if running else f"go on:     {command('resume', args.job)}")
     return ExitCode.DONE
 
 

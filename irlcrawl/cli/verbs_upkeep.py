@@ -1,4 +1,4 @@
-"""The verbs that look after a crawl's files: `fsck`, `verify`, `takedown`, `snapshot`, `snapshots`."""
+"""The verbs that look after a crawl's files: `fsck`, `verify`, `takedown`, `snapshot`, `snapshots`, `key`."""
 
 from __future__ import annotations
 
@@ -120,6 +120,30 @@ def doctor(args: argparse.Namespace) -> int:
     return ExitCode.FAILED if ill else ExitCode.DONE
 
 
+def signing_key(args: argparse.Namespace) -> int:
+    """Make a key to sign requests with. FAILED if there is one already."""
+    from irlcrawl.config import signing_key as key
+
+    directory = Path(args.directory).absolute()
+    try:
+        keyid = key.make(directory)
+    except FileExistsError:
+        there = f"irlcrawl: {directory / key.KEY_FILE}: is there already; rename it to have a new key beside it"
+        print(words.shown(there), file=sys.stderr)
+        return ExitCode.FAILED
+    print(
+        words.shown(f"""\
+{directory / key.KEY_FILE}: the private key, for this machine alone
+{directory / key.DIRECTORY_FILE}: the key directory, with keyid {keyid}
+Serve the directory at https://NAME{key.WELL_KNOWN}
+as {key.MEDIA_TYPE}, and configure:
+[fetch]
+signing_key_file = {json.dumps(str(directory / key.KEY_FILE))}
+signature_agent = "https://NAME\"""")
+    )
+    return ExitCode.DONE
+
+
 def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from drum.sectors import Sectors
@@ -189,7 +213,12 @@ def _named(args: argparse.Namespace, today: str) -> list[OptOut]:
 def snapshot(args: argparse.Namespace) -> int:
     from irlcrawl.upkeep import snapshot as shots
 
-    taken = shots.take(JobDir(args.job).require(), args.name)
+    job = JobDir(args.job).require()
+    bar = bar_for()
+    try:
+        taken = shots.take(job, args.name, bar=bar)
+    finally:
+        bar.close()
     _say(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
     return ExitCode.DONE
 

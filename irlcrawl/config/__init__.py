@@ -7,6 +7,9 @@ rewrite.py     irlcrawl.toml with other values and its own comments
 lists.py       files of names that a configuration points to
 headers.py     headers that the operator adds to requests, and files of secrets
 proxies.py     proxies before hosts, and the file of their logins
+plugins.py     plug-ins of other packages: found by their entry points, and made
+signing_key.py  the key with which requests are signed, and its directory
+commands.py    which commands of a configuration may run
 rests.py       how long what failed rests
 hours.py       the hours of the day in which hosts may be asked
 overrides.py   `[site."NAME"]`: the value of a key for a host

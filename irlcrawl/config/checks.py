@@ -11,7 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import is_prefix
-from irlcrawl.config import headers, proxies
+from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
 from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
 
@@ -77,7 +77,12 @@ def validate(config: Config) -> None:
             _check_pattern(f"{section} {number}.match", rule.match or "")
     headers.check(config)
     proxies.check(config)
+    signing_key.check(config)
     _check_hours(config)
+    if config.fetch.http2 == "offered" and config.fetch.client != "httptools":
+        raise ConfigError(
+            'fetch.http2 = "offered": the client aiohttp speaks no HTTP/2; take fetch.client = "httptools"'
+        )
     for path, types in (
         ("fetch.types", config.fetch.types),
         *((f'site."{name}".types', site.types or []) for name, site in config.site.items()),
@@ -161,6 +166,7 @@ def check_start(config: Config) -> None:
     if _CONTACT.search(agent) is None:
         raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
     _check_budgets_of_sites(config)
+    plugins.check(config.plugins)
     if config.urls.parameters_file:
         parameter_names(config.urls.parameters_file)
     if config.scope.block_file:
@@ -168,6 +174,8 @@ def check_start(config: Config) -> None:
     headers.secrets_of(config.site)
     if config.network.proxy_logins_file:
         proxies.read_logins(config.network.proxy_logins_file)
+    if config.fetch.signing_key_file:
+        signing_key.read_key(config.fetch.signing_key_file)
     if config.scope.opt_out_file:
         opt_outs(config.scope.opt_out_file)
     ranked_floors(config)
@@ -186,7 +194,8 @@ def check_start(config: Config) -> None:
 def absolute(config: Config) -> None:
     """Paths that must lead to the same files wherever a crawl is started or resumed."""
     for section, key in (
-        (config.fetch, "tls_ca_file"), (config.urls, "parameters_file"), (config.scope, "block_file"),
+        (config.fetch, "tls_ca_file"), (config.fetch, "signing_key_file"),
+        (config.urls, "parameters_file"), (config.scope, "block_file"),
         (config.budgets, "ranks_file"), (config.network, "proxy_logins_file"),
         (config.scope, "opt_out_file"), (config.cluster, "token_file"), (config.cluster, "tls_cert"),
         (config.cluster, "tls_key"),

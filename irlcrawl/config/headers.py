@@ -19,6 +19,7 @@ SECRET = ("authorization", "cookie")
 """They go to the hosts of one section of sites, out of a file."""
 _OURS = {
     "host": "the URL says it", "user-agent": "crawl.user_agent says it", "from": "crawl.operator says it",
+    **dict.fromkeys(("signature", "signature-input", "signature-agent"), "fetch.signing_key_file says it"),
     "accept-encoding": "it is what irlcrawl can undo", "accept-language": "fetch.accept_language says it",
 }  # fmt: skip
 _FRAMING = (

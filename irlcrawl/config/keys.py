@@ -209,7 +209,7 @@ class Politeness:
     )  # fmt: skip
     hours: str = key(
         "", 'Hours of the day in which hosts may be asked, such as "22:00-06:00" or "12:00-13:00, 18:30-24:00". At '
-        "other times their URLs wait in calendar files, and the crawl for its hours. Empty: at any time.",
+        "other times their URLs wait on the disk, and the crawl for its hours. Empty: at any time.",
     )  # fmt: skip
     time_zone: str = key("UTC", "Time zone of hours, such as Europe/Berlin.")
     visit_seconds: float = key(
@@ -218,7 +218,7 @@ class Politeness:
     )  # fmt: skip
     visit_urls_max: int = key(64, "Most URLs in a visit.", low=1, high=1000)
     horizon_seconds: float = key(
-        300.0, "URLs that cannot be fetched within this many seconds wait in calendar files, not in memory.", low=1
+        300.0, "URLs that cannot be fetched within this many seconds wait on the disk, not in memory.", low=1
     )
     retries_max: int = key(
         8, "How often a URL is requested again after a passing failure (no connection, no TLS, timeout, lost "
@@ -292,12 +292,24 @@ class Fetch:
         60.0, "A worker that sends nothing for this many seconds, although it was asked to, is killed and replaced.",
         low=1,
     )  # fmt: skip
+    http2: str = key(
+        "needed", "HTTP/2, to hosts of https. needed: where a server refuses everything else. offered: where a server "
+        "chooses it. Of the client httptools alone. off: never.", choices=("off", "needed", "offered"),
+    )  # fmt: skip
     accept_language: str = key(
         "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
     )
     headers: list[str] = key(
         [], 'Further headers of every request, each as "Name: value"; Accept may be replaced. No Cookie or '
         "Authorization: see secrets_file of a site. Empty: off.",
+    )  # fmt: skip
+    signing_key_file: str = key(
+        "", "Private key (Ed25519, PEM) with which each request is signed (Web Bot Auth, RFC 9421); `irlcrawl "
+        "key` makes one. It is read at each start; it is in no file of JOB. Empty: off.",
+    )  # fmt: skip
+    signature_agent: str = key(
+        "", "Where servers find the key directory that goes with signing_key_file: https://NAME, which serves it below "
+        "/.well-known/. Empty: off.",
     )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
@@ -363,7 +375,21 @@ class Page:
         "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
         "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
+    tdmrep: bool = key(
+        False, "Ask each host for /.well-known/tdmrep.json beside its robots.txt, as often as for that, and record "
+        "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
+    )  # fmt: skip
+    requisites: bool = key(
+        False, "Also fetch what a page needs to look as it does: images, styles, scripts, fonts, media and icons, from "
+        "whatever host, even out of scope, and what its style sheets need. Scripts are not run. They count as pages.",
+    )  # fmt: skip
+    requisites_max: int = key(500, "Most requisites taken from a page or a style sheet.", low=1)
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
+    near_duplicates: bool = key(
+        False, "Compare the words of each page with those of all pages before it (SimHash), so that mirrors with "
+        "edited words are seen. A near-duplicate counts as one whose texts were met before: "
+        "budgets.yield_weight, budgets.duplicates_last and page.near_duplicates_max say what follows. false: off.",
+    )  # fmt: skip
     near_duplicates_max: int = key(
         0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "
         "links of its further such pages are ignored until one of its pages has new content. 10 ends most traps. "
@@ -374,7 +400,7 @@ class Page:
 @dataclass
 class Budgets:
     base: int = key(
-        20, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
+        30, "Budget (URLs per queue) of a site to which one other site links, and of all sites outside top_sites.",
         low=1, high=BUDGET_MAX, fixed=True,
     )  # fmt: skip
     unsupported: int = key(
@@ -402,7 +428,7 @@ class Budgets:
         1, "Whose links count for reputation. 1: those of every site. 2: only those of sites with a seed, or with "
         "reputation of their own.", low=1, high=2,
     )  # fmt: skip
-    seed_floor: int = key(2_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
+    seed_floor: int = key(3_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
     ranks_file: str = key(
         "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
         "however few sites link to it yet. It is read at each start, and again when it changes. Empty: off.",
@@ -410,7 +436,7 @@ class Budgets:
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
     )
-    top_budget: int = key(200_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
+    top_budget: int = key(300_000, "Budget of the site of highest in-degree.", low=1, high=BUDGET_MAX)
     curve: str = key(
         "linear", "What budgets between base and top_budget follow: in-degree (linear), its logarithm "
         "(log), or a site's rank by in-degree (rank). none: no budgets, breadth first.",
@@ -452,10 +478,10 @@ class Frontier:
         "because its host was busy with better ones. 0: off.", low=0,
     )  # fmt: skip
     hosts_active_max: int = key(
-        100_000, "Most hosts in memory. URLs of further hosts wait in calendar files.", low=16, high=100_000_000
+        100_000, "Most hosts in memory. URLs of further hosts wait on the disk.", low=16, high=100_000_000
     )
     bytes_max: int = key(
-        0, "Bytes on disk that waiting URLs (queues, QF, calendar, rests, runs) may take; when_full says what happens "
+        0, "Bytes on disk that waiting URLs may take; when_full says what happens "
         "then. 0: off.", low=0,
     )  # fmt: skip
     when_full: str = key(
@@ -524,16 +550,38 @@ class Hooks:
 
 
 @dataclass
+class Plugins:
+    filter: list[str] = key(
+        [], "Plug-ins (names of entry points in the group irlcrawl.plugins; docs/plugins.md) that say which links are "
+        "followed. All of them have to let a link through. Empty: off.",
+    )  # fmt: skip
+    priority: list[str] = key(
+        [], "Plug-ins that weigh links, as the rules [[priority]] do; what they say is added up. Empty: off."
+    )
+    normaliser: list[str] = key(
+        [], "Plug-ins that give the spellings of a page one URL, behind urls.merge, in this order. Empty: off."
+    )
+    page: list[str] = key(
+        [], "Plug-ins that are called with each page and may find more links, or note something in the crawl log. "
+        "Empty: off.",
+    )  # fmt: skip
+    headers: list[str] = key(
+        [], "Plug-ins that give the headers of requests to a host, beside fetch.headers. Empty: off."
+    )
+    options: list[str] = key([], "What plug-ins are told when they are made, each as NAME.OPTION=VALUE.")
+
+
+@dataclass
 class Revisit:
     enabled: bool = key(
         False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
     )
     share_min: float = key(
-        0.2, "Least share of URLs to be visited again among those that turns bring, while new URLs wait. 0: off.",
+        0.2, "Least share of URLs to be visited again among those that become ready, while new URLs wait. 0: off.",
         low=0, high=1,
     )  # fmt: skip
     share_max: float = key(
-        0.8, "Largest share of URLs to be visited again among those that turns bring, while new URLs wait. 1: off.",
+        0.8, "Largest share of URLs to be visited again among those that become ready, while new URLs wait. 1: off.",
         low=0, high=1,
     )  # fmt: skip
     every_min_seconds: float = key(3600.0, "A page is visited again no sooner than this. 0: off.", low=0)
@@ -632,6 +680,7 @@ class Config:
     frontier: Frontier = field(default_factory=Frontier)
     hooks: Hooks = field(default_factory=Hooks)
     cluster: Cluster = field(default_factory=Cluster)
+    plugins: Plugins = field(default_factory=Plugins)
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     revisit_rule: list[RevisitRule] = field(default_factory=list)

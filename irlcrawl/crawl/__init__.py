@@ -16,6 +16,7 @@ deaths.py            workers that die, and their replacement
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest
 returns.py           URLs that are put back: choosing them, and writing them as a harvest
+orders.py            pages that the operator wants visited now
 steering.py          verbs that change how a crawl goes on
 journal.py           who steered it, and when
 hooks.py             calling the operator, by a command or a web address
@@ -25,6 +26,8 @@ closed_archives.py   telling the operator's command of closed archives
 status.py            the status record: its fields, and reading it
 gauges.py            counting it
 recent.py            of it, what happened of late
+pace.py              of it, where the last minute went
+history.py           of it, samples for a year
 control.py           control.sock: the side that asks
 control_server.py    control.sock: the crawl's side
 """

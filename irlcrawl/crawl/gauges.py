@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl.limits import Limits
+from irlcrawl.crawl.pace import Pace
 from irlcrawl.crawl.recent import Recent
 from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
@@ -27,7 +28,7 @@ from irlcrawl.worker.harvest.counters import COUNTERS
 Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
 
-LARGEST_SHOWN = FETCHING_SHOWN = 5
+LARGEST_SHOWN = FETCHING_SHOWN = 8
 COSTLY_REST = 100.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -48,6 +49,7 @@ class Gauges:
         self.recent = Recent()
         self.machines: Callable[[], list[dict[str, Any]]] = list
         """Of each other machine, what status tells (irlcrawl/cluster/nodes.py)."""
+        self.pace = Pace(dispatcher, schedule, limits, outage)
         self._costly: dict[str, Any] = {}
         self._costly_due = 0.0
         self.count_state(state, 0)
@@ -85,6 +87,7 @@ class Gauges:
             "leased_urls": hosts.urls_out,
             "active_hosts": len(hosts.hosts),
             "turn_seconds": self._schedule.turn_seconds,
+            "pace": self.pace.record(),
             "merges": self.merges[-1],
             "frontier_bytes": pressure.frontier_bytes,
             "frontier_full": pressure.frontier_full,
@@ -105,6 +108,8 @@ class Gauges:
             "ready_hosts": dispatcher.politeness.ready,
             "delayed_hosts": dispatcher.politeness.delayed(),
             "shared_addresses": dispatcher.politeness.shared_counts(),
+            "throttled_addresses": dispatcher.politeness.throttled_counts(),
+            "largest_addresses": _largest_addresses(dispatcher),
             "per_host_queue_size": _queue_sizes(dispatcher),
             "memory_bytes": _resident([os.getpid(), *workers]),
             "held": {
@@ -130,10 +135,12 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "excluded_by_reason": dict(ledger.excluded),
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
+        "waiting_by_place": dict(ledger.live),
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
+        "resting_hosts": dict(counters.get("hosts_resting", {})),
         "pages": state.pages.rows,
         "pages_due": state.pages.next_due(),
         "pages_gone": ledger.gone,
@@ -188,6 +195,12 @@ def _fetching(dispatcher: Dispatcher, now: float) -> dict[str, float]:
     visits = [visit for worker in dispatcher.fleet.workers for visit in worker.visits.values()]
     longest = nsmallest(FETCHING_SHOWN, visits, key=lambda visit: visit.leased)
     return {f"{visit.host.scheme}://{visit.host.name}:{visit.host.port}": now - visit.leased for visit in longest}
+
+
+def _largest_addresses(dispatcher: Dispatcher) -> dict[str, int]:
+    """Address -> hosts in memory that resolve to it, the most first."""
+    hosts = Counter(host.address for host in dispatcher.hosts.values() if host.address is not None)
+    return dict(hosts.most_common(LARGEST_SHOWN))
 
 
 def _queue_sizes(dispatcher: Dispatcher) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from irlcrawl.config.headers import secrets_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.proxies import Proxies, read_logins
+from irlcrawl.config.signing_key import read_key
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.deaths import Deaths
@@ -74,6 +75,7 @@ class CrawlLoop:
         )
         self._secrets = secrets_of(config.site)
         self._logins = read_logins(file) if (file := config.network.proxy_logins_file) else {}
+        self._signing_key = read_key(file).hex() if (file := config.fetch.signing_key_file) else ""
         self._leases_path = str(state.job.leases)
         overrides = Overrides(config.site)
         politeness = Politeness(clock, config.politeness, clocks, machine, overrides.bytes_per_second_by_site())
@@ -156,6 +158,7 @@ class CrawlLoop:
             "config": to_dict(self.config),
             "secrets": self._secrets,
             "logins": self._logins,
+            "signing_key": self._signing_key,
             "seed": self.state.seed,
             "scope_version": self.fleet.scope_version,
             "scope_entries": self.fleet.scope_entries(),
@@ -196,6 +199,7 @@ class CrawlLoop:
                 self.turns.begin()
             if self._over():
                 return await self._end()
+            self.gauges.pace.look(now)
             self.on_tick()
             await self._sleep(now)
             if (failure := self.failure) is not None:
@@ -259,6 +263,7 @@ class CrawlLoop:
                 self.limits.received += message["bytes"]
                 self.schedule.moved = True
                 visit = worker.visits[message["visit"]]
+                self.gauges.pace.visited(message, self.clock.now() - visit.leased)
                 if message["answered"]:
                     self.gauges.recent.answered(self.clock.now(), visit.host.name, message["fetch_s"])
                 self.on_visit(visit.host.name, message["outcome"])
@@ -268,6 +273,7 @@ class CrawlLoop:
             case "harvest":
                 worker.asked = False
                 self.schedule.answered()
+                self.gauges.pace.synced(message["sync_s"])
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 worker.unharvested = 0 if message["file"] is None else 1
                 if message["file"] is not None:

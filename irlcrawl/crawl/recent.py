@@ -7,7 +7,7 @@ from collections import deque
 
 SAMPLE_SECONDS = 5.0
 TIMES = {"1 min": 60.0, "10 min": 600.0, "1 h": 3600.0}
-SLOW_MAX, SLOW_SHOWN = 64, 5
+SLOW_MAX, SLOW_SHOWN = 64, 8
 SLOW_SECONDS = 600.0
 """So long an answer is remembered."""
 

@@ -39,6 +39,7 @@ TAKEN, STALE, BUSY = "taken", "stale", "busy"
 """What a running crawl answers: the harvest is its own now; another one came before; it is starting or ending."""
 FETCHED_WELL = (Reason.OK, Reason.REDIRECT, Reason.TAKEN_DOWN)
 """Nothing is to be asked again for these."""
+_HANDED_IN = ("returns", "links", "signals")
 LESS_THAN_ALL = ("truncated", "withheld")
 """Reasons for which less was kept of a page than there was."""
 
@@ -124,7 +125,7 @@ class Drawing:
     def entries(self) -> Iterator[LogEntry]:
         """The last word of each. FileNotFoundError when a turn took in meanwhile what had waited; Damaged, OSError."""
         committed = self._catalog.get("log")
-        if committed is None or not self._job.logs.is_dir():
+        if committed is None or not self._files.exists(self._job.logs):
             return
         returned = Returned(chain(self._not_yet(), returned_in(self._pieces(committed))))
         for entry in self._selection.entries(self._pieces(committed), returned):
@@ -177,6 +178,6 @@ def number_of(files: Files, path: str) -> int:
     """Which harvest of the seeds' stream a file wants to be. Damaged, OSError, KeyError for a file of another kind."""
     sections = Segment.open(files, path).sections
     meta = sections["outcomes"].meta
-    if meta["stream"] != SEEDS_STREAM or not (sections["returns"].rows or sections["links"].rows):
+    if meta["stream"] != SEEDS_STREAM or not any(sections[name].rows for name in _HANDED_IN):
         raise KeyError("returns")
     return int(meta["number"])

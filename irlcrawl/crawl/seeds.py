@@ -21,6 +21,11 @@ from typing import IO, Any
 import zstandard
 
 from irlcrawl.base.url import SeedError, host_of, seed_url
+from irlcrawl.terminal.progress import Bar
+
+SHOWN_FROM_BYTES = 1 << 20
+"""Of a smaller file no progress is shown: it is read in a moment."""
+LINES_BETWEEN = 10_000
 
 PROBLEMS_SHOWN_MAX = 20
 LINE_BYTES_MAX = 1 << 20
@@ -38,9 +43,11 @@ class SeedsError(ValueError):
         self.problems = problems
 
 
-def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[bytes] | None = None) -> list[bytes]:
-    """The URLs of all seeds, canonical: those of `urls`, then of `files` (`-` is standard input), in order. Raises
-    SeedsError naming all bad lines."""
+def read_seeds(
+    files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[bytes] | None = None, bar: Bar | None = None
+) -> list[bytes]:
+    """The URLs of all seeds, canonical: those of `urls`, then of `files` (`-` is standard input), in order. bar: shows
+    how far large files are read. Raises SeedsError naming all bad lines."""
     seeds: list[bytes] = []
     problems: list[str] = []
     for number, text in enumerate(urls, 1):
@@ -54,7 +61,7 @@ def read_seeds(files: Iterable[str] = (), urls: Iterable[str] = (), stdin: IO[by
         number = 0
         try:
             with _open(name, stdin) as stream:
-                for number, line in enumerate(_lines(stream), 1):
+                for number, line in enumerate(_shown(_lines(stream), stream, name, bar), 1):
                     _parse_line(line, f"{where}:{number}", seeds, problems)
         except (OSError, EOFError, zlib.error, zstandard.ZstdError, _TooLong) as error:
             # What makes a compressed file unreadable shows at the line after the last good one.
@@ -153,6 +160,30 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
             raise _TooLong(f"a line of more than {LINE_BYTES_MAX} bytes: not a list of URLs")
         yield line.removeprefix(b"\xef\xbb\xbf") if first else line
         first = False
+
+
+def _shown(lines: Iterator[bytes], stream: Any, name: str, bar: Bar | None) -> Iterator[bytes]:
+    """The lines, while a bar shows how much of a large file they were, in bytes of the file, compressed or not."""
+    size = os.path.getsize(name) if bar is not None and os.path.isfile(name) else 0
+    if bar is None or size < SHOWN_FROM_BYTES:
+        yield from lines
+        return
+    raw, done = _raw(stream), 0
+    bar.stage(os.path.basename(name), size)
+    for number, line in enumerate(lines, 1):
+        yield line
+        if number % LINES_BETWEEN == 0:
+            at = raw.tell()
+            bar.read(at - done)
+            done = at
+    bar.read(size - done)
+
+
+def _raw(stream: Any) -> Any:
+    """The file itself, below what decodes it."""
+    if isinstance(stream, gzip.GzipFile):
+        return stream.fileobj
+    return stream.raw._source if isinstance(stream.raw, _WholeFrames) else stream.raw
 
 
 def _parse_line(line: bytes, where: str, seeds: list[bytes], problems: list[str]) -> None:

@@ -44,10 +44,12 @@ FIELDS: dict[str, str] = {
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
-    "calendar_urls": "of these, put off: more than their host takes, a long Crawl-delay",
+    "calendar_urls": "of these, scheduled: more than their host takes, a long Crawl-delay, its hours",
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
-    "resting_urls": "of these, put off after a failure: their own, their host's, or no robots.txt to be had",
+    "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
     "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
+    "resting_hosts": "hosts that failed when they were asked last, as of the last commit: silent (no answer, no "
+    "address, or nothing but 429 and 503), no_robots (no robots.txt to be had), given_up -> count",
     "pages": "between two visits (revisit.enabled)",
     "pages_due": "unix seconds: when the first of those is due; null when there are none",
     "pages_gone": "that were 404 or 410 for a week of visits, and are visited no more",
@@ -55,6 +57,9 @@ FIELDS: dict[str, str] = {
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
     "again",
+    "waiting_by_place": "places of URLs that are not done, as of the last commit: runs (ready to be leased), calendar "
+    "(more than their host takes), rests (after a failure), resting (pages between two visits), queued (within their "
+    "site's budget), deferred (beyond it), pending (not looked up yet) -> count",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
@@ -62,17 +67,22 @@ FIELDS: dict[str, str] = {
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
     "shared_addresses": "addresses in memory that many sites share: known, and of these throttled once -> count",
+    "throttled_addresses": "addresses in memory that are asked more seldom than others: shared (by many sites, and it "
+    "throttled once), backing_off (after failures, 429 or 503) -> count",
+    "largest_addresses": "addresses with most hosts in memory -> hosts",
     "per_host_queue_size": "mean, max, and the largest: host -> URLs ready",
     "fetch_failures": "requests without a response, repeated ones included",
-    "frontier_latency_s": "from a URL's discovery (by a turn) to its first request: median of those requested last, of "
+    "frontier_latency_s": "from a URL's discovery to its first request: median of those requested last, of "
     "a sample of the URLs found in this run; null before there is one",
-    "turn_seconds": "duration of the last turn, at most a minute",
+    "turn_seconds": "duration of the last pass over the state, at most a minute",
+    "pace": "where the last minute went, as `why JOB --slow` tells it (irlcrawl/crawl/pace.py); empty in the first "
+    "seconds",
     "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
-    "frontier_bytes": "on disk, of URLs that wait: queues, QF, calendar, rests and runs",
+    "frontier_bytes": "on disk, of URLs that wait anywhere",
     "frontier_full": "more than frontier.bytes_max",
     "harvest_bytes": "on disk, of harvests that are not merged yet",
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
-    "rereads_per_url": "... of these, times it came back from QF: at most 2",
+    "rereads_per_url": "... of these, times it was over its site's budget before: at most 2",
     "workers": "fetch worker processes alive",
     "machines": "other machines that work for the crawl: name, state (here, away), workers, visits, owed (streams of "
     "earlier sessions that are not handed over yet), heard_s (seconds since it was heard), shipped_bytes",
@@ -168,9 +178,11 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("waiting", _waiting(values)),
         ("later", _later(values)),
         ("resting", _resting(values)),
+        ("failing", _failing(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("pages", _pages(values)),
         ("shared", words.parts(values["shared_addresses"] or {})),
+        ("throttled", _throttled(values)),
         ("links", _links(values)),
         ("retries", f"{words.plural(number['retry_count'], 'request')} to be repeated, "
                     f"{words.plural(number['fetch_failures'], 'request')} without a response"),
@@ -192,12 +204,12 @@ def _machine(one: Mapping[str, Any]) -> str:
 
 def line(values: Mapping[str, Any]) -> str:
     """The record in one line, for logs and terminals without a screen."""
-    errors = _errors(values)
+    errors = errors_by_reason(values)
     told = [
         f"fetched {words.count(values['fetched'] or 0)}{_rate(values)}",
         words.size(values["bytes"] or 0),
         *([f"errors {words.count(sum(errors.values()))} ({words.parts(errors)})"] if errors else ()),
-        f"waiting {words.count(values['queued_urls'] or 0)}",
+        f"waiting {words.count(_not_done(values))}",
         *([f"later {_later(values)}"] if values["calendar_urls"] else ()),
         *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
         f"excluded {words.count(values['excluded'] or 0)}",
@@ -207,14 +219,16 @@ def line(values: Mapping[str, Any]) -> str:
     return ", ".join(told)
 
 
-def _errors(values: Mapping[str, Any]) -> dict[str, int]:
+def errors_by_reason(values: Mapping[str, Any]) -> dict[str, int]:
     """URLs that ended without a page, by reason: failed ones, and those whose server answered with an error."""
-    fetched = {name: values["fetched_by_reason"].get(name, 0) for name in ERRORS} if values["fetched_by_reason"] else {}
-    return {name: number for name, number in {**fetched, **(values["failed_by_reason"] or {})}.items() if number}
+    fetched = {name: (values.get("fetched_by_reason") or {}).get(name, 0) for name in ERRORS}
+    failed = values.get("failed_by_reason") or {}
+    return {name: number for name, number in {**fetched, **failed}.items() if number}
 
 
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:
-    return values["pages_per_s_over"] or {} if values["state"] in ALIVE else {}
+    """Of a run that is over: those before its end."""
+    return values["pages_per_s_over"] or {} if values["state"] in (*ALIVE, *ENDED.values()) else {}
 
 
 def _now(values: Mapping[str, Any]) -> str:
@@ -272,9 +286,15 @@ def _total(values: Mapping[str, Any], name: str) -> str:
     return words.count(total) + (f" ({reasons})" if reasons else "")
 
 
+def _not_done(values: Mapping[str, Any]) -> int:
+    """URLs that wait, with workers or without: the same before a stop and after it."""
+    return int((values["queued_urls"] or 0) + (values["leased_urls"] or 0))
+
+
 def _waiting(values: Mapping[str, Any]) -> str:
     hosts = words.plural(values["active_hosts"] or 0, "host")
-    text = f"{words.plural(values['queued_urls'] or 0, 'URL')}; {hosts} in memory"
+    out = f" ({words.count(values['leased_urls'])} of them with workers now)" if values["leased_urls"] else ""
+    text = f"{words.plural(_not_done(values), 'URL')}{out}; {hosts} in memory"
     text += f" ({words.count(values['ready_hosts'] or 0)} ready)"
     longest = (values["per_host_queue_size"] or {}).get("max")
     return text + (f", at most {words.plural(longest, 'URL')} a host" if longest else "")
@@ -310,6 +330,20 @@ def _resting(values: Mapping[str, Any]) -> str:
     if seconds := _until(values, "wait_ends"):
         text += f"; nothing else is left, the crawl ends in {words.duration(seconds)}"
     return text
+
+
+def _failing(values: Mapping[str, Any]) -> str:
+    """The hosts at rest, and those given up."""
+    hosts = values["resting_hosts"] or {}
+    number = words.plural(sum(hosts.values()), "host")
+    return f"{number} when asked last ({words.parts(hosts)})" if hosts else ""
+
+
+def _throttled(values: Mapping[str, Any]) -> str:
+    """The addresses that are asked more seldom than others."""
+    addresses = values["throttled_addresses"] or {}
+    number = words.plural(sum(addresses.values()), "address", "addresses")
+    return f"{number} ({words.parts(addresses)})" if addresses else ""
 
 
 def _until(values: Mapping[str, Any], field: str) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 from drum import Catalog, Edits, Files
 
 from irlcrawl.base.job import JobDir
+from irlcrawl.config import commands
 from irlcrawl.config.checks import absolute, changes, check_resume, check_start, site_name, validate
 from irlcrawl.config.keys import Config, ConfigError, Priority, Site
 from irlcrawl.config.overrides import Overrides
@@ -57,11 +58,23 @@ def steer(
     check_start(config)
     before = running or stored
     check_resume(before, config)
+    _check_commands(job, verb, stored, running, config)
     known = dict(pauses or {})
     names = [ALL] * config.crawl.pause + [name for name, site in config.site.items() if site.pause]
     paused = {name: known.get(name) or {"by": by, "since": now} for name in names}
     text = rewritten(stored_config(job, files or Files()) or "", config, CONFIG_HEADER)
     return Steering(config, text, changes(before, config), paused, hints)
+
+
+def _check_commands(job: JobDir, verb: str, stored: Config, running: Config | None, config: Config) -> None:
+    """A command that was typed may run from now on; one that the file has may not, if it is new to a crawl that runs.
+    At rest the next start checks it. ConfigError."""
+    named, in_file = commands.named(config), commands.named(stored)
+    if verb == "set":
+        commands.allow(job.path, {key: text for key, text in named.items() if in_file.get(key) != text})
+    if running is not None:
+        known = commands.named(running)
+        commands.check(job.path, {key: text for key, text in named.items() if known.get(key) != text})
 
 
 def keep(job: JobDir, catalog: Catalog | None, files: Files, steering: Steering) -> None:

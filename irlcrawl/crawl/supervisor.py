@@ -35,6 +35,7 @@ from irlcrawl.crawl.alarms import Alarms
 from irlcrawl.crawl.control import Handler
 from irlcrawl.crawl.control_server import ControlServer, serve
 from irlcrawl.crawl.heartbeat import Heartbeat
+from irlcrawl.crawl.history import History
 from irlcrawl.crawl.hooks import Hooks
 from irlcrawl.crawl.journal import note
 from irlcrawl.crawl.loop import CrawlLoop
@@ -131,6 +132,7 @@ class Supervisor:
         self._alarms: Alarms | None = None
         self._heartbeat = Heartbeat(self.clock)
         self._nodes: Nodes | None = None
+        self._history = History(Files(), job.history)
         self._lists: Marks = {}
         self._lists_due = 0.0
 
@@ -160,6 +162,7 @@ class Supervisor:
                 if self._next is None:
                     if self._alarms is not None:
                         self._alarms.ended(code, self._status())
+                        self._history.last(self.clock.now(), self._status)
                     return code
                 self._leave_workers()
                 self.config, self._next, self._over = self._next, None, False
@@ -167,6 +170,7 @@ class Supervisor:
             if self._control is not None:
                 await self._control.close()
             self._stop_listening()
+            self._history.close()
             await asyncio.to_thread(self._hooks.finish, HOOKS_SECONDS)
 
     async def _one_run(self, seeds: list[bytes], began: float | None) -> tuple[ExitCode, float]:
@@ -246,6 +250,7 @@ class Supervisor:
         assert self.loop is not None
         self.progress.tick(self._status)
         self._heartbeat.beat()
+        self._history.tick(self.clock.now(), self._status)
         if self._alarms is not None:
             self._alarms.tick(self.clock.now())
         if (now := self.clock.now()) >= self._lists_due and self.loop.ending is None:

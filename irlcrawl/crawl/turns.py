@@ -88,6 +88,7 @@ class Turns:
         self.away: Callable[[], set[int]] = set
         """Streams of which something is still to come, from machines that are silent."""
         self._turn: asyncio.Future[Result] | None = None
+        self._awaited = False  # nothing could be leased when the last turn began
         self._turn_lost: list[RemoteWorker] = []  # dead workers, and harvests, of the turn that runs
         self._turn_harvests: list[str] = []
 
@@ -187,7 +188,8 @@ class Turns:
         self._turn_lost, self._lost = self._lost, []
         self._dispatcher.ran_dry = False
         self._schedule.began()
-        urgent = self._schedule.starving or self._limits.pressure.slow_down
+        self._awaited = self._schedule.starving
+        urgent = self._awaited or self._limits.pressure.slow_down
         task = self._task(harvests, urgent=urgent, merge=self._run.code is None)
         self._turn = asyncio.get_running_loop().run_in_executor(self._thread, Turn(self._state).run, task)
         self._turn.add_done_callback(lambda _: self._wake())
@@ -320,7 +322,9 @@ class Turns:
         result.edits.set("counters", state.counters)
         result.edits.set("status", self._gauges.record())
         self.closed.before(result.edits)
+        began = self._clock.now()
         state.catalog.commit(result.edits)
+        self._gauges.pace.turned(result, self._clock.now() - began, self._awaited)
         self.closed.after()
         politeness = dispatcher.politeness
         dispatcher.leases.roll([*politeness.clocks.unsaved(now), *politeness.promises_out()])

@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 
     what: str  # pages, links or graph (its edges, archive by archive)
     format: str = JSON_LINES
-    asked: pages.Asked = pages.Asked()  # of pages
+    asked: pages.Asked = pages.Asked()  # of pages; of links, whether PDFs are read
     crawl: str = ""  # Common Crawl's partitions crawl=NAME/subset=...; empty: none
     hosts: bool = False  # of a graph: between hosts, not sites
 
@@ -50,7 +50,7 @@ def rows(plan: Plan, archive: Archive) -> Iterator[tuple[str, Row]]:
     """(subset, row) of everything in an archive. Damaged, OSError, JobError."""
     found = captures(Files(), archive)
     if plan.what == "links":
-        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture))
+        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf))
     return pages.rows(found, archive, plan.asked)
 
 

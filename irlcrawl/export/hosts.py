@@ -11,8 +11,12 @@ from irlcrawl.base.url import host_of
 from irlcrawl.export.hostname import host_columns
 from irlcrawl.export.sorted_lines import SortedLines
 from irlcrawl.export.table import Row
+from irlcrawl.frontier.state import formats
+from irlcrawl.terminal.progress import Bar, urls
 from irlcrawl.worker.archive.crawl_log import LogEntry
 
+URLS_BETWEEN = 10_000
+"""So often a bar is moved; with fewer URLs there is none."""
 HOSTS_MAX = 200_000
 """Hosts summed up in memory; then their sums are sorted, and added up when all are read."""
 
@@ -22,10 +26,11 @@ Sums = list[int]
 """fetched; 2xx, 3xx, 4xx, 5xx; failed; excluded; bytes; first and last fetch (unix milliseconds, 0: none)."""
 
 
-def rows(job: JobDir, directory: str) -> Iterator[Row]:
-    """Rows of table.HOSTS, by reversed name; `directory` is for temporary files. Damaged, OSError."""
+def rows(job: JobDir, directory: str, bar: Bar | None = None) -> Iterator[Row]:
+    """Rows of table.HOSTS, by reversed name; `directory` is for temporary files; bar: shows how many URLs are counted.
+    Damaged, OSError."""
     lines, sums, parts = SortedLines(directory), dict[str, Sums](), 0
-    for entry in last_words(job):
+    for entry in _shown(last_words(job), job, bar):
         host = host_of(entry.url)
         found = sums.get(host)
         if found is None:
@@ -47,6 +52,21 @@ def rows(job: JobDir, directory: str) -> Iterator[Row]:
             total = _added(total, values)
     if last:
         yield _row(last, total)
+
+
+def _shown(entries: Iterator[LogEntry], job: JobDir, bar: Bar | None) -> Iterator[LogEntry]:
+    ledger = (formats.look(job.state).get("ledger") if bar is not None and job.has_catalogue() else None) or {}
+    total = sum(ledger.get(name, 0) for name in ("fetched", "failed", "gone")) + sum(
+        ledger.get("excluded", {}).values()
+    )
+    if bar is None or total < URLS_BETWEEN:
+        yield from entries
+        return
+    bar.stage("hosts", total, urls)
+    for number, entry in enumerate(entries, 1):
+        yield entry
+        if number % URLS_BETWEEN == 0:
+            bar.read(URLS_BETWEEN)
 
 
 def _count(entry: LogEntry, sums: Sums) -> None:

@@ -14,7 +14,7 @@ REDIRECT = "redirect"
 """The `element` of a row that stands for a redirect."""
 
 
-def rows_of(capture: Capture) -> Iterator[Row]:
+def rows_of(capture: Capture, pdf: bool = False) -> Iterator[Row]:
     """Rows of table.LINKS, in the order of the page. Links that no crawl follows (`mailto:` and the like), and those to
     the page itself, are left out."""
     status, url, date = capture.exchange.status, capture.url, capture.record.fields.get("warc-date")
@@ -27,7 +27,7 @@ def rows_of(capture: Capture) -> Iterator[Row]:
     if capture.revisit or not 200 <= status < 300:
         return
     page = read(capture)
-    handler = handler_of(page.media_type) if page.body else None
+    handler = handler_of(page.media_type, pdf) if page.body else None
     if handler is None:
         return
     base, links = handler.links(page.body, page.codec)

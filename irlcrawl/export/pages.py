@@ -14,7 +14,7 @@ from irlcrawl.export.cdxj import REVISIT
 from irlcrawl.export.hostname import host_columns
 from irlcrawl.export.language import language_of
 from irlcrawl.export.media.content import Content
-from irlcrawl.export.media.kinds import handler_of
+from irlcrawl.export.media.kinds import PDF, handler_of
 from irlcrawl.export.media.sniff import detected
 from irlcrawl.export.surt import surt
 from irlcrawl.export.table import PAGES, TEXT, Column, Row
@@ -36,6 +36,7 @@ class Asked(NamedTuple):
     text: bool = False
     language: bool = False
     robots: bool = False  # rows for robots.txt, too
+    pdf: bool = False  # PDFs are read
 
 
 def columns(asked: Asked) -> tuple[Column, ...]:
@@ -61,7 +62,8 @@ def read(capture: Capture) -> Read:
         return Read(content_type, REVISIT, REVISIT, "", b"")
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
     media_type = detected(body, mime)
-    codec = charset.sniff(body, content_type) if handler_of(media_type) is not None else ""
+    textual = media_type != PDF and handler_of(media_type) is not None
+    codec = charset.sniff(body, content_type) if textual else ""
     return Read(content_type, mime, media_type, codec, body)
 
 
@@ -80,7 +82,7 @@ def row_of(capture: Capture, archive: Archive, asked: Asked) -> Row:
     """A row of `columns(asked)`."""
     page = read(capture)
     status = capture.exchange.status
-    handler = handler_of(page.media_type) if page.body else None
+    handler = handler_of(page.media_type, asked.pdf) if page.body else None
     found = handler.read(page.body, page.codec) if handler is not None else _NOTHING
     words = handler.text(page.body, page.codec) if handler is not None and (asked.text or asked.language) else ""
     fields = capture.record.fields

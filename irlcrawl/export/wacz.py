@@ -11,14 +11,14 @@ which ReplayWeb.page opens from a disk or over the web without reading all of it
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import IO, Any
+from collections.abc import Iterable
+from typing import IO, Any, BinaryIO
 
 from drum.files import Files
 
@@ -28,6 +28,7 @@ from irlcrawl import __version__
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.base.keys import name_key
+from irlcrawl.base.rows import Source
 from irlcrawl.export import cdxj
 from irlcrawl.export.archives import Archive, Capture, captures
 from irlcrawl.export.media.kinds import handler_of
@@ -51,32 +52,25 @@ class Package:
         self._date = time.gmtime(max(now, 315532800))[:6]  # a ZIP's dates begin with 1980
         self.resources: list[dict[str, Any]] = []
 
-    @contextmanager
-    def entry(self, path: str, *, packed: bool) -> Iterator[Entry]:
-        """Write one resource. packed: compress it (what is read in pieces is not)."""
+    def add(self, path: str, source: BinaryIO, *, packed: bool, bar: Bar | None = None) -> None:
+        """Copy one resource from an open file. packed: compress it (what is read in pieces is not). wabac.js takes it
+        that a local header has no extra fields where the directory has none: so only large files get those of ZIP64."""
         info = zipfile.ZipInfo(path, self._date)
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
-        with self._zip.open(info, "w", force_zip64=True) as target:
-            entry = Entry(target)
-            yield entry
-        digest = f"sha256:{entry.sha256.hexdigest()}"
-        name = os.path.basename(path).lower()
-        self.resources.append({"name": name, "path": path, "hash": digest, "bytes": entry.bytes})
+        large = source.seek(0, os.SEEK_END) > zipfile.ZIP64_LIMIT
+        source.seek(0)
+        sha256 = hashlib.sha256()
+        with self._zip.open(info, "w", force_zip64=large) as target:
+            while data := source.read(COPY_BYTES):
+                target.write(data)
+                sha256.update(data)
+                if bar is not None:
+                    bar.read(len(data))
+        name, digest = os.path.basename(path).lower(), f"sha256:{sha256.hexdigest()}"
+        self.resources.append({"name": name, "path": path, "hash": digest, "bytes": info.file_size})
 
     def close(self) -> None:
         self._zip.close()
-
-
-class Entry:
-    """What is written into one resource."""
-
-    def __init__(self, target: IO[bytes]) -> None:
-        self._target, self.sha256, self.bytes = target, hashlib.sha256(), 0
-
-    def write(self, data: bytes) -> None:
-        self._target.write(data)
-        self.sha256.update(data)
-        self.bytes += len(data)
 
 
 def write(
@@ -87,35 +81,35 @@ def write(
     with tempfile.TemporaryDirectory() as directory, whole_file(path) as stream:
         indexes = cdxj.index(job, archives, directory, files, bar, jobs)
         package = Package(stream, now)
-        _indexes(package, cdxj.all_lines(indexes, directory))
+        _indexes(package, cdxj.all_lines(indexes, directory), directory)
         main = _pages(package, archives, files, bar, directory)
         bar.stage("archives", sum(one.bytes for one in archives))
         for archive in archives:
-            _copy(package, archive, bar)
+            with open(archive.path, "rb") as source:
+                package.add(f"archive/{archive.name}", source, packed=False, bar=bar)
         _describe(package, now, title or job.path.name, main)
         package.close()
 
 
-def _indexes(package: Package, lines: Iterable[bytes]) -> None:
+def _indexes(package: Package, lines: Iterable[bytes], directory: str) -> None:
     idx = [b"!meta 0 " + json.dumps({"format": "cdxj-gzip-1.0", "filename": INDEX}).encode() + b"\n"]
-    with package.entry(f"indexes/{INDEX}", packed=False) as entry:
+    with open(os.path.join(directory, INDEX), "w+b") as packed:
         block: list[bytes] = []
         for line in lines:
             block.append(line)
             if len(block) == INDEX_LINES:
-                idx.append(_block(entry, block))
+                idx.append(_block(packed, block))
                 block = []
         if block:
-            idx.append(_block(entry, block))
-    with package.entry("indexes/index.idx", packed=True) as entry:
-        for line in idx:
-            entry.write(line)
+            idx.append(_block(packed, block))
+        package.add(f"indexes/{INDEX}", packed, packed=False)
+    package.add("indexes/index.idx", io.BytesIO(b"".join(idx)), packed=True)
 
 
-def _block(entry: Entry, block: list[bytes]) -> bytes:
+def _block(packed: BinaryIO, block: list[bytes]) -> bytes:
     """Write lines as a gzip member; its line in the index of the index."""
-    data, offset = igzip.compress(b"".join(block), 3), entry.bytes
-    entry.write(data)
+    data, offset = igzip.compress(b"".join(block), 3), packed.tell()
+    packed.write(data)
     told = {"offset": offset, "length": len(data), "digest": f"sha256:{hashlib.sha256(data).hexdigest()}"}
     return block[0].partition(b" {")[0] + b" " + json.dumps(told).encode() + b"\n"
 
@@ -124,23 +118,21 @@ def _pages(package: Package, archives: list[Archive], files: Files, bar: Bar, di
     """Write both lists of pages; the first page that a person named."""
     bar.stage("pages", sum(one.bytes for one in archives))
     main: dict[str, str] = {}
-    with open(os.path.join(directory, "extra"), "w+b") as extra:
-        with package.entry("pages/pages.jsonl", packed=True) as entry:
-            entry.write(_header("pages", "Pages"))
-            for archive in archives:
-                for capture in captures(files, archive):
-                    page = _page(capture)
-                    if page is not None:
-                        seed = _is_seed(capture)
-                        main = main or (page if seed else {})
-                        (entry if seed else extra).write(json.dumps(page).encode() + b"\n")
-                bar.read(archive.bytes)
+    with open(os.path.join(directory, "named"), "w+b") as named, open(os.path.join(directory, "extra"), "w+b") as extra:
+        named.write(_header("pages", "Pages"))
+        for archive in archives:
+            for capture in captures(files, archive):
+                page = _page(capture)
+                if page is not None:
+                    seed = _is_seed(capture)
+                    main = main or (page if seed else {})
+                    if not seed and not extra.tell():
+                        extra.write(_header("extra-pages", "Extra Pages"))
+                    (named if seed else extra).write(json.dumps(page).encode() + b"\n")
+            bar.read(archive.bytes)
+        package.add("pages/pages.jsonl", named, packed=True)
         if extra.tell():
-            extra.seek(0)
-            with package.entry("pages/extraPages.jsonl", packed=True) as entry:
-                entry.write(_header("extra-pages", "Extra Pages"))
-                while data := extra.read(COPY_BYTES):
-                    entry.write(data)
+            package.add("pages/extraPages.jsonl", extra, packed=True)
     return main
 
 
@@ -150,7 +142,7 @@ def _header(name: str, title: str) -> bytes:
 
 def _page(capture: Capture) -> dict[str, str] | None:
     """The line of a page; None for what is no page that a person would open."""
-    if capture.revisit or subset_of(capture) != PAGE:
+    if capture.revisit or subset_of(capture) != PAGE or _carried(capture).get("source") == Source.REQUISITE:
         return None
     found = read(capture)
     handler = handler_of(found.media_type)
@@ -166,15 +158,12 @@ def _page(capture: Capture) -> dict[str, str] | None:
 
 def _is_seed(capture: Capture) -> bool:
     """Whether no link led to the page: a person named it, or it is what that redirected to."""
-    unit = capture.record.unit
-    return unit is not None and not json.loads(unit).get("depth")
+    return capture.record.unit is not None and not _carried(capture).get("depth")
 
 
-def _copy(package: Package, archive: Archive, bar: Bar) -> None:
-    with open(archive.path, "rb") as source, package.entry(f"archive/{archive.name}", packed=False) as entry:
-        while data := source.read(COPY_BYTES):
-            entry.write(data)
-            bar.read(len(data))
+def _carried(capture: Capture) -> dict[str, Any]:
+    """What is noted of the URL behind a capture; empty if others wrote it."""
+    return json.loads(capture.record.unit) if capture.record.unit is not None else {}
 
 
 def _describe(package: Package, now: float, title: str, main: dict[str, str]) -> None:
@@ -186,8 +175,6 @@ def _describe(package: Package, now: float, title: str, main: dict[str, str]) ->
     if main:
         told |= {"mainPageUrl": main["url"], "mainPageDate": main["ts"]}
     text = json.dumps(told, indent=2).encode()
-    with package.entry("datapackage.json", packed=True) as entry:
-        entry.write(text)
+    package.add("datapackage.json", io.BytesIO(text), packed=True)
     digest = {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(text).hexdigest()}"}
-    with package.entry("datapackage-digest.json", packed=True) as entry:
-        entry.write(json.dumps(digest, indent=2).encode())
+    package.add("datapackage-digest.json", io.BytesIO(json.dumps(digest, indent=2).encode()), packed=True)

@@ -3,5 +3,7 @@
 beliefs.py  a Gamma belief of a page's rate of changes in two bytes, and how a visit moves it
 price.py    the worth of a visit, the time at which it meets the price, and the price
 weight.py   importance of pages; the rules [[revisit_rule]]
+hubs.py     what a visit is worth for the new links it brings
+signals.py  how far signals of sitemaps and feeds are believed
 visited.py  a page's row after a visit, and until when it rests
 """

@@ -9,6 +9,8 @@ repair.py     a whole crawl out of what can be read
 salvage.py    what can be read of a damaged crawl
 rebuild.py    the new state of a repair
 doctor.py    whether this machine is fit for a crawl
+measure.py    what a page costs on this machine
+little_web.py    ... by a crawl of these pages
 takedown.py   what was stored of some URLs, out of archives and log
 snapshot.py   a crawl as it was at one commit
 """

@@ -35,6 +35,7 @@ from irlcrawl.base.job_files import (
 )
 from irlcrawl.base.names import Names
 from irlcrawl.config.toml import load_stored
+from irlcrawl.crawl import history
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.harvested import Reach, missing, not_closed, reach_of, shortened
 from irlcrawl.frontier.state.lease_log import LeaseLog
@@ -211,6 +212,11 @@ class Fsck:
             except UnknownVersion as error:  # in a crawl that is not of a later version: a damaged header
                 yield Finding(True, path, len(RULES_MAGIC), str(error))
         yield from self._leases(str(self.job.leases))
+        try:
+            if self.files.exists(self.job.history):
+                history.check(self.job.history)
+        except Damaged as error:  # no crawl needs it
+            yield note(error.file, f"{error.what}: the next run begins another one")
 
     def _leases(self, path: str) -> Findings:
         """What is wrong with it makes every host wait for its gap again."""
@@ -234,7 +240,7 @@ class Fsck:
             reading = Reading.open(self.job, self.files)
             if reading is None or not reading.begun:
                 return None
-            for drum in (reading.seen, reading.hosts, *reading.sites.drums):
+            for drum in (reading.seen, reading.hosts, *reading.sites.drums, reading.known, reading.near.drum):
                 yield from check_drum(drum, state)
             yield from self._rules(reading)
             yield from self._ledger(reading)

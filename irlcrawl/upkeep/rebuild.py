@@ -7,15 +7,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, SegmentWriter
+from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, Result, SegmentWriter
+from drum.kernels import Index, Keys, Mask
 from drum.spill import Spill
 
 import numpy as np
 
 from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
-from irlcrawl.base.rows import LINK, PAIR, SCOPE_ENTRY, Carried
+from irlcrawl.base.rows import LINK, PAGE, PAIR, SCOPE_ENTRY, Carried, PageFlag
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
+from irlcrawl.frontier.state.known_pages import OP_KNOWN, pending_of
 from irlcrawl.worker.harvest.builder import Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
@@ -50,12 +52,12 @@ class Commit:
 
 class Outcomes:
     """Outcomes on their way into the new crawl log: of URLs that are done, only the first. What seeds among them bring
-    into scope is noted in `opened`. Later visits of pages are kept as they are, and pages are not visited again: what
-    was known of them was in the state. Of URLs that were put back and done again, the new log tells the earlier
+    into scope is noted in `opened`. Later visits of pages are kept as they are; `pages` hears which URLs were fetched
+    well, and may be pages. Of URLs that were put back and done again, the new log tells the earlier
     outcomes as failures that passed (`retry`)."""
 
-    def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None]) -> None:
-        self._state, self._known, self._opened = state, known, opened
+    def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None], pages: Salvaged) -> None:
+        self._state, self._known, self._opened, self._pages = state, known, opened, pages
         self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
@@ -80,6 +82,7 @@ class Outcomes:
 
     def flush(self) -> None:
         state, lines = self._state, self._others
+        wells: list[Keys] = []
         with Commit(state) as (writer, edits):
             if self._rows:
                 keys, classes, reasons, texts = zip(*self._rows)
@@ -95,9 +98,13 @@ class Outcomes:
                 lines = [*lines, *(_passed(line) for line in texts if line not in told and ARCHIVED in line)]
                 for rows in fresh:
                     state.count_done(rows["cls"], rows["reason"])
+                    well = (rows["cls"] == Class.FETCHED) & (rows["reason"] == Reason.OK)
+                    wells.append(rows["key"][well])
                     state.ledger.discovered += rows.rows
                     lines = [*lines, *rows["line"].tolist()]
             state.log.append(lines)
+        for keys in wells:
+            self._pages.fetched(keys)
         self.lines += len(lines)
         self._rows, self._others = [], []
 
@@ -151,6 +158,83 @@ class Harvests:
             write_sections(writer, SEEDS_STREAM, self._number, rows)
         self._number += 1
         self._begin()
+
+
+class Salvaged:
+    """Pages that are visited again, on their way to the new state with what is known of them: of each the row of most
+    visits that could be read, if its outcome could be, too. They rest until they were due; after a failure shut."""
+
+    name = "salvaged"
+
+    def __init__(self, state: CrawlState) -> None:
+        self._state = state
+        ram = state.config.crawl.ram_bytes // 4
+        self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
+        self._drum = Repository(self.name, catalog=state.catalog, pool=state.pool, values={}, ram_bytes=ram)
+        self.pages = 0
+
+    def fetched(self, keys: Keys) -> None:
+        """Keys of URLs that are done, and were fetched well."""
+        self._drum.pend_batch(Batch({"key": keys}), OP_DONE)
+        self._spill()
+
+    def page(self, rows: Batch) -> None:
+        """LINK and PAGE, and `due` as it rests (0: now), of a crawl with the same keys or with others."""
+        keys = np.fromiter(map(self._key, rows["url"].tolist()), np.uint64, rows.rows)
+        self._drum.pend_batch(rows.with_(key=keys).select(PENDED), OP_PAGE)
+        self._spill()
+
+    def _spill(self) -> None:
+        if self._drum.ram_rows > CARRY_ROWS:
+            with Commit(self._state) as (writer, edits):
+                self._drum.spill(writer, edits)
+
+    def close(self) -> None:
+        """Put them to rest. They were counted as fetched, and are so no more."""
+        state, waiting = self._state, self._drum.pending_by_op()
+        with Commit(state) as (writer, edits):
+            if OP_DONE in waiting and OP_PAGE in waiting:
+                self._drum.merge(
+                    LatestPage(), writer=writer, edits=edits, emit=lambda _, rows: self._rest(writer, edits, rows)
+                )
+                state.known.spill(writer, edits)
+        with Commit(state) as (_, edits):
+            for key, _ in state.catalog.items(self._drum.prefix):
+                edits.remove(key)
+
+    def _rest(self, writer: SegmentWriter, edits: Edits, rows: Batch) -> None:
+        state, due = self._state, rows["due"]
+        shut = (rows["flags"] & (PageFlag.DENIED | PageFlag.GONE_ONCE) != 0) | (rows["attempt"] > 0)
+        for store, mask in ((state.pages.shut, shut), (state.pages.wished, ~shut)):
+            if mask.any():
+                own = rows.filter(mask)
+                store.add_labelled(lambda: writer, edits, own, due[mask])
+                held = np.full(own.rows, store is state.pages.shut)
+                state.known.pend_batch(pending_of(own, due[mask], store is state.pages.shut, None, held), OP_KNOWN)
+        state.ledger.fetched -= rows.rows
+        self.pages += rows.rows
+
+
+PENDED = {**LINK, **PAGE, "due": "u4"}
+OP_DONE, OP_PAGE = range(2)
+
+
+class LatestPage:
+    """Emits of each key that is done the row of most visits, the last of them (shapes: drum.kernels.Kernel)."""
+
+    columns = ("visits",)
+
+    def __call__(self, found: Mask, stored: Batch, items: Batch, starts: Index) -> Result:
+        groups = len(starts) - 1
+        group, page = np.repeat(np.arange(groups), np.diff(starts)), items["op"] == OP_PAGE
+        done = np.bincount(group[~page], minlength=groups) > 0
+        rows = np.flatnonzero(page)
+        rows = rows[np.lexsort((rows, items["visits"][rows], group[rows]))]
+        last = np.full(groups, -1)
+        last[group[rows]] = rows  # numpy keeps the last assignment of a repeated index
+        emit = np.zeros(items.rows, np.bool_)
+        emit[last[done & (last >= 0)]] = True
+        return Result(values=stored, write=np.zeros(groups, np.bool_), emit=emit)
 
 
 def carry(state: CrawlState, drum: Repository, kernel: Kernel, batches: Iterable[Batch]) -> None:

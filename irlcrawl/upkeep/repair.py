@@ -10,6 +10,7 @@ read and never changed, but for a torn tail that any start would cut.
                    enter like a harvest, and what is known is dropped there
   sites            stored in-degrees, or the links between sites on archived pages
   hosts, clocks    as far as their sections can be read
+  pages            those that were visited again go on being it, as far as their rows can be read
 
 So a URL is lost only when the section it waited in is gone and no archived page here links to it.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,11 +61,12 @@ from irlcrawl.frontier.politeness.clocks import CLOCK, fold
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import RECORD as HOST
+from irlcrawl.frontier.state.hosts import standing_counts, standings
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import salvage
 from irlcrawl.upkeep.census import archive_path
-from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, carry
+from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, Salvaged, carry
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, carried_of, is_seed
@@ -78,7 +80,7 @@ KEY = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 """Where a line of the old crawl log points: name_key of the archive, offset of the record."""
 KEY_BITS, POINTER_BITS = 8, 6
-CARRIED = ("config", "promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests")
+CARRIED = ("config", "promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests", "price")
 
 
 def finish_interrupted(job: JobDir) -> None:
@@ -151,6 +153,7 @@ class _Repair:
                 yield from self._done(state)
                 self._scope(state)
                 yield from self._drums(state)
+                yield from self._visited(state)
                 yield from self._waiting(state)
                 yield from self._lost()
         finally:
@@ -175,7 +178,7 @@ class _Repair:
         for key in CARRIED:
             if key in self.entries:
                 edits.set(key, self.entries[key])
-        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason")
+        recounted = ("fetched_by_reason", "failed_by_reason", "excluded_by_reason", "hosts_resting")
         counters = self.entries.get("counters", {})
         edits.set("counters", {name: value for name, value in counters.items() if name not in recounted})
         streams = [file.stream for file in warc_files(self.files, str(self.job.warcs))]
@@ -197,7 +200,8 @@ class _Repair:
 
     def _done(self, state: CrawlState) -> Iterator[str]:
         """Every outcome once: the new crawl log, `seen` and the ledger."""
-        sink = Outcomes(state, self.known, self.opened)
+        self.pages = Salvaged(state)
+        sink = Outcomes(state, self.known, self.opened, self.pages)
         # Damaged, or nothing says that they are not: the archive knows better.
         doubtful: list[tuple[LogEntry, bytes, bool]] = []
         lines = enumerate(salvage.log_lines(self.files, str(self.job.crawl_log)))
@@ -291,7 +295,8 @@ class _Repair:
                 edits.set(HISTOGRAM, degrees.to_json())
             yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
         before = dict(self.old.lost)
-        carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        hosts = map(self._host_rows, self.old.slices(self.entries, "hosts"))
+        carry(state, state.hosts, Update(tuple(HOST)), self._counted(state, hosts))
         clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
         with Commit(state) as (writer, edits):
             if clocks:
@@ -300,6 +305,12 @@ class _Repair:
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
         yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
 
+    def _counted(self, state: CrawlState, hosts: Iterable[Batch]) -> Iterator[Batch]:
+        """Rows of hosts, counted by their standings."""
+        for rows in hosts:
+            state.count_standings(standing_counts(standings(rows)))
+            yield rows
+
     def _host_rows(self, batch: Batch) -> Batch:
         """Without pointers to robots texts that are gone."""
         logs = {int(log) for log in np.unique(batch["rules_log"])}
@@ -307,6 +318,14 @@ class _Repair:
         lost = np.isin(batch["rules_log"], gone) & (batch["rules_length"] > 0)
         keep = {name: np.where(lost, 0, batch[name]).astype(HOST[name]) for name in ("robots", "rules_length")}
         return batch.with_(**keep, released=np.zeros(batch.rows, HOST["released"])).select(["key", *HOST])
+
+    def _visited(self, state: CrawlState) -> Iterator[str]:
+        """Pages that are visited again, as far as their rows can be read; others were fetched once."""
+        for batch in self.old.pages():
+            self.pages.page(batch)
+        self.pages.close()
+        if self.pages.pages:
+            yield f"pages that are visited again: {words.count(self.pages.pages)}, with what was known of their changes"
 
     def _scope(self, state: CrawlState) -> None:
         """What seeds opened: as it was written, and by those that are done."""

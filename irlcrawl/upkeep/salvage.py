@@ -18,9 +18,11 @@ from drum.catalog import files_of, logs, parse_line
 from drum.sectors import read_around
 from drum.segment import Section, Segment
 
+import numpy as np
+
 from irlcrawl.base.job_files import SEGMENT, parse_harvest
 from irlcrawl.base.keys import url_key
-from irlcrawl.base.rows import CARRIED
+from irlcrawl.base.rows import CARRIED, LINK, PAGE
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.start_checks import check_last_commit
 from irlcrawl.upkeep.verify import next_record
@@ -118,6 +120,17 @@ class Segments:
             for section in segment.sections.values() if segment is not None else ():
                 if all(column in section.schema for column in URL_COLUMNS):
                     yield from (batch.select(URL_COLUMNS) for batch in self.blocks(section))
+
+    def pages(self) -> Iterator[Batch]:
+        """LINK and PAGE of every row of a page that was visited, with `due` as it rests (0: it does not); some pages
+        more than once, as they were at several times."""
+        for name in self.names:
+            segment = self.segment(name)
+            for section in segment.sections.values() if segment is not None else ():
+                if all(column in section.schema for column in (*LINK, *PAGE)):
+                    for batch in self.blocks(section):
+                        rows = batch if "due" in batch else batch.with_(due=np.zeros(batch.rows, np.uint32))
+                        yield rows.select([*LINK, *PAGE, "due"]).filter(rows["visits"] > 0)
 
     def made_with(self, seed: int) -> bool:
         """Whether keys of the first URLs that can be read are those of this seed; True when there are none."""

@@ -49,12 +49,14 @@ from irlcrawl.base.job_files import (
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.start_checks import check_state_there
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.rules_log import PART
 
 ATTEMPTS = 10
-COPY_BYTES = 1 << 30
+COPY_BYTES = 64 << 20
+"""Copied at once; a file of fewer bytes is there in a moment."""
 TAKING = "another snapshot is being taken or deleted"
 FACTS = {"commit", "fetched", "taken", "name"}
 VERSION = 1
@@ -113,8 +115,9 @@ def _marker(facts: dict[str, Any]) -> bytes:
     return json.dumps({**facts, "crc": zlib.crc32(json.dumps(facts).encode())}).encode() + b"\n"
 
 
-def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
-    """Take a snapshot. ConfigError for a name that is not allowed, JobError, JobLocked, JobFull, Damaged."""
+def take(job: JobDir, name: str, files: Files | None = None, bar: Bar | None = None) -> Snapshot:
+    """Take a snapshot. bar: shows how far large copies are. ConfigError for a name that is not allowed, JobError,
+    JobLocked, JobFull, Damaged."""
     files = files or Files()
     if not is_snapshot_name(name):
         raise ConfigError(f"{name!r}: a snapshot's name is made of letters, digits, '.', '_' and '-'")
@@ -130,7 +133,7 @@ def take(job: JobDir, name: str, files: Files | None = None) -> Snapshot:
         for left in job.snapshots.iterdir():
             if is_unfinished(left.name):  # of one that was interrupted
                 shutil.rmtree(left)
-        _take(job, target, files)
+        _take(job, target, files, bar or Bar())
     return _snapshot(target)
 
 
@@ -154,10 +157,10 @@ def alone(job: JobDir) -> AbstractContextManager[None]:
     return _alone(job.snapshots, TAKING)
 
 
-def _take(job: JobDir, target: Path, files: Files) -> None:
+def _take(job: JobDir, target: Path, files: Files, bar: Bar) -> None:
     building, name = job.snapshots / unfinished_name(target.name), target.name
     try:
-        facts = _build(job, building, files)
+        facts = _build(job, building, files, bar)
         facts |= {"taken": time.time(), "name": name, "snapshot": VERSION}
         _write(building / SNAPSHOT, _marker(facts))
         for directory in (building / STATE, building / WARCS, building / LOGS, building):
@@ -227,7 +230,7 @@ def _existing(job: JobDir, name: str) -> Path:
     return path
 
 
-def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
+def _build(job: JobDir, building: Path, files: Files, bar: Bar) -> dict[str, Any]:
     """Make all files but the marker, of one commit. Meanwhile the crawl may commit, and delete files that lost their
     names."""
     for _ in range(ATTEMPTS):
@@ -238,9 +241,9 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
             # Listed before: what a commit takes in after that and deletes is missed when it is linked.
             there = set(files.listdir(job.state))
             catalog = formats.look(job.state, files)
-            _state(job, building / STATE, catalog, files, there)
-            _logs(job, building / LOGS, catalog, files)
-            _archives(job, building / WARCS, catalog, files)
+            _state(job, building / STATE, catalog, files, there, bar)
+            _logs(job, building / LOGS, catalog, files, bar)
+            _archives(job, building / WARCS, catalog, files, bar)
             _copy(job.config_file, building / CONFIG)
             return {"commit": catalog.number, "fetched": (catalog.get("ledger") or {}).get("visits", 0)}
         except (FileNotFoundError, _Moved) as error:
@@ -248,7 +251,7 @@ def _build(job: JobDir, building: Path, files: Files) -> dict[str, Any]:
     raise JobError(f"{job.path}: could not be held still long enough for a snapshot: {last}")
 
 
-def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set[str]) -> None:
+def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set[str], bar: Bar) -> None:
     """Segments by link, and the catalogue's committed prefix as a copy in which no worker's stream is open any more.
     Among the segments are harvests that no commit names yet: seeds that no turn has taken, and URLs that wait after a
     repair."""
@@ -261,7 +264,7 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set
                 raise  # a commit came between
             raise Damaged(str(job.state / name), 0, MISSING) from None
     log = os.path.basename(catalog.log)
-    _copy(job.state / log, target / log, catalog.bytes)
+    _copy(job.state / log, target / log, catalog.bytes, bar)
     live = _live_streams(catalog)
     for name in sorted(files.listdir(job.state)):  # anew: records of this commit may point to one that was just begun
         number = parse_rules_log(name)
@@ -283,7 +286,7 @@ def _live_streams(catalog: Catalog) -> dict[int, list[int]]:
     return {stream: position for stream, position in streams.items() if stream != SEEDS_STREAM}
 
 
-def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
+def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files, bar: Bar) -> None:
     """Rolled parts by link, the newest file up to its committed length."""
     log = catalog.get("log") or {}
     rolled, length = log.get("part", 0), log.get("bytes", 0)
@@ -296,12 +299,12 @@ def _logs(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
     source = since if since.exists() else job.crawl_log
     if not source.exists() and not length:
         return
-    _copy(source, target / CRAWL_LOG, length)
+    _copy(source, target / CRAWL_LOG, length, bar)
     if "crc" in log and zlib.crc32((target / CRAWL_LOG).read_bytes()) != log["crc"]:
         raise _Moved("the crawl log was rolled")
 
 
-def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None:
+def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files, bar: Bar) -> None:
     """Closed and wholly committed archives by link; of each other one a copy up to where the commit knows it."""
     live, next_stream = _live_streams(catalog), catalog.get("stream-next", 0)
     for file in warc_files(files, os.fspath(job.warcs)) if job.warcs.is_dir() else ():
@@ -316,18 +319,22 @@ def _archives(job: JobDir, target: Path, catalog: Catalog, files: Files) -> None
         elif file.serial < serial or (not file.open and source.stat().st_size == offset):
             files.link(source if source.exists() else job.warcs / file.name, target / file.name)
         else:
-            _copy(source if source.exists() else job.warcs / file.name, target / file.name, offset)
+            _copy(source if source.exists() else job.warcs / file.name, target / file.name, offset, bar)
 
 
-def _copy(source: Path, target: Path, length: int | None = None) -> None:
+def _copy(source: Path, target: Path, length: int | None = None, bar: Bar | None = None) -> None:
     """The first `length` bytes (default: all), inside the kernel and without copying where the file system can."""
     with open(source, "rb") as old, open(target, "xb") as new:
         left = os.fstat(old.fileno()).st_size if length is None else length
+        if bar is not None and left > COPY_BYTES:
+            bar.stage(source.name, left)
         while left:
             done = os.copy_file_range(old.fileno(), new.fileno(), min(left, COPY_BYTES))
             if not done:
                 raise _Moved(f"{source} is shorter than the catalogue says")
             left -= done
+            if bar is not None:
+                bar.read(done)
         os.fsync(new.fileno())
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from irlcrawl.base.rows import Robots
 from irlcrawl.config import keys as config
-from irlcrawl.web import wishes
+from irlcrawl.web import tdmrep, wishes
 
 WORK_MAX = 1 << 28
 """Octets of wildcard rules times octets of a path that one check may compare, at most 0.1 CPU-s. Beyond it the path
@@ -35,7 +35,7 @@ _HIGH = re.compile(rb"[\x80-\xff]")
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _RECORD = re.compile(
     rb"^[ \t\v\f]*+(user[ -]?agent|allow|dis?sallow|diss?alow|diasllow|disallaw|crawl[ -]delay"
-    rb"|content-usage|content-signal)"
+    rb"|content-usage|content-signal|irlcrawl-tdm)"
     rb"(?:[ \t]*+:|[ \t])([^\n#]*+)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -73,13 +73,16 @@ class Rules:
         self._wildcards.sort(key=lambda rule: -rule[0])
         self._usages = [(*_parts(path), words) for path, words in _longest_first(group.usages)]
         self._usage_bytes = sum(map(len, group.usages))
+        self._tdm = [(*_parts(path), words) for path, words in group.tdm]
+        self._tdm_bytes = sum(len(path) for path, _ in group.tdm)
         self._signals = frozenset(sorted(wishes.combined(group.signals))[: wishes.WISHES_MAX])
         self._lengths = sorted({len(prefix) for prefix in self._prefixes})
         self._wildcard_bytes = sum(len(part) for _, parts, _ in self._wildcards for part in parts)
         rules = len(self._prefixes) + len(self._wholes) + len(self._wildcards)
         parts = sum(len(parts) for _, parts, _ in self._wildcards)
         rules += sum(len(words) + 1 for words in group.usages.values()) + len(group.signals)
-        texts = sum(map(len, group.patterns)) + self._usage_bytes
+        rules += sum(len(words) + 1 for _, words in group.tdm)
+        texts = sum(map(len, group.patterns)) + self._usage_bytes + self._tdm_bytes
         self.nbytes = FILE_BYTES + RULE_BYTES * rules + PART_BYTES * parts + texts
         """Memory this takes, for the cache's bound."""
 
@@ -114,6 +117,18 @@ class Rules:
             if path == parts[0] if len(parts) == 1 and whole else _matches(path, parts, whole):
                 return wishes.combined(self._signals | words)
         return self._signals
+
+    def tdm_for(self, url: bytes) -> wishes.Wishes:
+        """What tdmrep.json says about the use of a URL (tdmrep.py)."""
+        if not self._tdm:
+            return wishes.NONE
+        path = _unescaped(_path(url))
+        if self._tdm_bytes * len(path) > WORK_MAX:
+            return wishes.NONE
+        for parts, whole, words in self._tdm:
+            if path == parts[0] if len(parts) == 1 and whole else _matches(path, parts, whole):
+                return words
+        return wishes.NONE
 
     def _rank(self, path: bytes) -> int:
         """Of the rule that decides about a path; 1 if none does, 0 if that would be too much work."""
@@ -193,6 +208,7 @@ class _Group:
     crawl_delay: float | None = None
     usages: dict[bytes, set[str]] = field(default_factory=dict)  # preferences of Content-Usage by path; b"": all
     signals: set[str] = field(default_factory=set)  # of Content-Signal
+    tdm: list[tuple[bytes, wishes.Wishes]] = field(default_factory=list)  # by path, in order; of all agents
 
 
 def _group_for(text: bytes, token: bytes) -> _Group:
@@ -210,6 +226,11 @@ def _group_for(text: bytes, token: bytes) -> _Group:
             for_all = for_all or (found is not None and found[1] is None)
             for_us = for_us or (found is not None and found[1] is not None and found[1].lower() == token)
             named = named or for_us
+            continue
+        if kind == b"ir":  # of all agents
+            if (rule := tdmrep.rule_of(value)) is not None and len(ours.tdm) < tdmrep.RULES_MAX:
+                ours.tdm.append(rule)
+                everyone.tdm.append(rule)
             continue
         groups = [group for group, applies in ((ours, for_us), (everyone, for_all)) if applies]
         if kind == b"cr":  # for the agents so far; others may follow

@@ -73,7 +73,7 @@ def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, 
             assert told["history"] == [] or told["history"][-1]["outcome"] == "retry"
             assert told["via"] in done or told["depth"] == 0, "the page that linked to it was fetched"
         met |= set(places.values())
-    assert {"runs", "rests", "queues", "deferred"} <= met <= set(PLACES)
+    assert {"ready", "resting", "queued", "over_budget"} <= met <= set(PLACES)
 
 
 def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(
@@ -137,8 +137,8 @@ def test_report_counts_what_was_spent_and_names_what_eats_the_crawl(
     assert [one["name"] for one in told["eaters"]] == ["trap.test"]
     told = ask("report", crawl.path)
     assert [one["in_degree"] for one in told["sites"]] == [1] * 9 + [0]
-    assert told["sites"][-1]["name"] == "good0.test" and told["sites"][-1]["budget"] == 2_000, "it has a seed"
-    assert {one["budget"] for one in told["sites"][:-1]} == {5, 20}, "the base, or what is left of it"
+    assert told["sites"][-1]["name"] == "good0.test" and told["sites"][-1]["budget"] == 3_000, "it has a seed"
+    assert {one["budget"] for one in told["sites"][:-1]} == {7, 30}, "the base, or what is left of it"
 
 
 def test_report_and_why_agree_that_a_calendar_brings_nothing_new(

@@ -8,5 +8,6 @@ hand_in.py        cli/test_verbs_retry.py, cli/test_verbs_steer.py
 steer.py          cli/test_verbs_steer.py
 verbs_crawl.py    cli/test_main.py
 verbs_export.py   export/test_cdxj.py
+verbs_watch.py    watch/test_server.py, watch/test_view.py
 verbs_upkeep.py   upkeep/test_fsck.py, upkeep/test_snapshot.py
 """

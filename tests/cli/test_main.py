@@ -30,6 +30,7 @@ from irlcrawl.cli import main, verbs_crawl
 from irlcrawl.config import keys as config
 from irlcrawl.config.checks import USER_AGENT_EXAMPLE
 from irlcrawl.config.keys import keys
+from irlcrawl.config.signing_key import KEY_FILE, make
 from irlcrawl.config.toml import from_dict, load, to_toml
 from irlcrawl.crawl import status as status_record
 from tests.cli.conftest import REPOSITORY, Run, tree
@@ -103,11 +104,13 @@ def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, craw
     assert not JobDir(where).is_locked()
 
 
-def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irlcrawl.config.plugins.check", lambda keys: None)  # no such plug-ins are installed
     options = []
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
     (tmp_path / "ranks.csv").write_text("1,example.com\n")
+    make(tmp_path)
     for key in keys():
         if not key.single or key.path == "crawl.user_agent":
             continue
@@ -123,6 +126,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl) -> N
             "fetch.client": "httptools", "fetch.headers": ["X-A: b"], "fetch.types": ["text/html"],
             "scope.opt_out_file": os.devnull, "cluster.token_file": os.devnull, "cluster.tls_cert": os.devnull,
             "cluster.tls_key": os.devnull,
+            "fetch.signing_key_file": f"{tmp_path}/{KEY_FILE}", "fetch.signature_agent": "https://bot.example.org",
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
             value = [key.choices[-1]] if key.type == "list" else key.choices[-1]
@@ -331,7 +335,10 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        job = {"config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "worker-node": "DIR"}.get(verb, "JOB")
+        job = {
+            "config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]",
+            "worker-node": "DIR",
+        }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out

@@ -115,7 +115,7 @@ def test_urls_whose_line_has_an_annotation(a_job: Path, run: Run) -> None:
     assert run("urls", a_job, "--with", "beyond_max")[1] == "404\thttp_error\thttp://a.example/gone\t7\n"
     assert run("urls", a_job, "--with", "beyond")[1] == ""
     code, out, err = run("urls", a_job, "--with", "beyond_max", "--status", "queued")
-    assert code == ExitCode.CONFIG and not out and "--with" in err
+    assert code == ExitCode.CONFIG and not out and "--with" in err and "rest or throttled" in err
 
 
 @pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"],
@@ -128,18 +128,22 @@ def test_a_filter_that_filters_nothing_is_refused(a_job: Path, run: Run, options
 
 def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = [
-        (b"http://a.example/1", b"http://a.example", "runs"),
-        (b"http://b.example:81/2", b"http://b.example:81", "calendar"),
+        (b"http://a.example/1", b"http://a.example", "ready"),
+        (b"http://b.example:81/2", b"http://b.example:81", "scheduled"),
     ]
     monkeypatch.setattr("irlcrawl.frontier.state.view.queued", lambda at: iter(waiting))
     assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
-        "queued\truns\thttp://a.example/1", "queued\tcalendar\thttp://b.example:81/2",
+        "queued\tready\thttp://a.example/1", "queued\tscheduled\thttp://b.example:81/2",
     ]  # fmt: skip
-    assert run("urls", a_job, "--status", "queued", "--host", "a.example:80")[1] == "queued\truns\thttp://a.example/1\n"
-    for options in (["--host", "b.example"], ["--host", "B.example:81"], ["--reason", "calendar"]):
-        assert run("urls", a_job, "--status", "queued", *options)[1] == "queued\tcalendar\thttp://b.example:81/2\n"
+    assert (
+        run("urls", a_job, "--status", "queued", "--host", "a.example:80")[1] == "queued\tready\thttp://a.example/1\n"
+    )
+    for options in (["--host", "b.example"], ["--host", "B.example:81"], ["--reason", "scheduled"]):
+        assert run("urls", a_job, "--status", "queued", *options)[1] == "queued\tscheduled\thttp://b.example:81/2\n"
     code, out, err = run("urls", a_job, "--status", "queued", "--reason", "robots")
-    assert code == ExitCode.CONFIG and not out and "runs, calendar, rests, resting, queues, deferred, pending" in err
+    assert (
+        code == ExitCode.CONFIG and not out and "ready, scheduled, resting, visited, queued, over_budget, moving" in err
+    )
 
 
 def test_get_of_what_is_not_there(a_job: Path, run: Run) -> None:

@@ -1,5 +1,5 @@
-"""Each message once and in order, over a carrier that loses, doubles, reorders and delays; and what a side may believe
-of the other's life and clock."""
+"""Each message once and in order, over a carrier that loses, doubles, reorders and delays; and what a side believes of
+the other's life and clock."""
 
 from __future__ import annotations
 

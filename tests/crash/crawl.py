@@ -25,9 +25,11 @@ import pytest
 from budgets import Ledger
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import returns_name
 from irlcrawl.base.reasons import Class
 from irlcrawl.base.rows import Robots
 from irlcrawl.crawl import gauges
+from irlcrawl.crawl.returns import TAKEN, Drawing, Selection, write
 from irlcrawl.frontier.state import crawl_state as state_module
 from irlcrawl.frontier.turn import turn as turn_module
 from irlcrawl.worker.archive import record, redo, warc
@@ -143,6 +145,24 @@ class Reference:
     ended: float = 0.0
 
 
+async def operator(crawl: DiskCrawl) -> None:
+    """Beside the crawl: once their host is mended, URLs that failed are put back as by `irlcrawl retry`, until none has
+    failed."""
+    assert crawl.loop is not None
+    await asyncio.sleep(max(0.0, crash_web.MENDED_AT - crawl.clock.now()))
+    selection = Selection(hosts=(crash_web.MENDED.encode(),))
+    path = JOB / "state" / returns_name(1)
+    while True:
+        catalog = Catalog.open(JOB / "state", crawl.files, readonly=True)
+        drawing = Drawing(crawl.job(), catalog, crawl.files, selection)
+        if write(crawl.files, str(path), drawing.number, drawing.rows(crawl.config)):
+            if crawl.loop.hand_in(path.name) == TAKEN:
+                crawl.archived -= set(map(str.encode, crash_web.MENDED_URLS))
+            else:
+                crawl.files.unlink(path)
+        await asyncio.sleep(0.5)
+
+
 def empty_disk() -> Disk:
     """With the directory in which JOB is made."""
     disk = Disk()
@@ -166,7 +186,7 @@ def reference() -> Reference:
 
         crawl.files.disk.apply = journal  # type: ignore[method-assign]
         crawl.on_kept = lambda unit: told.kept.append(_kept(len(told.times), crawl.clock.now(), unit))
-        assert crawl.run(hours=HOURS) == ExitCode.DONE
+        assert crawl.run(operator, hours=HOURS) == ExitCode.DONE
         told.requests, told.ended = web.log, crawl.clock.now()
         told.outcomes = crash_web.settled(crawl.outcomes())
         catalog = Catalog.open(JOB / "state", crawl.files, readonly=True)
@@ -210,7 +230,7 @@ def resume(told: Reference, disk: Disk, at: int, outcome: Outcome, seed: int, cr
             if life < crashes:
                 crawl.files.crash_at = draw.randrange(60)
             try:
-                assert crawl.run(hours=HOURS) == ExitCode.DONE
+                assert crawl.run(operator, hours=HOURS) == ExitCode.DONE
             except Killed:
                 now = crawl.clock.now()
                 horizon = now - 3.0 - 2 * TICK_S if power else now
@@ -233,7 +253,8 @@ def check(told: Reference, crawl: DiskCrawl, lives: list[Life]) -> None:
     _check_state(crawl, catalog)
     _check_archive(crawl)
     for life in lives:
-        again = {url for _, url in crawl.web.log[life.asked :]} & (life.promised - {crash_web.SHARED_RULES})
+        may_be_again = {crash_web.SHARED_RULES, *crash_web.MENDED_URLS}
+        again = {url for _, url in crawl.web.log[life.asked :]} & (life.promised - may_be_again)
         assert not again, f"I2: archived and asked for again: {sorted(again)[:5]}"
     _check_gaps(crawl, lives)
 
@@ -255,14 +276,20 @@ def _check_state(crawl: DiskCrawl, catalog: Catalog) -> None:
 
 
 def _check_archive(crawl: DiskCrawl) -> None:
-    """I2, I5: every archive is whole and closed, no URL has two final units, and the crawl log points at them."""
+    """I2, I5: every archive is whole and closed, no URL has two final units (but one that failed and was put back), and
+    the crawl log points at them."""
     files, where = crawl.files, str(JOB / "warcs")
     names = warc.warc_files(files, where)
     assert not [name.on_disk for name in names if name.open]
     final: dict[bytes, tuple[str, int]] = {}
+    failed: set[bytes] = set()
     for stream in redo.streams(files, where):
         for unit, _, location in redo.units(files, where, stream):
             if unit.cls in FINAL:
+                if unit.cls == Class.FAILED and unit.url.decode() in crash_web.MENDED_URLS:
+                    assert unit.url not in failed, f"I2: {unit.url!r} failed twice"
+                    failed.add(unit.url)
+                    continue
                 assert unit.url not in final, f"I2: {unit.url!r} is archived twice"
                 final[unit.url] = (location.file, location.record)
     logged = {

@@ -257,6 +257,11 @@ class DiskFiles(Files):
         name = str(os.fspath(path))
         return self._handle(self.disk.inode(name) if self.disk.exists(name) else self._created(name), -1)
 
+    def update(self, path: Path) -> Handle:
+        self._alive()
+        name = str(os.fspath(path))
+        return self._handle(self.disk.inode(name) if self.disk.exists(name) else self._created(name), 0)
+
     def open(self, path: Path) -> Handle:
         self._alive()
         if str(path) == BOOT_ID:
@@ -272,6 +277,10 @@ class DiskFiles(Files):
         if known[1] >= 0:
             known[1] += len(new)
         self._change("write", known[0], at, new)
+
+    def pwrite(self, handle: Handle, data: Data, offset: int) -> None:
+        if data:
+            self._change("write", self._handles[handle][0], offset, bytes(data))
 
     def pread(self, handle: Handle, length: int, offset: int) -> bytes:
         self._alive()

@@ -4,12 +4,14 @@ any change to the disk, reopened on whatever disk that may leave, ends as the un
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import get_args
 
 import pytest
 
 from tests.crash import crawl
 from tests.crash.disk import Outcome
+from tests.crash.web import MENDED_URLS
 
 SAMPLE = 5
 """Moments per test, three disk outcomes each."""
@@ -29,6 +31,8 @@ def test_the_reference_crawl_is_worth_crashing(told: crawl.Reference) -> None:
         "ok", "http_error", "redirect", "truncated", "dns", "connect", "tls", "timeout", "lost", "protocol", "address",
         "robots", "robots_unreachable", "quota_host", "quota_site", "blocked",
     }  # fmt: skip
+    asked = Counter(url for _, url in told.requests)
+    assert {asked[url] for url in MENDED_URLS} == {2}, "put back once each"
     names = [str(change[-1]) for change in told.changes if change[0] == "rename"]
     assert len([name for name in names if "catalog-" in name]) >= 3
     assert len([name for name in names if name.endswith(".warc.gz")]) >= 10
@@ -43,6 +47,17 @@ def test_i1_i2_i3_i5_i7_a_crash_at_any_change_to_the_disk(told: crawl.Reference,
     for at, disk in crawl.disks(told, lambda n: n in chosen):
         for outcome in get_args(Outcome):
             crawl.resume(told, crawl.crashed(told, disk, at, outcome, part), at, outcome, part)
+
+
+def test_i1_i2_i3_i5_i7_a_crash_right_after_a_running_crawl_took_over_urls_that_are_put_back(
+    told: crawl.Reference,
+) -> None:
+    (taken,) = (
+        n for n, change in enumerate(told.changes) if change[0] == "rename" and change[1].endswith("returns-1.seg")
+    )
+    ((at, disk),) = crawl.disks(told, lambda n: n == taken + 1)
+    for outcome in get_args(Outcome):
+        crawl.resume(told, crawl.crashed(told, disk, at, outcome, 0), at, outcome, 0)
 
 
 def test_i1_i2_i3_i5_i7_a_crash_of_the_recovery_from_a_crash(told: crawl.Reference) -> None:

@@ -25,6 +25,9 @@ HTML = {"content-type": "text/html"}
 ROBOTS = b"User-agent: *\nDisallow: /secret\n"
 SHARED_RULES = "http://h2.s2.test/robots.txt"  # another host's robots.txt leads there
 SEED = "http://start.test/"
+MENDED, MENDED_AT = "mended.test", START + 12.0
+"""Its URLs fail for good before that, and are put back after it (tests/crash/crawl.py: operator)."""
+MENDED_URLS = [f"http://{MENDED}/r{n}" for n in range(5)]
 
 TREES = [f"h{n}.s{n % 5}.test" for n in range(9)]
 UNREACHED = {
@@ -73,7 +76,7 @@ def build() -> Web:
         tree(web, host, 31, homes)
     named = ["odd", "shared0", "shared1", "slow", "throttled", "flaky", "dying", "closed", "moved", "large", "late"]
     others = [*named, "nowhere", "private", "blocked", *UNREACHED]
-    web.page(SEED, [*homes, *(f"http://{name}.test/" for name in others), "http://www.heavy.test/"])
+    web.page(SEED, [*homes, *(f"http://{name}.test/" for name in others), "http://www.heavy.test/", *MENDED_URLS])
     front(web, "odd.test", ["gone", "error", "here", "loop", "cut", "not-html", "seemingly-empty", "absent", "absent2"])
     web.answers |= {
         "http://odd.test/gone": Answer(410, HTML, b"gone"),
@@ -103,6 +106,9 @@ def build() -> Web:
     front(web, "large.test", [f"q{n}" for n in range(QUOTA_HOST + 6)])
     front(web, "www.heavy.test", [f"w{n}" for n in range(QUOTA_SITE + 6)])
     front(web, "late.test", ["l1"])
+    web.moods[MENDED] = _mended
+    for url in MENDED_URLS:
+        web.page(url)
     for name, reason in UNREACHED.items():
         web.moods[f"{name}.test"] = lambda url, now, reason=reason: Answer(reason=reason)
     return web
@@ -112,6 +118,10 @@ def _throttled(url: str, now: float) -> Answer | None:
     if now >= THROTTLED_UNTIL or url.endswith("/robots.txt"):
         return None
     return Answer(429, {"retry-after": str(RETRY_AFTER_S)})
+
+
+def _mended(url: str, now: float) -> Answer | None:
+    return Answer(reason=Reason.PROTOCOL) if now < MENDED_AT and url in MENDED_URLS else None
 
 
 def _dying(url: str, now: float) -> Answer | None:

@@ -55,7 +55,7 @@ def test_a_list_that_was_given_as_a_seed_vouches_for_what_it_names(
         tmp_path / "job", Web({"http://hub.test/": [*links], **links}, fetch_s=0.01), ["http://hub.test/"], monkeypatch
     )
     assert crawl.run() == ExitCode.DONE
-    assert (record(crawl, "s0.test").in_degree, record(crawl, "s0.test").budget) == (1, 20)
+    assert (record(crawl, "s0.test").in_degree, record(crawl, "s0.test").budget) == (1, 30)
 
 
 def test_a_list_of_seeds_is_crawled_evenly_beside_a_site_that_all_of_them_link_to(
@@ -75,7 +75,7 @@ def test_a_list_of_seeds_is_crawled_evenly_beside_a_site_that_all_of_them_link_t
     known_over = max(at for at, url in crawl.web.log if "known.test" in url)
     assert seeds_over < known_over, "the largest host is last, as its gaps are the longest way"
     assert span(crawl) < 1.2 * 202 * GAP_S
-    assert record(crawl, "known.test").budget == 200_000 and record(crawl, "aa.test").budget == 2_000
+    assert record(crawl, "known.test").budget == 300_000 and record(crawl, "aa.test").budget == 3_000
 
 
 def test_a_crawl_made_with_other_defaults_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

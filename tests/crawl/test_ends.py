@@ -76,7 +76,7 @@ def test_workers_that_cannot_work_are_not_replaced_for_ever(tmp_path: Path, monk
     assert 0 < len(crawl.web.log) <= DEATHS_MAX
 
 
-@pytest.mark.parametrize("delay", [b"1e308", b"1e12", b"1e9", b"inf", b"nan", b"-1", b"9" * 400, b"0x1p9"])
+@pytest.mark.parametrize("delay", [b"1e308", b"1e9", b"inf", b"nan", b"-1", b"9" * 400, b"0x1p9"])
 def test_a_crawl_delay_without_end_kept_a_crawl_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: bytes
 ) -> None:

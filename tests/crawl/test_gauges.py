@@ -134,10 +134,14 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
+        "waiting_by_place": ({**NOWHERE, "runs": 6}, NOWHERE),  # all but the seed and /2, those with workers too
+        "responses": (1, 5),
+        "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
         "calendar_urls": (0, 0),
         "calendar_due": (None, None),
         "resting_urls": (0, 0),
         "resting_due": (None, None),
+        "resting_hosts": ({}, {"given_up": 2}),
         "wait_ends": (None, None),
         "duplicate_urls": (0, 2),  # what /1 links to, and where /4 leads
         "out_of_scope_urls": (1, 1),
@@ -151,10 +155,14 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "challenge_pages": (0, 0),
         "parked_pages": (0, 0),
         "returned_urls": (0, 0),
+        "filtered_urls": (0, 0),
+        "plugin_errors": (0, 0),
+        "plugin_us": (0, 0),
         "active_hosts": (3, 0),
         "ready_hosts": (0, 0),
         "delayed_hosts": ({"host gap": 1}, {}),  # c.test, a second after its robots.txt
         "shared_addresses": ({}, {}),
+        "throttled_addresses": ({}, {"backing_off": 1}),  # that of b.test
         "per_host_queue_size": (
             {"mean": 1.0, "max": 2, "largest": {"http://a.test:80": 2, "http://c.test:80": 1, "http://b.test:80": 0}},
             {"mean": 0.0, "max": 0, "largest": {}},
@@ -163,6 +171,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "retry_count": (0, 1),
         # The seed waited 1.5 s; what its page links to was found at 2 s, and waited 1.5, 1.5, 2.5, 3.5 and 5.
         "frontier_latency_s": (approx(1.5, abs=0.01), approx((1.5 + 2.5) / 2, abs=0.01)),
+        "pace": (midway["pace"], last["pace"]),  # test_slow.py
         "turn_seconds": (0.0, 0.0),  # virtual time stands still in a turn
         "merges": ({}, {}),
         "frontier_bytes": (midway["frontier_bytes"], 0),
@@ -187,6 +196,9 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert (midway["held"]["hosts"], midway["held"]["clocks"]) == (3, 5)
     assert (later["resting_urls"], later["resting_due"]) == (1, approx(START + 10.0)), "b.test, once more"
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
+
+
+NOWHERE = dict.fromkeys(("pending", "queued", "deferred", "calendar", "rests", "resting", "runs"), 0)
 
 
 def size(answer: Answer) -> int:

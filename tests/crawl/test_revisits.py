@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.ask.freshness import freshness
+from irlcrawl.ask.freshness import freshness, lines
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
@@ -84,7 +84,10 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     fresh = freshness(crawl.job(), 5, crawl.clock.now())
     assert 0.3 < fresh["fresh_share"] < 1 and sum(fresh["visits_by_change"].values()) == 120
     assert fresh["hosts"][0]["host"] == "http://a.test"
-    assert told["place"] in ("resting", "runs") and told["visits"] == asked[f"{SITE}0"]
+    visits, shares = zip(*[one.values() for one in fresh["capacity"]], strict=True)
+    assert visits == tuple(sorted(visits)) and 0 < shares[0] <= shares[1] <= shares[2] <= 1
+    assert [line for line in lines(fresh) if "in the long run, by visits a day" in line]
+    assert told["place"] in ("visited", "ready") and told["visits"] == asked[f"{SITE}0"]
 
 
 @pytest.mark.parametrize("every", [7, 11])
@@ -142,4 +145,23 @@ def test_a_host_that_is_away_for_a_while_loses_no_page(tmp_path: Path, monkeypat
 
     assert crawl.run(away, hours=48) == ExitCode.SIZE_LIMIT
     assert len(visits_in_state(crawl)) == 9
+    assert findings(crawl) == []
+
+
+def test_pages_whose_owner_opts_out_are_visited_no_more_and_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They rested again, at each visit that did not come about, and no line told why."""
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 20)
+    crawl.config.scope.opt_out_file = str(tmp_path / "opt-out.txt")
+    (tmp_path / "opt-out.txt").write_text("")
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    before = visits_in_log(crawl)
+    (tmp_path / "opt-out.txt").write_text("match /[0-3]$ 2026-11-23 enough\n")
+    crawl.config.limits.pages = 40
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    left = {f"{SITE}{page}".encode() for page in range(4)}
+    lines = [entry for entry in read(crawl.files, str(crawl.job().crawl_log)) if entry.outcome == "excluded"]
+    assert {(e.url, e.reason, int(e.notes["visit"])) for e in lines} == {(u, "opted_out", before[u]) for u in left}
+    assert len(lines) == 4 and visits_in_state(crawl).keys() == before.keys() - left
     assert findings(crawl) == []

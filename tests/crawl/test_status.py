@@ -125,14 +125,14 @@ def test_lines_say_what_the_record_says() -> None:
     text = "\n".join(status.lines(status.complete(RECORD)))
     for told in ("running, after 1 h 02 min", "12,345 URLs, 3.4 GB (45/s)", "ok 12,000, redirect 300, http error 45",
                  "dns 2, timeout 1", "robots 299",
-                 "37,352 URLs; 1,200 hosts in memory (32 ready), at most 900 URLs a host",
+                 "37,416 URLs (64 of them with workers now); 1,200 hosts in memory (32 ready), at most 900 URLs a host",
                  "a URL is requested 1 min 35 s after it was found",
                  "host gap 900, address 268", "1,000,000 more led to these", "9 requests to be repeated",
                  "12 requests without"):  # fmt: skip
         assert told in text, text
     assert "truncated" not in text, "what is zero is left out"
     line = status.line(status.complete(RECORD))
-    assert "\n" not in line and "fetched 12,345 (45/s)" in line and "waiting 37,352, " in line
+    assert "\n" not in line and "fetched 12,345 (45/s)" in line and "waiting 37,416, " in line
 
 
 def test_every_exit_of_a_crawl_has_a_state() -> None:

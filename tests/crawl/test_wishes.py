@@ -127,3 +127,74 @@ def test_a_withheld_page_whose_links_a_kill_took_is_asked_again(
     assert crawl.run() == ExitCode.DONE
     assert crawl.outcomes()[f"{SITE}/behind"] == ("fetched", "ok") and web.pages_asked[f"{SITE}/meta"] == 2
     assert crawl.outcomes()[f"{SITE}/meta"] == ("fetched", "withheld")
+
+
+TDMREP = b'[{"location": "/plain", "tdm-reservation": 0}, {"location": "/*", "tdm-reservation": 1}]'
+TDM_URL = f"{SITE}/.well-known/tdmrep.json"
+
+
+def reserved(crawl: Crawl) -> dict[str, set[str]]:
+    """What of the wishes in the log is TDMRep's, by path, where there is any."""
+    log = log_parts.read(Files(), str(JobDir(crawl.path).crawl_log))
+    told = {one.url.decode().removeprefix(SITE): one.notes.get("wishes", "").split("+") for one in log}
+    kept = {url: {wish for wish in words if wish.startswith("tdm-")} for url, words in told.items()}
+    return {url: words for url, words in kept.items() if words}
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_tdmrep_json_is_asked_for_once_a_host_and_its_rules_are_wishes_of_the_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robots: bool
+) -> None:
+    """Also where there is no robots.txt beside it. What comes with a page takes its place."""
+    web = site()
+    web.answers[TDM_URL] = Answer(200, {"content-type": "application/json"}, TDMREP)
+    if not robots:
+        del web.answers[f"{SITE}/robots.txt"]
+    web.answers[f"{SITE}/header"] = Answer(200, {"tdm-reservation": "0", **HTML}, b"<p>page")
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    crawl.config.page.tdmrep, crawl.config.page.wishes_obeyed = True, ["tdm-reservation"]
+    assert crawl.run() == ExitCode.DONE
+    one, none = {"tdm-reservation=1"}, {"tdm-reservation=0"}
+    assert reserved(crawl) == {
+        "/": one, "/meta": one, "/header": none, "/plain": none, "/ours": one, "/behind": one, "/ai/x": one,
+    }  # fmt: skip
+    withheld = {url.removeprefix(SITE) for url, (_, reason) in crawl.outcomes().items() if reason == "withheld"}
+    assert withheld == {"/", "/meta", "/ours", "/behind", "/ai/x"}
+    assert web.pages_asked[TDM_URL] == 1
+
+
+@pytest.mark.parametrize(("answer", "robots", "asked"), [
+    (Answer(404, {}, b""), b"", 1),
+    (Answer(200, {}, TDMREP), b"User-agent: *\nDisallow: /.well-known/", 0),
+    (Answer(302, {"location": "https://elsewhere.test/x"}, b""), b"", 1),
+])  # fmt: skip
+def test_without_tdmrep_json_a_host_reserves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, robots: bytes, asked: int
+) -> None:
+    web = site()
+    web.answers |= {TDM_URL: answer, f"{SITE}/robots.txt": Answer(200, {"content-type": "text/plain"}, robots)}
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    crawl.config.page.tdmrep = True
+    assert crawl.run() == ExitCode.DONE
+    assert reserved(crawl) == {"/header": {"tdm-reservation=1"}}
+    assert web.pages_asked[TDM_URL] == asked and crawl.outcomes()[f"{SITE}/plain"] == ("fetched", "ok")
+
+
+def test_tdmrep_json_counts_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill leaves in the archive alone is made again from the unit of the robots.txt."""
+    web = site()
+    web.answers[TDM_URL] = Answer(200, {}, TDMREP)
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    crawl.config.page.tdmrep = True
+
+    def kill(unit: Unit) -> None:
+        if unit.url.endswith(b"/header"):
+            crawl.kill()
+
+    crawl.on_kept = kill
+    with pytest.raises(Killed):
+        crawl.run()
+    crawl.on_kept = lambda unit: None
+    assert crawl.run() == ExitCode.DONE
+    assert set(reserved(crawl)) == {"/", "/meta", "/header", "/plain", "/ours", "/behind", "/ai/x"}
+    assert web.pages_asked[TDM_URL] == 1

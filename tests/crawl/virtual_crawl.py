@@ -78,6 +78,7 @@ class Web:
         self.answers: dict[str, Answer] = {}
         self.moods: dict[str, Callable[[str, float], Answer | None]] = {}
         self.fetch_s = fetch_s
+        self.body_s = 0.0  # of these, from the first byte of an answer to its last
         self.log: list[tuple[float, str]] = []  # (start, URL) of every request, robots.txt too
         for url, targets in (links or {}).items():
             self.page(url, targets)
@@ -242,7 +243,7 @@ class Crawl:
         exchange = Exchange(
             request.url, request.address, asked, header, answer.body, answer.truncated, started, ended - started
         )  # fmt: skip
-        return Fetched(Reason.OK, exchange, answer.status, started, ended)
+        return Fetched(Reason.OK, exchange, answer.status, started, ended, body_s=self.web.body_s)
 
     def run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None = None, hours: float = 100.0) -> ExitCode:
         """Open (or open again), crawl, end. With `main` that is what runs beside the crawl."""

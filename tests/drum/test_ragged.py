@@ -119,3 +119,10 @@ def test_a_batch_under_another_key_and_back_is_the_same() -> None:
     assert other["key"].tolist() == [7, 8] and other["url"].tolist() == [1, 2] and "site" not in other
     back = other.rekeyed("url", keep="site")
     assert {name: back[name].tolist() for name in back.columns} == {n: rows[n].tolist() for n in rows.columns}
+
+
+def test_a_column_that_is_not_there_is_named_beside_those_that_are() -> None:
+    """It was a bare KeyError, out of a kernel that read a column its drum has no `values` for."""
+    batch = Batch({"amount": np.zeros(2, np.int64)})
+    with pytest.raises(KeyError, match=r"no column 'balance'; there are: amount .*`values`"):
+        batch["balance"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import struct
 import zipfile
 from pathlib import Path
 
@@ -82,3 +83,12 @@ def test_nothing_is_left_of_one_that_failed(job: JobDir, run: Run, tmp_path: Pat
     assert run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")[0] == ExitCode.DAMAGED
     assert not list(tmp_path.glob("x.wacz*"))
     assert run("export", "wacz", job.path)[0] == ExitCode.CONFIG
+
+
+def test_no_local_header_has_more_than_the_directory_says(package: zipfile.ZipFile) -> None:
+    """wabac.js read what followed the header at the wrong place: ReplayWeb.page opened no package at all."""
+    with open(str(package.filename), "rb") as stream:
+        for info in package.infolist():
+            stream.seek(info.header_offset)
+            name_length, extra_length = struct.unpack_from("<HH", stream.read(30), 26)
+            assert (name_length, extra_length, info.extra) == (len(info.filename), 0, b""), info.filename

@@ -31,6 +31,7 @@ from irlcrawl.config.lists import parameter_names
 from irlcrawl.config.toml import load, override
 from irlcrawl.crawl.control_server import ControlServer
 from irlcrawl.crawl.seeds import SeedsError, read_ranks, read_seeds
+from irlcrawl.web import tdmrep
 from irlcrawl.web.coding import decode
 from irlcrawl.web.retry_after import as_logged, seconds_asked
 from irlcrawl.web.robots import Rules, verdict
@@ -41,6 +42,7 @@ from irlcrawl.worker.archive.record import split_response, wire_header
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.fetch.chunks import BadChunk, LfChunks, ends_in_lf
+from irlcrawl.worker.fetch.http2 import FRAME_BODY_BYTES, FRAMES_MAX, Http2Reader
 from irlcrawl.worker.fetch.repair import repaired
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.wire import Decoder, WireError, encode
@@ -84,6 +86,14 @@ HEAD = (
     b"Link: </x>; rel=\"canonical\", <y>; rel=next; anchor=z\r\nRefresh: 3; url='/r'\r"
     b"\nConnection: keep-alive\r\n\r\nhello"
 )
+FRAMES = b"".join(
+    len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    for kind, flags, stream, payload in (
+        (4, 0, 0, b"\0\3\0\0\0\x64"), (4, 1, 0, b""), (1, 4, 1, b"\x08\x03103\0\1x\1y"), (8, 0, 0, b"\0\0\0\1"),
+        (1, 0, 1, b"\x88\x5f\x09text/html"), (9, 4, 1, b"\0\1x\1y"), (6, 0, 0, b"12345678"),
+        (7, 0, 0, b"\0\0\0\1\0\0\0\0"), (0, 8, 1, b"\2hello\0\0"), (0, 1, 1, b"!"),
+    )
+)  # fmt: skip
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n1\r\n!\r\n0\r\nX: y\r\n\r\n"
 
 
@@ -124,6 +134,28 @@ def http(data: bytes) -> None:
         return
     assert _read(_pieces(data)) == whole
     assert _read([data[at : at + 1] for at in range(len(data))]) == whole
+
+
+def _read_http2(pieces: list[bytes]) -> tuple[object, ...]:
+    reader = Http2Reader(HEADER_BYTES_MAX)
+    reader.begin(BODY_BYTES_MAX)
+    said, end = reader.ask(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"), ""
+    try:
+        for piece in pieces:
+            reader.feed(piece)
+            said += reader.outgoing()
+            if reader.over:
+                break
+    except (NotHttp, BrokenBody) as error:
+        end = type(error).__name__
+    assert len(reader.body) <= BODY_BYTES_MAX and (reader.header is None or len(reader.header) <= HEADER_BYTES_MAX)
+    assert len(said) <= 400 + 2 * sum(map(len, pieces)) + 30 * (FRAMES_MAX + BODY_BYTES_MAX // FRAME_BODY_BYTES)
+    assert reader.header is None or (200 <= reader.status <= 999 and reader.header.count(b"\r\n\r\n") == 1)
+    return reader.header, bytes(reader.body), reader.over, reader.done, end
+
+
+def http2(data: bytes) -> None:
+    assert _read_http2([data]) == _read_http2(_pieces(data))
 
 
 def repair(data: bytes) -> None:
@@ -195,6 +227,15 @@ def robots(data: bytes) -> None:
         assert verdict(data, "testbot", path)[0] == rules.allowed(path)
     assert rules.allowed(b"/robots.txt")
     assert len(sitemaps.of_robots(data, b"http://a.test/robots.txt")) <= sitemaps.OF_ROBOTS_MAX
+
+
+def tdm(data: bytes) -> None:
+    text = tdmrep.lines(data)
+    assert len(text) <= tdmrep.LINES_BYTES_MAX and text.isascii() and text.count("\n") <= tdmrep.RULES_MAX
+    rules = Rules(text.encode(), "testbot")
+    assert len(rules._tdm) == text.count("\n") and rules.allowed(b"/") and rules.crawl_delay is None
+    for path in (b"/", b"/a/b.jpg", b"/" + b"a" * 500):
+        assert all(wish.startswith("tdm-") and "\n" not in wish for wish in rules.tdm_for(path))
 
 
 @cache
@@ -365,6 +406,7 @@ _LINE = (
 
 PARSERS: dict[str, Callable[[], Parser]] = {
     "http": lambda: Parser([HEAD, CHUNKED, CHUNKED.replace(b"\r\n", b"\n"), b"HTTP/1.1 103 X\r\n\r\n" + HEAD], http),
+    "http2": lambda: Parser([FRAMES, FRAMES[:80]], http2),
     "repair": lambda: Parser([HEAD[:-5], CHUNKED[:47] + b"\r\n"], repair),
     "chunks": lambda: Parser([CHUNKED[47:], b"5\nhello\n0\n\n", b"A;x\r\n0123456789\r\n0\r\n\r\n"], chunks),
     "coding": lambda: Parser(_codings(), coding),
@@ -375,6 +417,9 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "sitemap": lambda: Parser([SITEMAP, FEED, b"http://a.test/1\nhttp://a.test/2\r\n",
         gzip.compress(SITEMAP)], sitemap),
     "robots": lambda: Parser([ROBOTS], robots),
+    "tdm": lambda: Parser([
+        b'[{"location": "/a/*.jpg$", "tdm-reservation": 1, "tdm-policy": "https://a.test/p"}, {"location": "/", '
+        b'"tdm-reservation": 0}]'], tdm),
     "urls": lambda: Parser([b"http://a.test/a/../b;jsessionid=1?utm_x=1&b=%7e#f",
         b"HTTPS://User@\xc3\xa4.Test:443/%2e%2e/",
                             b"//[::1]:80/", b"a?b=c&a=d", b"http://1.2.3/x//index.html?", b"http:\\\\a.test\\"], urls),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from drum import Files
 
 import pytest
 
 from bench.__main__ import main
 from bench._sim.backlog import Keys
-from bench._sim.endings import _silences
+from bench._sim.endings import Endings, _silences
+from irlcrawl.base.job import JobDir
+from tools.simweb.weather import Weather
 
 DAYS = str(2 / 7)
 SMALL = ("--hosts", "12", "--weeks", DAYS, "--rate", "50", "--web", "site_pages_mean=20", "--json")
@@ -101,3 +105,27 @@ def test_keys_are_a_set() -> None:
 def test_a_silence_begins_with_the_first_failure_and_ends_with_an_answer() -> None:
     events = [(0.0, True), (5.0, False), (9.0, False), (10.0, True), (12.0, False)]
     assert _silences(events) == ([0.0, 5.0, 9.0, 10.0, 12.0], [0.0, 0.0, 4.0, 0.0, 0.0])
+
+
+LOG = """\
+2026-01-01T00:00:00.000Z -2 - https://a.test/1 L - - #000 20260101000000000+12 - - outcome=retry,reason=tls
+2026-01-01T00:00:00.000Z 301 9 http://b.test/robots.txt - - - #000 20260101000000000+12 - - outcome=none,reason=redirect
+2026-01-03T00:00:00.000Z 301 9 http://a.test/1 L - - #000 20260103000000000+12 - - outcome=fetched,reason=redirect
+2026-01-03T00:00:00.000Z 301 9 http://b.test/robots.txt - - - #000 20260103000000000+12 - - outcome=none,reason=redirect
+2026-01-03T01:00:00.000Z -2 - https://a.test/1 L - - #000 20260103010000000+12 - - outcome=failed,reason=tls
+2026-01-03T01:00:00.000Z -2 - https://a.test/2 L - - - - - - outcome=failed,reason=tls
+2026-01-03T01:00:00.000Z -61 - http://b.test/2 L - - - - - - outcome=excluded,reason=robots_unreachable
+"""
+
+
+def test_a_scheme_that_answers_ends_no_silence_of_the_other_nor_does_a_robots_txt_that_leads_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """Of names whose https fails and whose http redirects there, URLs were told as given up within seconds."""
+    with JobDir(tmp_path / "job") as job:
+        job.crawl_log.write_text(LOG)
+    told = Endings(Files(), job, cast(Weather, None), 0.0, 0.0, []).given_up()
+    assert told == {
+        "robots_unreachable": {"urls": 1, "least_hours": 48.0, "within_a_day": 0},
+        "tls": {"urls": 2, "least_hours": 49.0, "within_a_day": 0},
+    }

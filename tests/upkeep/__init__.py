@@ -6,4 +6,6 @@ drums.py      upkeep/test_fsck.py
 findings.py   upkeep/test_fsck.py
 rebuild.py    upkeep/test_repair.py
 salvage.py    upkeep/test_repair.py
+measure.py    ask/test_plan.py
+little_web.py   ask/test_plan.py
 """

@@ -139,11 +139,18 @@ DAMAGES: dict[str, Callable[[JobDir], None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", DAMAGES)
-@pytest.mark.parametrize("kind", ["stopped", "killed"])
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        pytest.param(kind, what, marks=[] if (number + at) % 2 else [pytest.mark.slow])
+        for number, kind in enumerate(("stopped", "killed"))
+        for at, what in enumerate(DAMAGES)
+    ],
+)
 def test_a_damaged_crawl_is_mended_and_goes_on(
     copy: Copy, kind: str, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Each damage of one of the two; of the other by name, for each takes seconds."""
     job = copy(kind)
     DAMAGES[what](job)
     assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DAMAGED

@@ -9,10 +9,8 @@ import hashlib
 import importlib.util
 import io
 import json
-import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -34,6 +32,7 @@ from irlcrawl.worker.archive import crawl_log, redo
 from irlcrawl.worker.archive.known import COLUMNS, Known
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process
+from tests.whole import others
 from tests.worker.archive.support import check, paths_in
 from tests.worker.fetch.driver import SEED, Driver, crawl_config
 from tests.worker.fetch.loopback import Asked, Loopback, response, say
@@ -41,8 +40,6 @@ from tests.worker.fetch.loopback import Asked, Loopback, response, say
 ROUNDS = 7
 DAY = 86_400.0
 EVERY = 4
-PYWB = os.environ.get("IRLCRAWL_PYWB", sys.executable)
-"""A Python that has pywb, whose own dependencies are old."""
 
 
 def text(name: str, version: int) -> bytes:
@@ -236,16 +233,14 @@ def _replayed(visit: Visited, crawl: Crawl) -> bytes:
     return crawl.site.had[visit.round, visit.name]
 
 
-@pytest.mark.skipif(
-    sys.executable == PYWB and importlib.util.find_spec("pywb") is None, reason="no pywb (IRLCRAWL_PYWB: its Python)"
-)
 def test_every_visit_replays_in_pywb(crawl: Crawl, tmp_path: Path) -> None:
     wanted = [
         f"{time.strftime('%Y%m%d%H%M%S', time.gmtime(visit.row['at']))} {visit.url.decode()}" for visit in crawl.visits
     ]
     given = "\n".join([*(f"warc {path}" for path in paths_in(crawl.job / "warcs")), *wanted])
     script = str(Path(__file__).parent / "pywb_replay.py")
-    done = subprocess.run([PYWB, script, tmp_path], input=given, text=True, capture_output=True, check=False)
+    python = others.python_with("pywb")
+    done = subprocess.run([python, script, tmp_path], input=given, text=True, capture_output=True, check=False)
     told = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert len(told) == len(wanted), done.stderr[-2000:]
     for visit, got in zip(crawl.visits, told, strict=True):

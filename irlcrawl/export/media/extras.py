@@ -7,7 +7,7 @@ from types import ModuleType
 
 from irlcrawl.base.job import JobError
 
-EXTRAS = {"pyarrow": "export", "selectolax": "export", "resiliparse": "text"}
+EXTRAS = {"pyarrow": "export", "selectolax": "export", "resiliparse": "text", "pypdfium2": "pdf"}
 """Library -> the extra of irlcrawl that installs it."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from irlcrawl.export.media import html, plain, xhtml, xml
+from irlcrawl.export.media import html, pdf, plain, xhtml, xml
 from irlcrawl.export.media.content import Handler
 
 _HANDLERS: dict[str, Handler] = {
@@ -18,6 +18,11 @@ _HANDLERS: dict[str, Handler] = {
 _XML = re.compile(r"(?:application|text)/[\w.-]+\+xml")
 
 
-def handler_of(media_type: str) -> Handler | None:
+PDF = "application/pdf"
+
+
+def handler_of(media_type: str, with_pdf: bool = False) -> Handler | None:
     """None: bodies of this type are kept as bytes, and nobody reads them."""
+    if media_type == PDF:
+        return pdf if with_pdf else None
     return _HANDLERS.get(media_type) or (xml if _XML.fullmatch(media_type) else None)

@@ -31,6 +31,10 @@ class Bandwidth:
             return 0
         return min(most, 1 + int((now - self.due) * self._rate / max(self._mean, 1.0)))
 
+    def exhausted(self, now: float) -> bool:
+        """Whether nothing may be leased now."""
+        return bool(self._rate) and self.due > now
+
     def leased(self, urls: int) -> float:
         """URLs are leased: the bytes they are charged with."""
         charged = urls * self._mean

@@ -192,7 +192,7 @@ class Dispatcher:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self.failure = task.exception()
-            self._wake()
+        self._wake()  # not before: there is room for another question now
 
     async def _resolve(self, host: Host) -> None:
         try:
@@ -209,7 +209,6 @@ class Dispatcher:
             self.politeness.postponed(host)
         else:
             self._unresolved(host, answer)
-        self._wake()
 
     def _unresolved(self, host: Host, error: ResolveError) -> None:
         record, now = host.record, self._clock.now()

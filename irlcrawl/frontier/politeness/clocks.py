@@ -90,9 +90,12 @@ class Delay:
 
 DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns")
 
-CLOCK = {"kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8", "sites": "u4"}
+CLOCK = {
+    "kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8", "sites": "u4", "limit": "f4",
+}  # fmt: skip
 """A row of a clock section. `kind` is of Kind, `key` the name_key of the host name, address or site, `next` in unix
-seconds, `wait`, `gap` and `backoff` in seconds; each as the column of ClockTable with the same name."""
+seconds, `wait`, `gap` and `backoff` in seconds, `limit` in requests a second; each as the column of ClockTable with the
+same name."""
 
 
 def worth_keeping(due: Any, backoff: Any, sites: Any, now: float) -> Any:
@@ -102,7 +105,7 @@ def worth_keeping(due: Any, backoff: Any, sites: Any, now: float) -> Any:
 
 
 class ClockTable:
-    """Every clock there is, as columns: 56 bytes each, and what finding it by kind and key costs."""
+    """Every clock there is, as columns: 60 bytes each, and what finding it by kind and key costs."""
 
     def __init__(self) -> None:
         self.kind = array("B")  # Kind, or GONE
@@ -112,6 +115,7 @@ class ClockTable:
         self.gap = array("d")  # seconds between two exchanges, back-off and Crawl-delay not counted; learnt if SHARED
         self.backoff = array("d")  # seconds; 0: none
         self.sites = array("I")  # of an address: a bit for each of 32 classes of sites that had a host there; or SHARED
+        self.limit = array("f")  # of a SHARED address that throttled: requests a second, see rates.py; else 0
         self.why = array("B")  # Delay: what set `next`
         self.flags = array("B")
         self.held = array("B")  # leases that use it now; above 1 only for a detour beside its own visit
@@ -147,6 +151,7 @@ class ClockTable:
         self.kind[clock], self.key[clock], self.next[clock] = kind, key, due
         self.wait[clock] = self.gap[clock] = self.backoff[clock] = 0.0
         self.sites[clock] = self.why[clock] = self.flags[clock] = 0
+        self.limit[clock] = 0.0
         self._index[kind].add(clock)
         return clock
 
@@ -157,7 +162,7 @@ class ClockTable:
             return clocks
         self._grow(int(clocks.max()) + 1 - len(self.kind))
         view(self.kind)[clocks], view(self.key)[clocks], view(self.next)[clocks] = kind, keys, due
-        for column in (self.wait, self.gap, self.backoff, self.sites, self.why, self.flags):
+        for column in (self.wait, self.gap, self.backoff, self.sites, self.limit, self.why, self.flags):
             view(column)[clocks] = 0
         self._index[kind].add_many(clocks)
         return clocks
@@ -165,8 +170,8 @@ class ClockTable:
     def _grow(self, more: int) -> None:
         """Append so many rows."""
         if more > 0:
-            for column in (self.kind, self.key, self.next, self.wait, self.gap, self.backoff, self.sites, self.why,
-                           self.flags, self.held, self.users):  # fmt: skip
+            for column in (self.kind, self.key, self.next, self.wait, self.gap, self.backoff, self.sites, self.limit,
+                           self.why, self.flags, self.held, self.users):  # fmt: skip
                 column.frombytes(bytes(more * column.itemsize))
             self.first.extend(array("i", [NONE]) * more)
 
@@ -424,11 +429,11 @@ class Clocks:
         """
         folded, table = fold(batches, now - clock_set), self.table
         columns = (folded[name].tolist() for name in CLOCK)
-        for kind, key, due, wait, gap, backoff, sites in zip(*columns, strict=True):
+        for kind, key, due, wait, gap, backoff, sites, limit in zip(*columns, strict=True):
             clock = self.find_or_make(kind, key)
             table.next[clock] = max(table.next[clock], min(due + clock_set, now + wait))
             table.wait[clock], table.gap[clock], table.backoff[clock] = wait, gap, backoff
-            table.sites[clock] = sites
+            table.sites[clock], table.limit[clock] = sites, limit
             flags = table.flags[clock]
             table.flags[clock] = flags | Flag.STORED if backoff > 0 else flags & ~Flag.STORED
             self.let_go((clock,), now)
@@ -483,7 +488,7 @@ class Forgotten:
         self.clear()
 
     def clear(self) -> None:
-        self._columns = {name: array(code) for name, code in zip(CLOCK, "BQddddI", strict=True)}
+        self._columns = {name: array(code) for name, code in zip(CLOCK, "BQddddIf", strict=True)}
         self._stored = array("B")  # a back-off of it is on disk
 
     def __len__(self) -> int:

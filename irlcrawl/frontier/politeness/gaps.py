@@ -165,7 +165,7 @@ class Gaps:
         if (self._sites_min and sites.bit_count() >= self._sites_min) or self._in_range(address):
             self._pace(clock, address)
         elif sites == SHARED:  # learnt by a run with another configuration
-            table.sites[clock], table.gap[clock] = 0, self._gap_address
+            table.sites[clock], table.gap[clock], table.limit[clock] = 0, self._gap_address, 0.0
 
     def _in_range(self, address: str) -> bool:
         return bool(self._shared) and any(ip_address(address) in network for network in self._shared)
@@ -180,7 +180,7 @@ class Gaps:
             first = 1 / max(table.gap[clock], SHARED_GAP_LEAST_S)
         else:
             first = bounds.most if self._in_range(address) else bounds.first
-        rate = table.rates[clock] = Rate(bounds, first, address, learnt=learnt)
+        rate = table.rates[clock] = Rate(bounds, first, address, learnt=learnt, limit=table.limit[clock])
         table.flags[clock] |= Flag.PACED
         table.sites[clock], table.backoff[clock], table.gap[clock] = SHARED, 0.0, 1 / rate.rate
         self._clocks.moved((clock,))
@@ -312,6 +312,7 @@ class Gaps:
         if rate is not None and site:
             rate.answered(site, ended, fetch_s, outcome)
             self._table.gap[clock] = 1 / rate.rate
+            self._table.limit[clock] = rate.limit if rate.throttled else 0.0
 
     def _is_unit(self, kind: int) -> bool:
         """Whether a clock of this kind runs as a host's does."""

@@ -33,7 +33,17 @@ import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.config import keys as config
-from irlcrawl.frontier.politeness.clocks import DELAY_NAMES, GONE, Clocks, ClockTable, Delay, Flag, Kind, Promise
+from irlcrawl.frontier.politeness.clocks import (
+    BACKOFF_MEMORY,
+    DELAY_NAMES,
+    GONE,
+    Clocks,
+    ClockTable,
+    Delay,
+    Flag,
+    Kind,
+    Promise,
+)
 from irlcrawl.frontier.politeness.columns import NONE, F8s, I8s, view
 from irlcrawl.frontier.politeness.gaps import Gaps, Outcome
 from irlcrawl.frontier.politeness.hosts import Detour, Detours, HostEntry, HostState, Unresolved
@@ -434,7 +444,19 @@ class Politeness:
     def shared_counts(self) -> dict[str, int]:
         """How many addresses that many sites share are in memory, and how many of them have throttled."""
         rates = self._table.rates.values()
-        counts = {"known": len(rates), "throttled": sum(rate.limit > 0 for rate in rates)}
+        counts = {"known": len(rates), "throttled": sum(rate.throttled for rate in rates)}
+        return {name: count for name, count in counts.items() if count}
+
+    def throttled_counts(self) -> dict[str, int]:
+        """How many addresses in memory are asked more seldom than others, by why: `shared` by many sites, and it has
+        throttled; `backing_off` after failures or refusals."""
+        table = self._table
+        backing_off = 0
+        if table.kind:  # numpy makes no view of nothing
+            backoff = view(table.backoff)
+            remembered = (backoff > 0) & (view(table.next) + BACKOFF_MEMORY * backoff > self._time.now())
+            backing_off = np.count_nonzero((view(table.kind) == Kind.ADDRESS) & remembered)
+        counts = {"shared": self.shared_counts().get("throttled", 0), "backing_off": int(backing_off)}
         return {name: count for name, count in counts.items() if count}
 
     def promises(self, entry: HostEntry) -> list[Promise]:
@@ -482,6 +504,11 @@ class Politeness:
     def waiting(self) -> int:
         """Active entries that are not leased, those without an address included."""
         return self._waiting.waiting + len(self._unresolved)
+
+    @property
+    def unresolved_hosts(self) -> int:
+        """Hosts whose only obstacle is their missing (or outdated) address, those asked for included."""
+        return len(self._unresolved)
 
     @property
     def resolving(self) -> int:

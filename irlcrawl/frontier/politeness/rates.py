@@ -52,17 +52,23 @@ class Rate:
 
     __slots__ = (
         "_answers", "_bad", "_blamed", "_bounds", "_decreased", "_depth", "_grown", "_in_demand", "_last", "_took",
-        "_usual_s", "address", "in_flight", "limit", "rate",
+        "_usual_s", "address", "in_flight", "limit", "rate", "throttled",
     )  # fmt: skip
 
-    def __init__(self, bounds: Bounds, rate: float, address: str = "", *, learnt: bool = False) -> None:
-        """`learnt`: the address bore this rate before a restart, so it is gone beyond only gently."""
+    def __init__(
+        self, bounds: Bounds, rate: float, address: str = "", *, learnt: bool = False, limit: float = 0.0
+    ) -> None:
+        """`learnt`: the address bore this rate before a restart, so it is gone beyond only gently. `limit`: that of an
+        address that throttled before, else 0."""
         self._bounds = bounds
         self.address = address
         self.rate = min(max(rate, bounds.least), bounds.most)
-        self.limit = self.rate if learnt else 0.0  # 0: it has never throttled
-        self._depth = self.rate / 2  # how far below the limit the last decrease went
-        self._grown = GROWTH_S if learnt else 0.0  # seconds of growth since the last decrease
+        self.limit = max(self.rate, limit) if learnt else 0.0  # 0: none is known
+        self.throttled = learnt and limit > 0
+        below = self.limit > self.rate
+        # How far below the limit the last decrease went.
+        self._depth = self.limit - self.rate if below else self.rate / 2
+        self._grown = GROWTH_S if learnt and not below else 0.0  # seconds of growth since the last decrease
         self.in_flight = 0  # counted down by the caller when a request is over, whatever came of it
         self._in_demand = False
         self._last = 0.0  # when the last answer came
@@ -112,7 +118,7 @@ class Rate:
     def _decrease(self, now: float, throttled: bool) -> bool:
         before, self.rate = self.rate, max(self.rate / 2, self._bounds.least)
         if throttled:
-            self.limit = LIMIT_SHARE * before
+            self.limit, self.throttled = LIMIT_SHARE * before, True
         elif self.limit:
             self.limit = max(self.limit, LIMIT_SHARE * before)
         self.limit = max(self.limit, self.rate) if self.limit else 0.0

@@ -5,7 +5,8 @@ wait for a second chance: after a passing failure of their own, or because their
 or no robots.txt that can be had.
 
 `pages` (irlcrawl/revisit): pages that rest until they are visited again, `wished` for a time, but taken earlier where
-there is room, or `shut` until then.
+there is room, or `shut` until then. A page that is called out of its rest (known_pages.py) leaves its row behind. That
+is noted in a queue beside, by the same second, so that the row is dropped when it comes out, and counts no more.
 
 Each is a durable queue by due second. Rows come back when they are due and pass the hosts drum again, so facts learnt
 about their host meanwhile hold for them, too.
@@ -15,6 +16,7 @@ Dues are at rest (clock_set.py).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -28,6 +30,7 @@ from irlcrawl.frontier.state.clock_set import clock_set
 
 SECOND_MAX = 2**32 - 1
 LABELS_MAX = 4096
+LEFT = {"key": "u8"}
 
 
 class Calendar:
@@ -37,7 +40,7 @@ class Calendar:
     def __init__(
         self, catalog: Catalog, pool: SegmentPool, name: str, columns: Mapping[str, str] = LINK, spread: bool = False
     ) -> None:
-        cluster, labels_max = ("host", LABELS_MAX) if spread else (None, None)
+        cluster, labels_max = ("host" if "host" in columns else None, LABELS_MAX) if spread else (None, None)
         self._fifo = Fifo(name, catalog, pool, label="due", cluster=cluster, labels_max=labels_max)
         self._catalog, self._columns = catalog, columns
 
@@ -53,8 +56,18 @@ class Calendar:
     def add(self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, due: NDArray[np.float64]) -> None:
         """Put rows away until `due` (unix seconds, f8 a row); none leaves before its time."""
         if rows.rows:
-            seconds = np.ceil(due - self._clock_set).clip(0, SECOND_MAX).astype(np.uint32)
-            self._fifo.put(writer(), edits, rows.select(self._columns).with_(due=seconds))
+            self.add_labelled(writer, edits, rows, self.labels(due))
+
+    def add_labelled(
+        self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, labels: NDArray[np.uint32]
+    ) -> None:
+        """The same, with dues as they rest."""
+        self._fifo.put(writer(), edits, rows.select(self._columns).with_(due=labels))
+
+    def labels(self, due: NDArray[np.float64]) -> NDArray[np.uint32]:
+        """Dues (unix seconds) as they rest."""
+        seconds: NDArray[np.uint32] = np.ceil(due - self._clock_set).clip(0, SECOND_MAX).astype(np.uint32)
+        return seconds
 
     def due(self, edits: Edits, now: float, rows_max: int) -> Iterator[Batch]:
         """Take the rows due by now, earliest seconds first, about `rows_max` at most (rows of one second stay
@@ -111,15 +124,19 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Pages that rest between two visits."""
+    """Pages that rest between two visits. `left`: rows that called pages left behind, in `wished` and in `shut`."""
 
     wished: Calendar
     shut: Calendar
+    left: tuple[Calendar, Calendar]
 
     @classmethod
     def open(cls, catalog: Catalog, pool: SegmentPool) -> Pages:
-        columns = {**LINK, **PAGE}
-        return cls(*(Calendar(catalog, pool, f"pages-{name}", columns, spread=True) for name in ("wished", "shut")))
+        def store(name: str, columns: Mapping[str, str]) -> Calendar:
+            return Calendar(catalog, pool, f"pages-{name}", columns, spread=True)
+
+        rows = (store(name, {**LINK, **PAGE}) for name in ("wished", "shut"))
+        return cls(*rows, (store("wished-left", LEFT), store("shut-left", LEFT)))
 
     @property
     def stores(self) -> tuple[Calendar, Calendar]:
@@ -127,7 +144,25 @@ class Pages:
 
     @property
     def rows(self) -> int:
-        return self.wished.rows + self.shut.rows
+        """Pages, each counted once."""
+        return sum(store.rows for store in self.stores) - sum(store.rows for store in self.left)
+
+    def called(
+        self, writer: Callable[[], SegmentWriter], edits: Edits, rows: Batch, shut: NDArray[np.bool_],
+        labels: NDArray[np.uint32],
+    ) -> None:  # fmt: skip
+        """Pages are called out of their rest: their rows (keyed by page) stay behind, as dead, in `shut` or in
+        `wished`, with these labels."""
+        for store, mask in zip(self.left, (~shut, shut), strict=True):
+            if mask.any():
+                store.add_labelled(writer, edits, rows.filter(mask), labels[mask])
+
+    def _take(self, at: int, edits: Edits, through: int) -> Iterator[Batch]:
+        """Take the rows of store `at` through a label, without those that were left behind."""
+        dead = _Dead(self.left[at].take(edits, through))
+        for batch in self.stores[at].take(edits, through):
+            if (alive := dead.without(batch)).rows:
+                yield alive
 
     @property
     def nbytes(self) -> int:
@@ -146,17 +181,44 @@ class Pages:
         order = np.argsort(labels, kind="stable")
         rows = np.cumsum(np.concatenate([counts for _, counts in entries])[order])
         last = int(labels[order][min(int(np.searchsorted(rows, rows_max)), len(rows) - 1)])
-        for store in self.stores:
-            yield from store.take(edits, min(last, store.label_of(now)))
+        for at, store in enumerate(self.stores):
+            yield from self._take(at, edits, min(last, store.label_of(now)))
 
     def early(self, edits: Edits, rows_max: int) -> Iterator[Batch]:
         """Take about the `rows_max` pages that are wished for the soonest."""
         labels, counts = self.wished.counts(rows_max)
         if rows_max > 0 and len(labels):
             last = int(labels[min(int(np.searchsorted(np.cumsum(counts), rows_max)), len(labels) - 1)])
-            yield from self.wished.take(edits, last)
+            yield from self._take(0, edits, last)
 
     def scan(self) -> Iterator[Batch]:
-        """Every page that rests (for listings), with `due` in unix seconds."""
-        for store in self.stores:
-            yield from store.scan()
+        """Every page that rests (for listings), with `due` in unix seconds. 24 bytes in memory for each row that was
+        left behind."""
+        for store, left in zip(self.stores, self.left, strict=True):
+            dead = _Dead(left.scan())
+            for batch in store.scan():
+                if (alive := dead.without(batch)).rows:
+                    yield alive
+
+
+class _Dead:
+    """Rows (key, due) that were left behind: each drops one row of its key and its due."""
+
+    def __init__(self, rows: Iterator[Batch]) -> None:
+        parts = [*rows]
+        self._keys = np.sort(np.concatenate([np.empty(0, np.uint64), *(part["key"] for part in parts)]))
+        self._left = Counter(
+            pair for part in parts for pair in zip(part["key"].tolist(), part["due"].tolist(), strict=True)
+        )
+
+    def without(self, rows: Batch) -> Batch:
+        if not len(self._keys):
+            return rows
+        at = np.minimum(np.searchsorted(self._keys, rows["key"]), len(self._keys) - 1)
+        alive = np.ones(rows.rows, np.bool_)
+        for row in np.flatnonzero(self._keys[at] == rows["key"]).tolist():  # few: pages that were called
+            pair = (int(rows["key"][row]), rows["due"][row].item())
+            if self._left[pair] > 0:
+                self._left[pair] -= 1
+                alive[row] = False
+        return rows if alive.all() else rows.filter(alive)

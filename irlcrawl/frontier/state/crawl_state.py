@@ -1,4 +1,4 @@
-"""Everything a crawl has on disk, opened: the catalogue, the four drums, queues, runs, calendar, rests, ledger and
+"""Everything a crawl has on disk, opened: the catalogue, the drums, queues, runs, calendar, rests, ledger and
 crawl log.
 
 Opening it is recovery's first half (the second, archives and harvests, is recovery.py). Between turns it belongs to the
@@ -29,6 +29,7 @@ from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, Class, Reason
 from irlcrawl.config.keys import NO_LIMIT, Config
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.clock_set import CLOCK_STEP_S_MIN, NOTED_MAX, clock_set, note_clock_set, set_since
+from irlcrawl.frontier.state.hosts import STANDINGS
 from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.novelty import Novelty
@@ -96,11 +97,13 @@ class CrawlState:
         identity = catalog.get("crawl")
         self.seed: int = identity["seed"]
         self.crawl_id: str = identity["id"]
-        ram = config.crawl.ram_bytes // 4  # four drums, one merged at a time, and the batches between them
+        ram = (
+            config.crawl.ram_bytes // 4
+        )  # a drum, of those that are merged one at a time, and the batches between them
         self.stores = open_stores(catalog, self.pool, config, ram, budget_floors(config))
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
-        self.pages = self.stores.pages
+        self.pages, self.known, self.near = self.stores.pages, self.stores.known, self.stores.near
         self.price: float = catalog.get("price", first_price(1 / config.revisit.first_rate_days))
         """What a visit to a page has to be worth (irlcrawl/revisit/price.py)."""
         self.early = EARLY_ROWS
@@ -168,8 +171,8 @@ class CrawlState:
         """Whatever names sections in the catalogue (drum.vacuum)."""
         return [
             self.seen, *self.sites.holders, self.hosts, self.calendar.holder, self.rests.holder, self.runs,
-            *(store.holder for store in self.pages.stores),
-            self.clock_log.list, self.scope_log.list,
+            *(store.holder for store in (*self.pages.stores, *self.pages.left)), self.known,
+            self.clock_log.list, self.scope_log.list, *self.near.holders,
         ]  # fmt: skip
 
     @property
@@ -192,6 +195,15 @@ class CrawlState:
     def count(self, name: str, more: int) -> None:
         self.counters[name] = self.counters.get(name, 0) + more
 
+    def count_standings(self, moved: NDArray[np.int64]) -> None:
+        """So many more hosts in the drum have each of STANDINGS."""
+        told = self.counters.setdefault("hosts_resting", {})
+        for name, more in zip(STANDINGS, moved.tolist(), strict=True):
+            if more:
+                told[name] = told.get(name, 0) + more
+                if not told[name]:
+                    del told[name]
+
     def count_done(self, classes: NDArray[np.uint8], reasons: NDArray[np.uint8], times: int = 1) -> None:
         """Outcomes of URLs that are in the ledger, as Class and Reason columns; times -1: of URLs that are put back."""
         for cls, reason in set(zip(classes.tolist(), reasons.tolist(), strict=True)):
@@ -210,9 +222,13 @@ class CrawlState:
                 del told[name]
 
     def log_lines(self, rows: Batch, reasons: list[Reason], now: float) -> list[bytes]:
-        """Crawl log lines of URLs that are done without a request."""
-        facts = zip(reasons, *(rows[name].tolist() for name in LOGGED), strict=True)
-        decisions = (Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact) for reason, *fact in facts)
+        """Crawl log lines of URLs that are done without a request, or of pages that are visited no more."""
+        visits = rows["visits"].tolist() if "visits" in rows else [0] * rows.rows
+        facts = zip(reasons, visits, *(rows[name].tolist() for name in LOGGED), strict=True)
+        decisions = (
+            Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact, visit=visit)
+            for reason, visit, *fact in facts
+        )
         return decided_lines(rows["url"].tolist(), decisions, now)
 
     def returned_lines(self, rows: Batch, now: float) -> list[bytes]:
@@ -242,7 +258,7 @@ class CrawlState:
 
     @property
     def drums(self) -> list[Repository]:
-        return [self.seen, *self.sites.drums, self.hosts]
+        return [self.seen, *self.sites.drums, self.hosts, self.known, self.near.drum]
 
     @property
     def merge_bytes(self) -> int:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, PAGE, Robots
 from irlcrawl.config.rests import FAILURES_MAX, Rests
+from irlcrawl.revisit.signals import faded
 
 STATE = {
     "robots": "u1",  # rows.Robots
@@ -48,17 +49,27 @@ DATES = ("robots_until", "failed_since", "rests_until", "answered_at", "address_
 POOL = {
     "pool_a": "f4",  # what visits of all pages of the host told of their rates of changes: shape
     "pool_b": "f4",  # ... and exposure in days (irlcrawl/revisit/beliefs.py)
+    "right": "f4",  # visits after a signal (irlcrawl/revisit/signals.py) that found a change
+    "wrong": "f4",  # ... and those that found none
+    "changes": "f4",  # changes that visits found
     "price": "f4",  # of a visit where its pages want more than it takes (irlcrawl/revisit/price.py); 0: none
 }
+SUMS = ("pool_a", "pool_b", "right", "wrong", "changes")
+"""Of POOL, what visits add to."""
 RECORD = {**STATE, "released": "u8", **POOL}
 POOL_SHAPE_MAX = 400.0
 """A pool of a larger shape forgets the oldest."""
 
-OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT, OP_LEARNT = range(7)
+OP_STATE, OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT, OP_LEARNT, OP_SIGNAL = range(8)
 """Operations of the hosts drum: a whole record; a URL for the first time; a URL back from the calendar; a URL that is
 put back after it was done; one that is put back and was over its host's quota, so that it is counted anew; a page to be
-visited again (LINK and PAGE); POOL columns, of which the pool's are added to the record's."""
+visited again (LINK and PAGE); POOL columns, of which SUMS are added to the record's; a signal that a page changed
+(rows.SIGNAL), which comes out with POOL."""
 OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT)
+
+STANDINGS = ("silent", "no_robots", "given_up")
+"""Of hosts that failed when they were asked last, what came of it: no answer (no address, or nothing but a 429 or 503),
+no robots.txt to be had, or so many failures that their URLs left. A host that answered since has none of these."""
 
 FORGIVEN: dict[str, float] = {
     "failures": 0, "failed_since": 0.0, "rests_until": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0,
@@ -68,16 +79,33 @@ FORGIVEN: dict[str, float] = {
 robots.txt again, which may be what has changed. Its clocks, and the gaps they were promised, stay."""
 
 
-def keyed_by_host(rows: Batch) -> Batch:
+def keyed_by_host(rows: Batch, columns: Iterable[str] = LINK) -> Batch:
     """LINK rows (with PAGE, if they have it) as the hosts drum takes them: `key` is the host, the URL's key stands
-    beside as `url_key`."""
-    columns = [*LINK, *PAGE] if "visits" in rows else [*LINK]
+    beside as `url_key`. columns: of rows of another kind."""
+    columns = [*LINK, *PAGE] if "visits" in rows else [*columns]
     return rows.select(columns).rekeyed("host", keep="url_key")
+
+
+def learnt_of(keys: NDArray[np.uint64], **columns: NDArray[Any]) -> Batch:
+    """Rows of OP_LEARNT: POOL columns, 0 where none are given; no price is told without one."""
+    told = Batch.zeros(POOL, len(keys)).with_(price=np.full(len(keys), -1.0, np.float32), key=keys)
+    return told.with_(**{name: column.astype(np.float32) for name, column in columns.items()})
 
 
 def keyed_by_url(rows: Batch) -> Batch:
     """Rows that the hosts drum emits as LINK rows again, with the kernel's columns."""
     return rows.rekeyed("url_key", keep="host")
+
+
+def standings(states: Batch) -> NDArray[np.int64]:
+    """Of rows with STATE: i8 a row, the place in STANDINGS plus 1; 0: the host did not fail when it was asked last."""
+    silent, denied = states["rests_until"] > 0, states["denials"] > 0
+    return np.where(states["dead"] != Reason.OK, 3, np.where(denied, 2, silent.astype(np.int64)))
+
+
+def standing_counts(standings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows have each of STANDINGS: i8[3]."""
+    return np.bincount(standings, minlength=1 + len(STANDINGS))[1:]
 
 
 class HostsKernel:
@@ -86,6 +114,8 @@ class HostsKernel:
     Emitted columns: those of STATE, and `ordinal` u8: how many URLs of the host were released before this one (0 for
     one that comes back), which the quota is measured on. A host of which a URL is put back is FORGIVEN. `pages`: those
     of POOL, too.
+
+    `moved`: how many more hosts have each of STANDINGS than before.
     """
 
     def __init__(self, with_states: bool, with_learnt: bool = False, pages: bool = False) -> None:
@@ -93,6 +123,7 @@ class HostsKernel:
         self._states, self._learnt = tuple(STATE) if with_states else (), tuple(POOL) if with_learnt else ()
         self.columns: Sequence[str] = (*self._states, *self._learnt)
         self._told = (*STATE, *POOL) if pages else tuple(STATE)
+        self.moved = np.zeros(len(STANDINGS), np.int64)
 
     def __call__(self, found: NDArray[np.bool_], stored: Batch, items: Batch, starts: NDArray[np.int64]) -> Result:
         op = items["op"]
@@ -125,17 +156,23 @@ class HostsKernel:
         write = (last >= 0) | (fresh > 0)
         write[forgiven] = True
         write[group[learnt]] = True
-        return Result(values=Batch(values), write=write, emit=~(is_state | learnt), columns=columns)
+        written = Batch(values)
+        if self._states or len(forgiven):
+            self.moved += standing_counts(standings(written)) - standing_counts(standings(stored))
+        return Result(values=written, write=write, emit=~(is_state | learnt), columns=columns)
 
 
 def _learn(values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:
     """Add what visits taught to the pools, and set prices (less than 0: none is told)."""
     rows, host = np.flatnonzero(learnt), group[learnt]
-    for name in ("pool_a", "pool_b"):
+    for name in SUMS:
         sums = np.bincount(host, items[name][rows], minlength=len(values[name]))
         values[name] = np.maximum(values[name] + sums, 0.0).astype(np.float32)
     fade = np.minimum(1.0, POOL_SHAPE_MAX / np.maximum(values["pool_a"], 1.0)).astype(np.float32)
     values["pool_a"], values["pool_b"] = values["pool_a"] * fade, values["pool_b"] * fade
+    kept = faded(values["right"], values["wrong"], values["changes"])
+    for name in ("right", "wrong", "changes"):
+        values[name] = values[name] * kept
     priced = items["price"][rows] >= 0
     values["price"][host[priced]] = items["price"][rows][priced]
 

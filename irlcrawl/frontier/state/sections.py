@@ -151,6 +151,19 @@ class SectionList:
     def append(self, edits: Edits, writer: SegmentWriter, section: str) -> None:
         self._put(edits, max(self._refs, default=-1) + 1, (writer.name, section))
 
+    def take_in(self, edits: Edits, place: Place) -> None:
+        """Name a section that another file has."""
+        self._put(edits, max(self._refs, default=-1) + 1, place)
+
+    def first(self, number: int) -> list[Place]:
+        """The first sections that it names, as many as `number` at most."""
+        return [(ref["file"], ref["section"]) for _, ref in sorted(self._refs.items())[:number]]
+
+    def remove_first(self, edits: Edits, number: int) -> None:
+        for at in sorted(self._refs)[:number]:
+            edits.remove(self._key(at))
+            del self._refs[at]
+
     def clear(self, edits: Edits) -> None:
         for number in self._refs:
             edits.remove(self._key(number))

@@ -13,6 +13,8 @@ from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.state.calendar import Calendar, Pages
 from irlcrawl.frontier.state.hosts import OPS_OF_URLS, RECORD
+from irlcrawl.frontier.state.known_pages import KNOWN
+from irlcrawl.frontier.state.near import NearDuplicates
 from irlcrawl.frontier.state.runs import Runs
 
 
@@ -24,7 +26,9 @@ class Stores:
     calendar: Calendar
     rests: Calendar
     pages: Pages
+    known: Repository  # the drum `pages`
     runs: Runs
+    near: NearDuplicates
 
     def live(self) -> dict[str, int]:
         """URLs that are not done for good, by where they are (I1); leased ones are among those in runs. `resting`:
@@ -50,7 +54,9 @@ def open_stores(catalog: Catalog, pool: SegmentPool, config: Config, ram_bytes: 
         calendar=Calendar(catalog, pool, "calendar"),
         rests=Calendar(catalog, pool, "rests"),
         pages=Pages.open(catalog, pool),
+        known=Repository("pages", catalog=catalog, pool=pool, values=KNOWN, ram_bytes=ram_bytes),
         runs=Runs(catalog, pool),
+        near=NearDuplicates(catalog, pool, ram_bytes),
     )
 
 

@@ -37,9 +37,10 @@ ATTEMPTS = 5
 OPEN_MAX = 1 << 16
 RAM_BYTES = 64 << 20
 
-PLACES = ("runs", "calendar", "rests", "resting", "queues", "deferred", "pending")
-"""Where a URL that is not done may be: ready to be leased; put off until its host may take it; put off after a failure;
-a page between two visits; in a numbered queue; beyond its site's budget (QF); between two passes."""
+PLACES = ("ready", "scheduled", "resting", "visited", "queued", "over_budget", "moving")
+"""Where a URL that is not done may be, as people are told: in a run, to be leased; in the calendar, until its host may
+take it; among the rests, after a failure; a page between two visits; in a numbered queue; beyond its site's budget
+(QF); between two passes."""
 
 
 class Reading:
@@ -59,7 +60,7 @@ class Reading:
         self.stores = open_stores(catalog, pool, config, RAM_BYTES, floors)
         self.seen, self.sites, self.hosts = self.stores.seen, self.stores.sites, self.stores.hosts
         self.calendar, self.rests, self.runs = self.stores.calendar, self.stores.rests, self.stores.runs
-        self.pages = self.stores.pages
+        self.pages, self.known, self.near = self.stores.pages, self.stores.known, self.stores.near
         self.queues = Fifo("queues", catalog, pool, label="queue")
         self.deferred = Deferred(catalog, pool)
 
@@ -77,22 +78,22 @@ class Reading:
         """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar, of rests and of pages
         that rest have `due` too (unix seconds), those of queues `queue`; those of pages that were visited PAGE."""
         for batch in self.runs.waiting():
-            yield "runs", batch
+            yield "ready", batch
         for batch in self.calendar.scan():
-            yield "calendar", batch
+            yield "scheduled", batch
         for batch in self.rests.scan():
-            yield "rests", batch
-        for batch in self.pages.scan():
             yield "resting", batch
+        for batch in self.pages.scan():
+            yield "visited", batch
         for batch in self.queues.scan():
-            yield "queues", batch
+            yield "queued", batch
         for batch in self.deferred.scan():
-            yield "deferred", outlet.keyed_by_url(batch).select(LINK)
+            yield "over_budget", outlet.keyed_by_url(batch).select(LINK)
         for batch in self.sites.pending_urls():
-            yield "pending", batch.select(LINK)
+            yield "moving", batch.select(LINK)
         for op, batch in self.hosts.scan_pending():
             if op in OPS_OF_URLS:
-                yield "pending", keyed_by_url(batch)
+                yield "moving", keyed_by_url(batch)
 
     @property
     def clock_set(self) -> float:
@@ -122,7 +123,7 @@ def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
     if reading is None or not reading.begun:
         return
     for place, batch in reading.waiting():
-        for url in batch["url"].tolist() if place != "resting" else ():
+        for url in batch["url"].tolist() if place != "visited" else ():
             yield url, origin_of(url), place
 
 

@@ -12,33 +12,48 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drum import Batch, Edits
+from drum import Batch, Bucket, Edits, SegmentWriter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.reasons import Class, Reason
-from irlcrawl.base.rows import Change, with_pages
+from irlcrawl.base.rows import LINK, Change, with_pages
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import EARLY_ROWS, CrawlState
-from irlcrawl.frontier.state.hosts import POOL
+from irlcrawl.frontier.state.hosts import learnt_of
+from irlcrawl.frontier.state.known_pages import (
+    OP_KNOWN,
+    OP_NOW,
+    OP_SIGNAL,
+    SHUT,
+    WANTED,
+    KnownKernel,
+    called_rows,
+    pending_of,
+    taken_out,
+)
 from irlcrawl.revisit.beliefs import PRIOR_SHAPE, rate_code
-from irlcrawl.revisit.price import due_after, moved
+from irlcrawl.revisit.price import moved
+from irlcrawl.revisit.signals import RIGHT, told_codes
 from irlcrawl.revisit.visited import (
+    CHANGE,
     DAY_S,
     Resting,
     after_failures,
     after_visits,
-    beliefs,
     looked_at,
-    weights,
+    wished_after,
     worth_now,
 )
-from irlcrawl.revisit.weight import Rules
+from irlcrawl.revisit.weight import WEIGHTS, Rules, weight_codes
 
 F8 = NDArray[np.float64]
 EARLY_ROWS_MAX = 1 << 18
+KNOWN_PARTS = 64
+KNOWN_ROWS = 1 << 18
+"""So many rows for the drum `pages` are gathered in memory; as many, and as many as it has pages, wait on the disk."""
 POOL_SHAPE = 2 * PRIOR_SHAPE
 """As much as two unknown pages tell of their rates, the configuration's first rate counts among a host's."""
 
@@ -63,7 +78,7 @@ class Again:
     def due_at(self, rows: Batch, price: F8) -> F8:
         """Unix second at which a visit to each of these pages is worth its price (f8 a row)."""
         terms = self.rules.of(rows["url"])
-        days = due_after(beliefs(rows), weights(rows, terms), np.maximum(price, self.price), terms.most)
+        days = wished_after(rows, terms, np.maximum(price, self.price))
         due: F8 = rows["visited"] + days * DAY_S
         return due
 
@@ -71,17 +86,25 @@ class Again:
         """Of rows with POOL, codes of the rates that pages of their hosts have."""
         return rate_code((POOL_SHAPE + rows["pool_a"]) / (POOL_SHAPE / self.rate + rows["pool_b"]))
 
+    def told(self, rows: Batch) -> NDArray[np.uint8]:
+        """Of rows with POOL, how far signals of their hosts are believed, as codes."""
+        return told_codes(rows["right"], rows["wrong"], rows["changes"])
+
 
 class TurnPages:
-    """Used by one turn. rest(store, rows, due): put rows away."""
+    """Used by one turn. rest(store, rows, due): put rows away; tell(lines): to the crawl log."""
 
-    def __init__(self, state: CrawlState, rest: Callable[[Calendar, Batch, F8], None]) -> None:
-        self._state, self._rest = state, rest
+    def __init__(
+        self, state: CrawlState, rest: Callable[[Calendar, Batch, F8], None], tell: Callable[[list[bytes]], None]
+    ) -> None:
+        self._state, self._rest, self._tell = state, rest, tell
         self.enabled = state.config.revisit.enabled
         self.again = Again.of(state.config, state.price)
         self.learnt: list[Batch] = []  # key of a host, POOL
         self._served: list[F8] = []
         self._early = self._went = self._stayed = 0
+        self._known: list[Batch] = []  # rows for the drum `pages`, in the order in which they came
+        self._known_rows = 0
 
     # -- after visits --------------------------------------------------------------------------------------------------
 
@@ -114,6 +137,7 @@ class TurnPages:
         prior = np.where(rows["prior"] > 0, rows["prior"], rate_code(np.array([again.rate])))
         learnt = after_visits(rows, visits, again.rules.of(rows["url"]), prior, again.price, again.chance)
         self._put_to_rest(learnt.resting)
+        self._note(taken_out(rows["key"][learnt.gone]))
         state.ledger.visits += rows.rows
         state.ledger.gone += int(learnt.gone.sum())
         for counter, kind, column in (
@@ -124,7 +148,10 @@ class TurnPages:
             for number, count in zip(*np.unique(column, return_counts=True), strict=True):
                 name = kind(number).name.lower()
                 told[name] = told.get(name, 0) + int(count)
-        self._learn(rows["host"], learnt.shape, learnt.days)
+        found = np.zeros(rows.rows)
+        if learnt.resting.found is not None:
+            found[~learnt.gone] = learnt.resting.found == CHANGE
+        self._learn(rows["host"], learnt.shape, learnt.days, found)
 
     def _repeat(self, rows: Batch, retries: Batch, now: float) -> None:
         """After a passing failure: again when the worker said."""
@@ -138,10 +165,18 @@ class TurnPages:
         due[known] = retries["due"][place[known]]
         attempt = rows["attempt"].copy()
         attempt[known] = retries["attempt"][place[known]]
-        self._rest(self._state.pages.shut, rows.with_(attempt=attempt), due)
+        self.put_off(rows.with_(attempt=attempt), due)
 
     def fail(self, rows: Batch, reasons: NDArray[np.uint8], now: float) -> None:
-        """Pages of which a visit came to nothing, or that may not be visited now."""
+        """Pages of which a visit came to nothing, or that may not be visited now. Those whose owner opted out are
+        visited no more, as if they were gone, with a line in the log."""
+        out = reasons == Reason.OPTED_OUT
+        if out.any():
+            left = rows.filter(out)
+            self._tell(self._state.log_lines(left, [Reason.OPTED_OUT] * left.rows, now))
+            self._state.ledger.gone += left.rows
+            self._note(taken_out(left["key"]))
+            rows, reasons = rows.filter(~out), reasons[~out]
         if rows.rows:
             denied = np.isin(reasons, [Reason.ROBOTS, Reason.ROBOTS_UNREACHABLE])
             terms = self.again.rules.of(rows["url"])
@@ -149,22 +184,109 @@ class TurnPages:
             self._state.count("revisits_failed", rows.rows)
 
     def _put_to_rest(self, resting: Resting) -> None:
-        pages = self._state.pages
-        for store, mask in ((pages.shut, resting.shut), (pages.wished, ~resting.shut)):
+        for shut in (True, False):
+            mask = resting.shut if shut else ~resting.shut
             if mask.any():
-                self._rest(store, resting.rows.filter(mask), resting.due[mask])
+                found, held = (None if part is None else part[mask] for part in (resting.found, resting.held))
+                self._away(resting.rows.filter(mask), resting.due[mask], shut, found, held)
+
+    def _away(
+        self, rows: Batch, due: F8, shut: bool, found: NDArray[np.uint8] | None = None,
+        held: NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
+        """Into a queue of pages; and the drum `pages` learns where."""
+        store = self._state.pages.shut if shut else self._state.pages.wished
+        self._note(pending_of(rows, store.labels(due), shut, found, held))
+        self._rest(store, rows, due)
+
+    def _note(self, rows: Batch) -> None:
+        if rows.rows:
+            self._known.append(rows)
+            self._known_rows += rows.rows
+        if self._known_rows > KNOWN_ROWS:
+            self.pend_known()
+
+    def pend_known(self) -> None:
+        """What became of pages is pending in the drum `pages`."""
+        if self._known:
+            self._state.known.pend_batch(Batch.concat(self._known), OP_KNOWN)
+        self._known, self._known_rows = [], 0
 
     def put_off(self, rows: Batch, due: F8) -> None:
         """Pages whose host may not take them before `due`."""
         if rows.rows:
-            self._rest(self._state.pages.shut, rows, due)
+            self._away(rows, due, True, held=np.ones(rows.rows, np.bool_))
 
-    def _learn(self, hosts: NDArray[np.uint64], shape: F8, days: F8) -> None:
+    def _learn(self, hosts: NDArray[np.uint64], shape: F8, days: F8, changes: F8) -> None:
         keys, host = np.unique(hosts, return_inverse=True)
-        sums = [np.bincount(host, column, minlength=len(keys)).astype(np.float32) for column in (shape, days)]
+        sums = [np.bincount(host, column, minlength=len(keys)) for column in (shape, days, changes)]
         if any(column.any() for column in sums):
-            none = np.full(len(keys), -1.0, np.float32)
-            self.learnt.append(Batch({"key": keys, **dict(zip(POOL, (*sums, none), strict=True))}))
+            self.learnt.append(learnt_of(keys, **dict(zip(("pool_a", "pool_b", "changes"), sums, strict=True))))
+
+    # -- signals -------------------------------------------------------------------------------------------------------
+
+    def signals(self, rows: Batch, pend: Callable[[Batch], None]) -> None:
+        """Take in SIGNAL rows of a harvest: orders go to the drum `pages`, the others to their hosts first
+        (pend(SIGNAL rows)), that say whether they are believed."""
+        if not self.enabled or not rows.rows:
+            return
+        now = rows["now"] > 0
+        if now.any():
+            orders = rows.filter(now).select(LINK)
+            none = Batch.zeros(WANTED, orders.rows)
+            self._state.known.pend_batch(orders.with_(**none.columns), OP_NOW)
+            self._state.count("visits_ordered", orders.rows)
+        if not now.all():
+            pend(rows.filter(~now))
+            self._state.count("signals", int((~now).sum()))
+
+    def judged(self, rows: Batch) -> None:
+        """Signals (SIGNAL) with their hosts' records: on to the drum `pages`; nowhere if visits are switched off."""
+        if rows.rows and self.enabled:
+            terms = self.again.rules.of(rows["url"])
+            factor = RIGHT * WEIGHTS[weight_codes(rows)] * terms.weight
+            wanted = rows.select(LINK).with_(
+                after=np.clip(rows["at"], 0, 2**32 - 1).astype(np.uint32), factor=factor.astype(np.float32),
+                least=np.ceil(terms.least * DAY_S).astype(np.uint32),
+                told=self.again.told(rows), prior=self.again.priors(rows),
+            )  # fmt: skip
+            self._state.known.pend_batch(wanted, OP_SIGNAL)
+
+    @property
+    def wants_pass(self) -> bool:
+        """Whether signals or orders wait for the drum `pages`, or very much else, or much in very small pieces."""
+        known = self._state.known
+        waiting = known.pending_by_op()
+        if any(waiting.get(op) for op in (OP_NOW, OP_SIGNAL)):
+            return True
+        parts = KNOWN_PARTS + known.rows // KNOWN_ROWS
+        return waiting.get(OP_KNOWN, 0) > known.rows + KNOWN_ROWS or known.pending_parts > parts
+
+    def call(
+        self, writer: Callable[[], SegmentWriter], edits: Edits, bucket: Bucket, now: float,
+        pend: Callable[[Batch], None],
+    ) -> int:  # fmt: skip
+        """Pass a bucket of the drum `pages`: pend(LINK and PAGE rows) gets the pages that signals and orders call out
+        of their rest. Everything that was put to rest before is in its queue. Returns the rows passed."""
+        state = self._state
+        waiting = state.known.pending_by_op()
+
+        def emit(_: Bucket, rows: Batch) -> None:
+            if "url" not in rows:
+                right = rows["right"]
+                self.learnt.append(
+                    learnt_of(rows["host"], right=right.astype(np.float64), wrong=(~right).astype(np.float64))
+                )
+                return
+            shut = (rows["page_marks"] & SHUT) != 0
+            state.pages.called(writer, edits, rows, shut, rows["page_due"])
+            state.count("visits_called", rows.rows)
+            pend(called_rows(rows))
+
+        wanted = bool(waiting.get(OP_SIGNAL) or waiting.get(OP_NOW))
+        kernel = KnownKernel(OP_KNOWN in waiting, wanted, self.again.price, self.again.rate, now)
+        stats = state.known.merge(kernel, writer=writer(), edits=edits, emit=emit, buckets=[bucket])
+        return stats.rows
 
     # -- before visits -------------------------------------------------------------------------------------------------
 
@@ -184,6 +306,7 @@ class TurnPages:
         return brought
 
     def _take(self, rows: Batch, now: float, pend: Callable[[Batch], None]) -> int:
+        self._note(taken_out(rows["key"]))
         again, due = self.again, rows["due"].astype(np.float64)
         looked = looked_at(rows, due, again.rules.of(rows["url"]), again.price, again.chance, now)
         stay = ~looked.go
@@ -198,8 +321,7 @@ class TurnPages:
         self._went += len(served)
         self._stayed += stayed
         if prices.rows:
-            none = np.zeros(prices.rows, np.float32)
-            self.learnt.append(Batch({"key": prices["key"], "pool_a": none, "pool_b": none, "price": prices["price"]}))
+            self.learnt.append(learnt_of(prices["key"], price=prices["price"]))
 
     def finish(self) -> None:
         """The price follows what was served; the next turn takes more pages early if those of this one fitted."""

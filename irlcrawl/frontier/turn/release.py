@@ -94,7 +94,7 @@ def release(rows: Batch, policy: Policy, again: Again | None = None) -> Verdicts
     order = order[by_host]
     worths = None
     if again is not None:
-        rows = rows.with_(prior=again.priors(rows))
+        rows = rows.with_(prior=again.priors(rows), told=again.told(rows))
         if rows["visits"].any():
             worths = again.worth_now(rows, policy.now)
             order = _interleaved(rows, worths, order)
@@ -148,16 +148,18 @@ def _priced(
     before = np.maximum(prices.astype(np.float64), again.price)
     last = np.full(count, np.inf)
     np.minimum.at(last, host[went], worths[went])
+    counted = went & ~full[host] & np.isfinite(worths)
     some = np.isfinite(last) & (last > 0)
     step = HOST_STEP * np.clip(np.log(np.where(some, last, 1.0)) - np.log(before), -HOST_STEP_MAX, HOST_STEP_MAX)
     price = np.where(full, before * np.exp(np.where(some, step, 0.0)), before * HOST_SINKS)
     price = np.maximum(price, again.price)
     late = np.flatnonzero(stayed)
-    due[late] = np.maximum(due[late], again.due_at(links.take(late), price[host[late]]))
+    patient = late[worths[late] < price[host[late]]]  # the others are called: they go as soon as there is room
+    due[patient] = np.maximum(due[patient], again.due_at(links.take(patient), price[host[patient]]))
     told = np.where(price > again.price, price, 0.0).astype(np.float32)
     changed = np.flatnonzero((told != prices) & (np.bincount(host[page], minlength=count) > 0))
     keys = links["host"][hosts.starts[changed]]
-    return worths[went & ~full[host]], len(late), Batch({"key": keys, "price": told[changed]})
+    return worths[counted], len(late), Batch({"key": keys, "price": told[changed]})
 
 
 def aged(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from budgets.sites import Proceed, always
 from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.reasons import CLASS_OF, Class, Reason
-from irlcrawl.base.rows import LINK, NO_SEGMENT, RETRY, VISIT, Source, with_pages
+from irlcrawl.base.rows import LINK, NO_SEGMENT, RETRY, SIGNAL, VISIT, Source, with_pages
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import (
@@ -34,6 +34,7 @@ from irlcrawl.frontier.state.hosts import (
     OP_NEW,
     OP_RECOUNTED,
     OP_RETURNED,
+    OP_SIGNAL,
     OP_STATE,
     OP_VISIT,
     HostsKernel,
@@ -111,7 +112,7 @@ class Turn:
         self._scope: list[bytes] = []
         self._waiting: list[tuple[Calendar, Batch]] = []
         self._waiting_rows = 0
-        self._pages = TurnPages(state, self._gather)
+        self._pages = TurnPages(state, self._gather, self._tell)
 
     def writer(self) -> SegmentWriter:
         """The turn's file, made when something is to be written."""
@@ -152,6 +153,7 @@ class Turn:
         state.seen.pend(edits, number, file, "links")
         state.sites.pend_pairs(edits, number, file, "pairs")
         state.sites.pend_yields(edits, number, file, "yields")
+        state.near.take_in(edits, file)
         for batch in state.pool.section(file, "yields").scan():
             self.result.suspects += state.novelty.count(batch["key"], batch["novel"])
         visits = _whole(state.pool.section(file, "visits"), VISIT)
@@ -163,6 +165,8 @@ class Turn:
         self._wait(state.rests, due, due["due"])
         for batch in state.pool.section(file, "returns").scan():
             self._put_back(batch, task)
+        for batch in state.pool.section(file, "signals").scan():
+            self._pages.signals(batch, lambda rows: self.state.hosts.pend_batch(keyed_by_host(rows, SIGNAL), OP_SIGNAL))
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
         if outcomes.meta["stream"] == SEEDS_STREAM:
@@ -248,6 +252,7 @@ class Turn:
 
     def _put_away(self) -> None:
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        self._pages.pend_known()
         for store in (self.state.calendar, self.state.rests, *self.state.pages.stores):
             if parts := [rows for its, rows in waiting if its is store]:
                 rows = Batch.concat(parts)
@@ -287,6 +292,8 @@ class Turn:
     def _merge(self, task: Task) -> None:
         state = self.state
         self._put_away()
+        if state.near.merge(self.writer, self.edits, self._judged, task.urgent, task.proceed):
+            self.result.moved = True
         if state.seen.pending_rows and not state.delayed and state.pace.may("seen", task.urgent):
             with state.pace.measure("seen"):
                 self._check_seen(task)
@@ -300,8 +307,20 @@ class Turn:
             return
         if state.config.frontier.when_full == "drop":
             self._shed(task)
+        if self._pages.wants_pass and state.pace.may("pages", task.urgent):
+            with state.pace.measure("pages"):
+                self._call_pages(task)
+        if not task.proceed():
+            return
         if state.pace.may("hosts", task.urgent):
             self._bring(task)
+
+    def _judged(self, yields: Batch, pairs: Batch, near: int) -> None:
+        """Pages of which it is known now whether an earlier one says almost the same."""
+        state = self.state
+        state.sites.pend_found(yields, pairs)
+        self.result.suspects += state.novelty.count(yields["key"], yields["novel"])
+        state.count("near_duplicates", near)
 
     def _check_seen(self, task: Task) -> None:
         """Bucket by bucket, those first that have waited longest, until a turn's worth was passed or came out; the rest
@@ -325,6 +344,20 @@ class Turn:
             passed += stored + ROW_COST * stats.rows
             if carried >= room or (passed >= TURN_ROWS and (carried or not task.urgent)) or not task.proceed():
                 break
+        self.result.moved = True
+
+    def _call_pages(self, task: Task) -> None:
+        """Signals and orders meet the pages, bucket by bucket as in `_check_seen`."""
+        state, passed = self.state, 0
+        self._put_away()  # a page is called out of the queue in which it is
+        for bucket in sorted(state.known.buckets, key=lambda bucket: bucket.cursor):
+            passed += sum(part.rows for part in bucket.slices)
+            passed += ROW_COST * self._pages.call(
+                self.writer, self.edits, bucket, task.now, lambda rows: self._pend(rows, OP_VISIT)
+            )  # fmt: skip
+            if passed >= TURN_ROWS or not task.proceed():
+                break
+        self._pend_learnt()
         self.result.moved = True
 
     def _shed(self, task: Task) -> None:
@@ -391,6 +424,9 @@ class Turn:
         parts: list[Batch] = []
 
         def emit(_: Bucket, batch: Batch) -> None:
+            if "at" in batch:
+                self._pages.judged(keyed_by_url(batch))
+                return
             parts.append(redated(keyed_by_url(batch), self.state.clock_set))
             if sum(part.rows for part in parts) > RELEASE_ROWS_MAX:
                 self._place(parts, task)
@@ -402,6 +438,7 @@ class Turn:
         self.state.hosts.merge(
             kernel, writer=self.writer(), edits=self.edits, emit=emit, proceed=lambda _: task.proceed()
         )
+        self.state.count_standings(kernel.moved)
         if parts:
             self._place(parts, task)
 
@@ -440,9 +477,9 @@ class Turn:
         if state.sites.ram_rows:
             state.sites.spill(self.writer(), edits)
         self._put_away()
-        state.calendar.tidy(self.writer, edits)
-        state.rests.tidy(self.writer, edits)
-        for store in state.pages.stores:
+        if state.known.ram_rows:
+            state.known.spill(self.writer(), edits)
+        for store in (state.calendar, state.rests, *state.pages.stores, *state.pages.left):
             store.tidy(self.writer, edits)
         self.result.scope_entries = state.scope_log.add(state.scope, self.writer, edits, self._scope)
         state.runs.save(self.writer, edits)

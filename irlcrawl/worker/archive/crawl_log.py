@@ -162,9 +162,10 @@ class Decision(NamedTuple):
     attempt: int = 0
     via: bytes = b""
     was: int = Class.NONE  # of a URL that is put back: the class it had
+    visit: int = 0  # of a page that is visited no more: how often it was
 
 
-LOGGED = Decision._fields[3:-1]
+LOGGED = Decision._fields[3:-2]
 """The columns of a link row that its line tells."""
 
 
@@ -187,6 +188,8 @@ def _parts(one: Decision, at: float) -> tuple[bytes, bytes, bytes]:
     notes = outcome_notes(one.cls, one.reason, hop=one.hop, attempt=one.attempt)
     if one.cls == Class.RETURNED:
         notes["was"] = _CLASS_NAMES[one.was]
+    if one.visit:
+        notes["visit"] = str(one.visit)
     known = discovery_path(one.depth, one.hop, one.source)
     entry = LogEntry(int(at * 1000), one.status, None, b"", known, notes=notes)
     logged, status, size, _, path, _, behind = format_entry(entry).split(b" ", 6)
@@ -204,9 +207,12 @@ def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str,
 
 def discovery_path(depth: int, hop: int, source: int) -> str:
     """How the URL was reached: letters for the redirects since the last link, or for that link; before them the number
-    of earlier links, whose kind is not known any more. Empty for a seed."""
+    of earlier links, whose kind is not known any more. Empty for a seed. A requisite's letters are all of that kind."""
     if hop:
-        known, links = DISCOVERY_LETTER[Source.REDIRECT] * hop, depth
+        known, links = (
+            DISCOVERY_LETTER[Source.REQUISITE if source == Source.REQUISITE else Source.REDIRECT] * hop,
+            depth,
+        )
     elif depth:
         known, links = DISCOVERY_LETTER[Source(source)], depth - 1
     else:
@@ -219,7 +225,7 @@ def carried_of(entry: LogEntry) -> Carried:
     links, plus, known = entry.path.rpartition("+")
     try:
         before, hop = int(links) if plus else 0, int(entry.notes.get("hop", 0))
-        source = Source.REDIRECT if hop else _SOURCES[known or NONE]
+        source = _SOURCES[(known[:1] if hop else known) or NONE]
     except (KeyError, ValueError):
         raise BadLine(f"no discovery path: {entry.path[:200]!r}") from None
     depth = before if hop or not known else before + 1

@@ -118,6 +118,7 @@ def request_and_response(
     shared = (
         f"WARC-Warcinfo-ID: {warcinfo_id}\r\nWARC-Target-URI: {uri(unit.url)}\r\nWARC-Date: {date(unit.start)}\r\n"
         + (f"WARC-IP-Address: {exchange.ip}\r\n" if exchange.ip and not is_stand_in(exchange.ip) else "")
+        + (f"WARC-Protocol: {exchange.protocol}\r\n" if exchange.protocol else "")
     )
     request = (
         f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {request_id}\r\n"

@@ -163,4 +163,5 @@ def exchange_of(unit: Unit, last: Record, request: Record | None) -> Exchange | 
         truncated=None if revisit else last.fields.get("warc-truncated"),
         start=unit.start,
         duration=unit.duration_ms / 1000,
+        protocol=last.fields.get("warc-protocol", ""),
     )

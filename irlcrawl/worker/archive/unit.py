@@ -98,6 +98,7 @@ class Exchange:
     truncated: str | None = None  # one of TRUNCATED
     start: float = 0.0  # unix seconds: the request went out
     duration: float = 0.0  # seconds until the last byte of the response; replay gives it to the millisecond
+    protocol: str = ""  # by its name in ALPN; empty: HTTP/1.1. Its header is as HTTP/1.1 would have carried it
     _fields: list[tuple[bytes, bytes]] | None = field(default=None, init=False, repr=False, compare=False)
     _decoded: tuple[bytes, bool] | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -144,6 +144,7 @@ class AiohttpClient:
             server_hostname=request.host.rstrip("."),
             allow_redirects=False,
         )
+        answered = self._clock.now()
         try:
             block = _header_block(response)
             if len(block) > self._header_bytes_max or response.status < 200:
@@ -159,6 +160,7 @@ class AiohttpClient:
                 return
             result.exchange.truncated = await self._read_body(response.content, request.body_bytes_max, body)
         finally:
+            result.body_s = self._clock.now() - answered
             response.close()  # does nothing when the body was read to its end: the connection is in the pool by then
 
     async def _read_body(self, content: aiohttp.StreamReader, bytes_max: int, body: list[bytes]) -> str | None:
@@ -190,7 +192,7 @@ class AiohttpClient:
 
 def _headers(request: Request, fixed: list[Header], keep: bool) -> list[Header]:
     close = [] if keep else [("Connection", "close")]
-    return [("Host", http.host_header(request)), *request.conditions, *fixed, *close]
+    return [("Host", http.host_header(request)), *request.fields, *fixed, *close]
 
 
 def _request_block(request: Request, headers: list[Header]) -> bytes:

@@ -14,6 +14,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http
+from irlcrawl.worker.fetch.alpn import HTTP1, HTTP2, Offers, PoolKey
 from irlcrawl.worker.fetch.connection import Connection, End, Permits
 from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
 from irlcrawl.worker.fetch.proxied import basic, connect
@@ -29,8 +30,6 @@ _REASONS = {
     End.WHOLE: Reason.OK, End.LOST: Reason.LOST, End.QUIET: Reason.TIMEOUT, End.OVERDUE: Reason.TIMEOUT,
     End.NOT_HTTP: Reason.PROTOCOL, End.TLS: Reason.LOST,
 }  # fmt: skip
-
-PoolKey = tuple[str, int, str, str]
 
 
 class Pool:
@@ -88,7 +87,7 @@ class Client:
         self._fetch = config.fetch
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._tls = http.tls_context(config)
+        self._offers = Offers(config)
         self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
         self._permits = Permits(http.BODY_LARGE_MAX)
         self._pool = Pool()
@@ -131,7 +130,7 @@ class Client:
         try:
             tls = None
             if request.scheme == "https":
-                tls = TlsClient(self._tls, request.host.rstrip("."), session)
+                tls = TlsClient(self._offers.context(key), request.host.rstrip("."), session)
             opening = Connection(self._fetch.header_bytes_max, self._permits, tls, self._pool.forget, self.slices)
             async with asyncio.timeout(self._fetch.connect_seconds):
                 if request.terms is None or (proxy := request.terms.proxy) is None:
@@ -145,6 +144,10 @@ class Client:
             return connection
         except (ssl.SSLError, ValueError) as error:  # a ValueError is a name that TLS cannot carry
             self._sessions.pop(key, None)
+            if self._offers.speaks_otherwise(key, error):  # nothing was asked yet
+                if connection is not None:
+                    connection.abort()
+                return await self._connect(request, key, fetched)
             # It may have been the session: that is worth a repeat.
             fetched.reason = Reason.TLS if session is None else Reason.CONNECT
             fetched.detail = _detail(error)
@@ -165,7 +168,7 @@ class Client:
     ) -> None:
         """Make the exchange and fill in its result."""
         terms = request.terms or self._terms
-        asked = "".join([f"{name}: {value}\r\n" for name, value in request.conditions]) if request.conditions else ""
+        asked = "".join([f"{name}: {value}\r\n" for name, value in request.fields]) if request.fields else ""
         start = f"GET {request.target} HTTP/1.1\r\nHost: {http.host_header(request)}\r\n{asked}".encode()
         block = start + terms.sent_block
         if terms.proxy is not None and terms.proxy.kind == "http" and request.scheme == "http":
@@ -176,11 +179,15 @@ class Client:
             connection.abort()
             raise
         fetched.late += connection.late
+        fetched.body_s = connection.body_s
         reader = connection.reader
         fetched.reason = _REASONS[end]
         fetched.detail = connection.detail[:DETAIL_CHARS_MAX]
         if connection.tls is not None and not reused:
             self._keep_session(request.pool_key, connection.tls)
+        if connection.http2 is not None and connection.http2.http1_required:
+            self._offers.learn(request.pool_key, HTTP1)
+            self._sessions.pop(request.pool_key, None)  # it belongs to what was offered before
         if reader.header is None:
             fetched.stale = reused and end is End.LOST
             return
@@ -191,6 +198,7 @@ class Client:
         fetched.exchange = Exchange(
             url=request.url, ip=request.address, request=block, header=reader.header, body=bytes(reader.body),
             truncated="length" if reader.over else None, start=fetched.started, duration=0.0,
+            protocol="" if connection.http2 is None else HTTP2,
         )  # fmt: skip
         if reader.unwanted:
             http.leave_out(fetched, reader.unwanted)

@@ -11,12 +11,15 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES, Held
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.tls import TlsClient
 from irlcrawl.worker.fetch.wants import Wants
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.fetch.http2 import Http2Reader
 
 
 class End(Enum):
@@ -68,7 +71,10 @@ class Connection(asyncio.Protocol):
         self, header_bytes_max: int, permits: Permits, tls: TlsClient | None, gone: Callable[[Connection], None],
         slices: Held,
     ) -> None:  # fmt: skip
-        self.reader = ResponseReader(header_bytes_max)
+        self.reader: ResponseReader | Http2Reader = ResponseReader(header_bytes_max)
+        self.http2: Http2Reader | None = None
+        """The reader, if the server chose HTTP/2."""
+        self._header_bytes_max = header_bytes_max
         self.key: tuple[str, int, str, str] | None = None
         """Where it is pooled (Request.pool_key)."""
         self.tls = tls
@@ -87,6 +93,7 @@ class Connection(asyncio.Protocol):
         self._early = b""  # what came before
         self._permit: bool | None = None  # None: not needed yet; False: waiting for it
         self._heard = 0.0  # loop time of the last piece
+        self._first = 0.0  # ... and of the first one of a response
         self._due = 0.0  # loop time the exchange must have ended by
         self._read_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -107,23 +114,31 @@ class Connection(asyncio.Protocol):
         self.reader.begin(body_bytes_max, wants)
         self.detail = ""
         self.late = 0.0
-        self._heard = self._loop.time()
+        self._heard, self._first = self._loop.time(), 0.0
         self._due, self._read_seconds = due, read_seconds
         result = self._result = self._loop.create_future()
         if self._timer is None:
             self._watch()
         try:
-            self._send(block)
+            self._send(block if self.http2 is None else self.http2.ask(block))
             if self._early:
                 self._take(self._early)
                 self._early = b""
                 self._transport.resume_reading()
             return await result
+        except BrokenBody as error:  # HTTP/2 alone: nothing can be asked here any more
+            self.detail = str(error)
+            return End.LOST
         except ssl.SSLError as error:
             self.detail = f"{type(error).__name__}: {error}"
             return End.TLS
         finally:
             self._rest()
+
+    @property
+    def body_s(self) -> float:
+        """Seconds from the first piece of the last response to its last."""
+        return self._heard - self._first if self._first else 0.0
 
     @property
     def reusable(self) -> bool:
@@ -166,7 +181,10 @@ class Connection(asyncio.Protocol):
             self._finish(End.TLS, error)
             return
         if self._result is not None and not self._result.done():
+            self._first = self._first or self._heard
             self._take(data)
+        elif self.http2 is not None and not self._fresh:
+            self._take_between(self.http2, data)
         elif self._fresh and self._transport is not None:
             self._early += data  # it speaks first: no HTTP, most likely, but that is for the reader to say
             self._transport.pause_reading()
@@ -211,6 +229,8 @@ class Connection(asyncio.Protocol):
             self._finish(End.NOT_HTTP, error)
         except BrokenBody as error:
             self._finish(End.LOST, error)
+        if self.http2 is not None:
+            self._answer(self.http2)
         if reader.done or reader.over:
             self._finish(End.WHOLE)
         elif self._permit is None and len(reader.body) > BODY_FREE_BYTES:
@@ -218,11 +238,30 @@ class Connection(asyncio.Protocol):
             if not self._permit and self._transport is not None:
                 self._transport.pause_reading()
 
+    def _take_between(self, reader: Http2Reader, data: bytes) -> None:
+        """Frames that come while nothing is asked, such as pings, and the server's farewell."""
+        reader.feed(data)
+        self._answer(reader)
+        if not reader.reusable:
+            self.close()
+
+    def _answer(self, reader: Http2Reader) -> None:
+        """What HTTP/2 says of itself, such as that bytes were read."""
+        if (said := reader.outgoing()) and self._transport is not None:
+            self._send(said)
+
+    def _speak_http2(self) -> None:
+        from irlcrawl.worker.fetch.http2 import Http2Reader  # most workers never meet it
+
+        self.reader = self.http2 = Http2Reader(self._header_bytes_max)
+
     def _decrypted(self, tls: TlsClient, data: bytes) -> bytes:
         plain = tls.received(data)
         if self._transport is not None and (answer := tls.outgoing()):
             self._transport.write(answer)
         if tls.connected and self._secured is not None and not self._secured.done():
+            if tls.speaks_http2:
+                self._speak_http2()
             self._secured.set_result(None)
             self.late += self._slices.held
         if tls.ended and self._transport is not None:

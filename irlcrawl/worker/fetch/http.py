@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,7 +50,7 @@ class Request:
     body_bytes_max: int
     terms: Terms | None = None  # None: those of no host in particular
     wants: Wants | None = None  # None: any response is read
-    conditions: tuple[tuple[str, str], ...] = ()  # header fields that ask for a page only if it changed (RFC 9110 13.1)
+    fields: tuple[tuple[str, str], ...] = ()  # of this request alone: conditions (RFC 9110 13.1), a signature
 
     @property
     def pool_key(self) -> tuple[str, int, str, str]:
@@ -79,6 +80,7 @@ class Fetched:
     faults: str = ""
     late: float = 0.0
     unwanted: Reason = Reason.OK
+    body_s: float = 0.0  # seconds from the first piece of the response to the last
 
     @property
     def took(self) -> float:
@@ -136,8 +138,9 @@ def authority(request: Request, always_port: bool = False) -> str:
     return host if request.port == PORTS[request.scheme] and not always_port else f"{host}:{request.port}"
 
 
-def tls_context(config: Config) -> ssl.SSLContext:
-    """Without `tls_verify` whatever a server offers is taken, old protocols and ciphers included."""
+def tls_context(config: Config, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
+    """Offers these protocols, best first (ALPN). Without `tls_verify` whatever a server offers is taken, old versions
+    of TLS and old ciphers included."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if config.fetch.tls_verify:
         context.load_default_certs()
@@ -149,7 +152,7 @@ def tls_context(config: Config) -> ssl.SSLContext:
         context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
         context.set_ciphers("DEFAULT:@SECLEVEL=0")
         context.options |= _OP_LEGACY_SERVER_CONNECT
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(list(protocols))
     return context
 
 

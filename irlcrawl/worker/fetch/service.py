@@ -13,7 +13,7 @@ import socket
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drum import Files
 
@@ -47,8 +47,11 @@ from irlcrawl.worker.fetch.wishes import Wishes
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
-from irlcrawl.worker.harvest.process import discovering, finished, rules_text
+from irlcrawl.worker.harvest.process import discovering, finished, rules_text, with_tdm
 from irlcrawl.worker.harvest.rules_log import Pointer
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.fetch.signing import Signer
 
 RULES_CACHE_BYTES = 2 << 20
 """Rules of the last hundreds of hosts. Those of others are read again from their log, tens of microseconds a visit; a
@@ -62,6 +65,15 @@ HELD_FACTOR = 2
 _log = logging.getLogger("irlcrawl.worker")
 
 
+def signer_of(config: Config, key: str | None) -> Signer | None:
+    """What signs requests; `key`: the private key in hex, empty: nothing does."""
+    if not key:
+        return None
+    from irlcrawl.worker.fetch.signing import Signer  # cryptography is loaded where it is used alone
+
+    return Signer(bytes.fromhex(key), config.fetch.signature_agent)
+
+
 class Worker:
     """One stream: its archive, its harvest and its visits. `visit.Services` for the visits."""
 
@@ -71,6 +83,7 @@ class Worker:
         self.fetcher = open_fetcher(self.config, self.clock)
         self._slices = self.fetcher.slices = Slices(self.clock)
         self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
+        self.signer = signer_of(self.config, hello.get("signing_key"))
         self.stopping = asyncio.Event()
         self._wire = wire
         self._files = files
@@ -94,6 +107,7 @@ class Worker:
             near_duplicates_max=self.config.page.near_duplicates_max,
         )  # fmt: skip
         self._harvest_lock = asyncio.Lock()
+        self._sync_s = 0.0  # waited for the disk since the last harvest was handed over
         self._full = False  # the harvest is over harvest_bytes and about to be handed over
         self._room = asyncio.Event()
         self._room.set()
@@ -142,6 +156,9 @@ class Worker:
         finally:
             if large:
                 self.fetcher.hold_large(-1)
+        if self.terms.plugin_errors:
+            found.counts["plugin_errors"] = found.counts.get("plugin_errors", 0) + self.terms.plugin_errors
+            self.terms.plugin_errors = 0
         began = self.clock.now()
         location = self._warc.append(unit, stored)
         pointer = self._harvest.add(finished(found, unit, exchange, location))
@@ -167,8 +184,9 @@ class Worker:
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         return self._rules.at(pointer)
 
-    def rules_of(self, exchange: Exchange) -> Rules:
-        return Rules(rules_text(exchange, self.config), self._token)
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
+        text = b"" if exchange is None else rules_text(exchange, self.config)
+        return Rules(with_tdm(text, tdm), self._token)
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
         self._detour_number += 1
@@ -264,14 +282,23 @@ class Worker:
             self._full = False
             if harvest is None:
                 if asked:
-                    self._wire.send({"t": "harvest", "number": None, "file": None, "bytes": 0, "pages": 0})
+                    none = {"number": None, "file": None, "bytes": 0, "pages": 0}
+                    self._wire.send({"t": "harvest", **none, **self._synced()})
                 return
             await self._sync_archive()
+            began = self.clock.now()
             size = await asyncio.get_running_loop().run_in_executor(None, harvest.write)
+            self._sync_s += self.clock.now() - began
             self._room.set()
             self._wire.send(
-                {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages}
-            )
+                {"t": "harvest", "number": harvest.number, "file": harvest.file, "bytes": size, "pages": harvest.pages,
+                 **self._synced()}
+            )  # fmt: skip
+
+    def _synced(self) -> dict[str, float]:
+        """Of the next message about a harvest."""
+        seconds, self._sync_s = self._sync_s, 0.0
+        return {"sync_s": round(seconds, 4)}
 
     async def drop(self) -> None:
         """The end without a word: nobody listens any more, so nothing more is archived."""
@@ -283,8 +310,9 @@ class Worker:
 
     async def _sync_archive(self) -> None:
         """What was archived before the call is on the disk after it."""
-        self._synced_at = self.clock.now()
+        self._synced_at = began = self.clock.now()
         await asyncio.get_running_loop().run_in_executor(None, self._warc.sync)
+        self._sync_s += self.clock.now() - began
 
     async def _finish(self) -> None:
         """Every visit ends, everything is handed over, and the wire closes. A second call waits for the first."""

@@ -6,20 +6,24 @@ the hosts of that section alone, wherever a redirect leads.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from irlcrawl.config import plugins
 from irlcrawl.config.headers import Header, parse
 from irlcrawl.config.keys import Config, Fetch, Site
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.plugins import Plugin
 from irlcrawl.config.proxies import Proxies, Proxy
 from irlcrawl.worker.fetch.wants import Wants
 
 WITHHELD = "(withheld)"
 """What the archive has in the place of a secret."""
 HOSTS_CACHED = 4096
+_log = logging.getLogger("irlcrawl.plugins")
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
@@ -58,7 +62,10 @@ class TermsOf:
         general = _terms(self._fixed, [], _wants(config.fetch, Site()))
         self.general = self._through(general, self._proxies.of(""))
         """Of hosts that no section of sites names."""
-        self.of = self._of if config.site else lambda host: self.general
+        self._plugins = plugins.load(config.plugins, ("headers",))["headers"]
+        self.plugin_errors = 0
+        """Of plug-ins that give headers, not counted elsewhere yet."""
+        self.of = self._of if config.site or self._plugins else lambda host: self.general
         self._special = lru_cache(maxsize=HOSTS_CACHED)(self._special_of)
 
     def _of(self, host: str) -> Terms:
@@ -68,9 +75,22 @@ class TermsOf:
         site = self._overrides.of(host)
         secrets = self._secrets[site.secrets_file] if site.secrets_file else []
         headers = _with(self._fixed, parse(site.headers or [], "headers", site=True))
+        for plugin in self._plugins:
+            headers = _with(headers, self._headers_by(plugin, host))
         terms = _terms(headers, secrets, _wants(self._fetch, site))
         terms = terms._replace(bytes_per_second=site.bytes_per_second or 0)
         return self._through(terms, self._proxies.of(host))
+
+    def _headers_by(self, plugin: Plugin, host: str) -> list[Header]:
+        """What a plug-in gives for a host; nothing if that is an exception, or no headers."""
+        try:
+            return parse([f"{name}: {value}" for name, value in plugin.call(host)], f"plug-in {plugin.name}", site=True)
+        except MemoryError:
+            raise
+        except Exception as error:
+            self.plugin_errors += 1
+            _log.error("plug-in %s, for %s: %s: %s", plugin.name, host, type(error).__name__, error)
+            return []
 
     def _through(self, terms: Terms, proxy: Proxy | None) -> Terms:
         if proxy is None:

@@ -30,6 +30,11 @@ class TlsClient:
         none. With TLS 1.3 it is there only after the server's first data."""
         return None if self._tls.session_reused else self._tls.session
 
+    @property
+    def speaks_http2(self) -> bool:
+        """Whether that is what the server chose, of what it was offered."""
+        return self._tls.selected_alpn_protocol() == "h2"
+
     def outgoing(self) -> bytes:
         """The bytes to be sent now."""
         return self._outgoing.read()

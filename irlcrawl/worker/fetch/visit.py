@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from irlcrawl.base.clock import Clock
@@ -18,6 +18,7 @@ from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.base.url import PORTS, canonical, split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.rests import rests_of_hosts
+from irlcrawl.web import tdmrep
 from irlcrawl.web.retry_after import THROTTLES
 from irlcrawl.web.robots import Rules, outcome
 from irlcrawl.worker.archive.known import Known, conditions
@@ -30,6 +31,15 @@ from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
 
+TDM_AGAIN_SECONDS = 3600.0
+"""When a robots.txt is asked for again whose visit had no time for the tdmrep.json beside it."""
+
+
+class Signs(Protocol):
+    def fields(self, request: Request, now: float) -> tuple[tuple[str, str], ...]:
+        """Header fields that sign a request which goes out now."""
+        ...
+
 
 class Services(Protocol):
     """What a visit needs of its worker."""
@@ -38,6 +48,8 @@ class Services(Protocol):
     clock: Clock
     fetcher: Fetcher
     terms: TermsOf
+    signer: Signs | None
+    """None: requests are not signed."""
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
@@ -61,8 +73,8 @@ class Services(Protocol):
         """The rules a pointer names; None when their log is gone. Damaged."""
         ...
 
-    def rules_of(self, exchange: Exchange) -> Rules:
-        """The rules in a robots.txt response."""
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
+        """The rules in a robots.txt response (None: there are none), with the lines of a tdmrep.json."""
         ...
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
@@ -109,6 +121,7 @@ class Visit:
         self._started: float | None = None
         self._ended: float | None = None
         self._fetch_s = 0.0
+        self._fetching_s = self._body_s = 0.0  # of all requests together
         self._unpaid_s = 0.0  # so long after the last exchange its bytes would have come at the rate of its site
         self._requests = 0
         self._bytes = 0
@@ -143,6 +156,8 @@ class Visit:
             "started": self._started,
             "ended": self._ended,
             "fetch_s": self._fetch_s,
+            "fetching_s": self._fetching_s,
+            "body_s": self._body_s,
             "requests": self._requests,
             "bytes": self._bytes,
             "answered": self._answered,
@@ -209,7 +224,7 @@ class Visit:
         asked: tuple[tuple[str, str], ...] = (),
     ) -> Fetched | None:  # fmt: skip
         """The only way to a request. None when it is not to be made in this visit. `page`: it is one that may be
-        unwanted. `asked`: Request.conditions."""
+        unwanted. `asked`: Request.fields."""
         scheme, host, port, target = split(url)
         terms = self._services.terms.of(host)
         wants = terms.wants if page else None
@@ -231,8 +246,12 @@ class Visit:
             return None
         self._requests += 1
         self._started = self._started or self._clock.now()
+        if (signer := self._services.signer) is not None:
+            request = replace(request, fields=request.fields + signer.fields(request, self._clock.now()))
         fetched = await self._services.fetcher.fetch(request)
         self._ended, self._fetch_s = fetched.ended, fetched.took
+        self._fetching_s += fetched.took
+        self._body_s += fetched.body_s
         size = 0 if fetched.exchange is None else received(fetched.exchange)
         self._bytes += size
         if request.terms is not None and (rate := request.terms.bytes_per_second):
@@ -299,9 +318,9 @@ class Visit:
     async def _fetch_robots(self) -> bool:
         """robots.txt and its redirects, each archived as a unit of its own; the last one carries the fact. Where a
         visit ends between two of them (a long gap, no detour in time) the next one goes on there."""
-        url, hops = self._services.redirected.pop(self.lease.host_key, (self._robots_url(), 0))
+        url, hops = self._services.redirected.pop(self.lease.host_key, (self._at_root(b"/robots.txt"), 0))
         while True:
-            fetched, refused = await self._ask_robots(url)
+            fetched, refused = await self._ask_robots(url, self._config.robots.bytes_max)
             if fetched is None:
                 if refused is not None:
                     return await self._learn_robots(url, None, refused)
@@ -315,21 +334,22 @@ class Visit:
             await self._keep_robots(url, fetched, None)
             url, hops = target, hops + 1
 
-    def _robots_url(self) -> bytes:
+    def _at_root(self, path: bytes) -> bytes:
         lease = self.lease
         host = f"[{lease.host}]" if ":" in lease.host else lease.host
         port = "" if lease.port == PORTS[lease.scheme] else f":{lease.port}"
-        return f"{lease.scheme}://{host}{port}/robots.txt".encode("ascii")
+        return f"{lease.scheme}://{host}{port}".encode("ascii") + path
 
     @staticmethod
     def _redirect(url: bytes, fetched: Fetched) -> bytes | None:
         location = fetched.value(b"location") if fetched.status in REDIRECTS else None
         return canonical(location, url) if location else None
 
-    async def _ask_robots(self, url: bytes) -> tuple[Fetched | None, Reason | None]:
-        """Asks at the lease's address when it is the same host name, else where a detour may go; also there when this
-        visit has had its request. The reason is there when nothing was asked and nothing will be."""
-        bound, here = self._config.robots.bytes_max, split(url)[1] == self.lease.host
+    async def _ask_robots(self, url: bytes, bound: int) -> tuple[Fetched | None, Reason | None]:
+        """A robots.txt or a tdmrep.json, `bound` bytes of it. Asks at the lease's address when it is the same host
+        name, else where a detour may go; also there when this visit has had its request. The reason is there when
+        nothing was asked and nothing will be."""
+        here = split(url)[1] == self.lease.host
         if not here and self._services.opted_out(url):
             return None, Reason.OPTED_OUT
         if here and not self._is_spent():
@@ -367,6 +387,15 @@ class Visit:
             crawl_delay = min(asked, self._config.politeness.crawl_delay_max_seconds)
             self._gap = max(self._gap, crawl_delay)
         self._answered = self._answered or (fetched is not None and fetched.exchange is not None)
+        tdm = ""
+        if self._config.page.tdmrep and state is not Robots.DENY:
+            found = await self._ask_tdmrep()
+            tdm = found or ""
+            if tdm:
+                rules_from = fetched.exchange if state is Robots.RULES and fetched is not None else None
+                state, self._rules = Robots.RULES, self._services.rules_of(rules_from, tdm)
+            elif found is None:  # it could not be asked now
+                seconds = min(seconds, TDM_AGAIN_SECONDS)
         until = self._clock.now() + seconds
         fact = {
             "robots": int(state),
@@ -375,18 +404,45 @@ class Visit:
             "failed": int(not self._answered),
             "depth": next(iter(self.lease.urls["depth"]), 0),
         }
+        if tdm:
+            fact["tdm"] = tdm
         if asked > crawl_delay:
             fact["crawl_delay_asked"] = asked
         pointer = await self._keep_robots(url, fetched, fact, reason)
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:
             self._services.learnt_robots(self.lease.visit, self._robots)
-            return True
+            return self._outcome == "ok"
         self._outcome, self._reason = "failed", reason or Reason.ROBOTS_UNREACHABLE
         if fetched is not None and whole and fetched.status in THROTTLES:
             self._outcome, self._reason = "throttled", Reason.THROTTLED
             self._retry_after = judge(fetched, 0, self._config).retry_after
         return False
+
+    async def _ask_tdmrep(self) -> str | None:
+        """The lines of the host's tdmrep.json, each of its answers archived as a unit of its own; empty where it has
+        none, or where robots.txt forbids it; None when it could not be asked in this visit, however long that may
+        wait."""
+        url, patience = self._at_root(tdmrep.PATH), self._patience
+        self._patience = float("inf")
+        try:
+            for _ in range(self._config.robots.redirects_max + 1):
+                here = split(url)[1] == self.lease.host
+                if (here and self._rules is not None and not self._rules.allowed(url)) or self._services.opted_out(url):
+                    return ""
+                fetched, refused = await self._ask_robots(url, tdmrep.BYTES_MAX)
+                if fetched is None:
+                    return None if refused is None else ""
+                await self._keep_robots(url, fetched, None, fetched.reason)
+                target = self._redirect(url, fetched)
+                if target is None:
+                    break
+                url = target
+        finally:
+            self._patience = patience
+        if fetched.reason is not Reason.OK or fetched.exchange is None or not 200 <= fetched.status < 300:
+            return ""
+        return tdmrep.lines(fetched.exchange.decoded(tdmrep.BYTES_MAX)[0])
 
     async def _keep_robots(
         self, url: bytes, fetched: Fetched | None, fact: dict[str, Any] | None, reason: Reason = Reason.OK

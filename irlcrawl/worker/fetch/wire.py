@@ -8,7 +8,8 @@ classes are the numbers of irlcrawl.base (rows.py, reasons.py).
 frontier -> worker
 
   hello    {"t":"hello", "config": dict, "seed": int, "scope_version": int, "scope_entries": [str], "stream": int,
-            "secrets": {path: [[name, value], …]}, "logins": {proxy: text}, "crawl": str, "clock": [unix, since boot]?}
+            "secrets": {path: [[name, value], …]}, "logins": {proxy: text},
+            "signing_key": hex, "crawl": str, "clock": [unix, since boot]?}
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
            processes read the same time however the system's clock is stepped.
   visit    {"t":"visit", "visit": id, …}: a lease; its fields are those of lease.py, which writes and reads it.
@@ -26,16 +27,17 @@ worker -> frontier
 
   ready    {"t":"ready", "stream": int, "pid": int}: hello was understood.
   end      {"t":"end", "visit": id, "reached": n, "started": unix | null, "ended": unix | null, "fetch_s": seconds,
-            "requests": n, "bytes": n, "answered": bool, "outcome": OUTCOMES, "reason": Reason,
-            "retry_after": seconds | null, "robots": ROBOTS | null}
+            "fetching_s": seconds, "body_s": seconds, "requests": n, "bytes": n, "answered": bool, "outcome": OUTCOMES,
+            "reason": Reason, "retry_after": seconds | null, "robots": ROBOTS | null}
            `reached`: how many URLs of the lease, from its first, have a unit in the archive. `started`, `ended`: the
            start of the first request and the end of the last exchange, robots.txt included, null without a request;
-           `fetch_s` is the duration of the last, `bytes` what was received in all. `answered`: some request of the
-           visit, if not the last, had a response. `robots` is there when robots.txt was asked for in this visit.
+           `fetch_s` is the duration of the last, `fetching_s` that of all, `body_s` of it the time from the first byte
+           of each answer to its last; `bytes` what was received in all. `answered`: some request of the visit, if not
+           the last, had a response. `robots` is there when robots.txt was asked for in this visit.
   robots   {"t":"robots", "visit": id, "robots": ROBOTS}: what a visit learnt of robots.txt, told at once unless it is a
            denial, so that the frontier knows it before any harvest that holds it.
-  harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p}: a harvest in JOB/state,
-           complete and on the disk.
+  harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p, "sync_s": seconds}: a harvest in
+           JOB/state, complete and on the disk. `sync_s`: waited for the disk since the last such message.
   detour   {"t":"detour", "id": n, "visit": id, "url": str, "fetch_s": seconds}: robots.txt redirects to another host,
            or to this one, and the visit has made the one request it may; may it be asked, and at which address?
            `fetch_s` is the duration of the visit's last exchange. Answered by a `detour`.

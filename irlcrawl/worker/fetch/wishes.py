@@ -25,7 +25,8 @@ class Wishes:
         self._decoded_bytes_max = config.fetch.decoded_bytes_max
 
     def of(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
-        """The wishes in the header, in the head of a page that was found (2xx), and in the robots.txt of its host."""
+        """The wishes in the header, in the head of a page that was found (2xx), and in the robots.txt and the
+        tdmrep.json of its host."""
         try:
             return self._read(exchange, rules)
         except Exception:  # a page that breaks a reader is archived all the same, and so is one that takes all memory
@@ -42,6 +43,9 @@ class Wishes:
                     found |= wishes.of_meta(name, content, self._agents)
         if rules is not None:
             found |= rules.wishes_for(exchange.url)
+            # What comes with a page takes the place of what tdmrep.json says of it, name by name.
+            said = {wish.partition("=")[0] for wish in found}
+            found |= {wish for wish in rules.tdm_for(exchange.url) if wish.partition("=")[0] not in said}
         return wishes.combined(found) if found else wishes.NONE
 
     def withhold(self, said: wishes.Wishes, exchange: Exchange, now: float) -> bool:

@@ -73,7 +73,7 @@ def decided(unit: Unit, exchange: Exchange, change: Change, wording: int) -> Cha
 
 
 def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change, found: UnitRows) -> tuple[Any, ...]:
-    """A row of rows.VISIT."""
+    """A row of rows.VISIT. A page of which a list tells that it changed is as good a find as a new one."""
     known = unit.page or Known()
     at = (unit.segment, unit.row, unit.start, change)
     if change in (Change.GONE, Change.ERROR) or (change is Change.FIRST and _says_nothing(unit)):
@@ -91,7 +91,7 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
     now = now._replace(validators=_validators(exchange, sha1, known, now, change))
     hub, new_links = (known.hub, 0) if change is Change.SAME else _hub(unit, known, change, found)
     now = now._replace(flags=_flags(known, now, change, found), hub=hub)
-    return (*at, new_links, *_columns(now))
+    return (*at, min(new_links + len(found.signals), NEW_LINKS_MAX), *_columns(now))
 
 
 def _columns(known: Known) -> tuple[Any, ...]:

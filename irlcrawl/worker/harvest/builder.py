@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drum import Batch, Files, Ragged, SegmentWriter
+from drum.hamming import BLOCK_BITS, BLOCKS, DISTANCE
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,12 @@ from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import PRIORITY_LAST
 from irlcrawl.base.reasons import Class
 from irlcrawl.base.rows import BYTES, Carried, Change
+from irlcrawl.web.plugins import PageSeen
 from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.harvest.sections import SECTIONS, write_sections
 from irlcrawl.worker.page.repetition import Repetition
+from irlcrawl.worker.page.sketch import PARTS
 
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
@@ -51,18 +54,22 @@ class UnitRows:
     outcome: tuple[Any, ...] = ()
     links: list[tuple[Any, ...]] = field(default_factory=list)
     pairs: list[tuple[int, int, int]] = field(default_factory=list)
+    signals: list[tuple[Any, ...]] = field(default_factory=list)  # of rows.SIGNAL
     retry: tuple[Any, ...] | None = None
     fact: Fact | None = None
     scope: list[bytes] = field(default_factory=list)
     site: int = 0  # of a URL that is done: whose yield it is; 0 for others
     directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
+    sketch: tuple[int, ...] = ()  # of its words, with page.near_duplicates: worker/page/sketch.py
     bare: bool = False  # a bare list of links: worker/page/linklist.py
     change: Change | None = None  # what the visit found, if pages are visited again
     visit: tuple[Any, ...] | None = None  # and the row that says so: again.py
     wording: int = 0  # of a successful page, if they are: worker/page/wording.py
     lists: int = 0  # PageFlag.FEED or SITEMAP
     counts: dict[str, int] = field(default_factory=dict)  # of counters.COUNTERS
+    notes: dict[str, str] = field(default_factory=dict)  # of plug-ins, for its line in the crawl log
+    seen: PageSeen | None = None  # what plug-ins are told of it, if there are any
 
 
 class RecentKeys:
@@ -93,6 +100,26 @@ class RecentKeys:
         known = key != 0 and self._view[place] == key
         self._view[place] = key
         return not known
+
+
+class RecentSketches:
+    """Whether a page is a near-duplicate of *some* recent ones, for links must be judged before the drum `near` is
+    asked: for each part of a sketch and each block of 16 bits the last one with that block, 6 MB. So a page may be
+    forgotten, but none is made up."""
+
+    def __init__(self) -> None:
+        self._cells = [memoryview(bytearray(8 << BLOCK_BITS)).cast("Q") for _ in range(PARTS * BLOCKS)]
+
+    def near(self, sketch: tuple[int, ...]) -> bool:
+        """Whether it is one; remembers it. A Python loop of twelve looks a page: an array of them would cost more."""
+        found, table = False, iter(self._cells)
+        for part in sketch:
+            for shift in range(0, 64, BLOCK_BITS):
+                cells, block = next(table), part >> shift & ((1 << BLOCK_BITS) - 1)
+                if not found and (known := cells[block]):
+                    found = (known ^ part).bit_count() <= DISTANCE
+                cells[block] = part
+        return found
 
 
 def _first(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -166,6 +193,7 @@ class HarvestBuilder:
         self._number = first_number
         self._recent_links = RecentKeys()
         self._recent_contents = RecentKeys()  # fingerprints of pages
+        self._recent_sketches: RecentSketches | None = None
         self.rules_log = RulesLog(files, state_dir, stream, clock)
         self._clear()
 
@@ -208,7 +236,16 @@ class HarvestBuilder:
         self._line_bytes += len(line)
         if found.site:
             novel = found.content != 0 and self._recent_contents.one_fresh(found.content)
-            rows["yields"].fresh.append((found.site, novel and not found.bare))
+            waits = False  # for the drum's word
+            if found.sketch and novel:
+                if self._recent_sketches is None:
+                    self._recent_sketches = RecentSketches()
+                novel = not self._recent_sketches.near(found.sketch)
+                counters["near_duplicates"] += not novel
+                waits = novel and not found.bare
+                self._add_near(found, waits)
+            if not waits:
+                rows["yields"].fresh.append((found.site, novel and not found.bare))
             if found.content and self._repetition.trapped(found.directory, novel):
                 counters["trapped"] += len(found.links)
                 found.links, found.pairs = [], []
@@ -223,11 +260,20 @@ class HarvestBuilder:
             rows["retries"].fresh.append(found.retry)
         if found.visit is not None:
             rows["visits"].fresh.append(found.visit)
+        rows["signals"].fresh += found.signals
         rows["scope"].fresh += [(entry,) for entry in found.scope]
         pointer = self._add_fact(found.fact) if found.fact is not None else None
         if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:
             self._pack()
         return pointer
+
+    def _add_near(self, found: UnitRows, waits: bool) -> None:
+        """waits: what the page is worth to its site and to others is not settled yet."""
+        pairs: list[tuple[int, int, int]] = []
+        if waits and self._duplicates_last:
+            pairs, found.pairs = found.pairs, []
+        packed = np.array([pair[:2] for pair in pairs], "<u8").tobytes()
+        self._rows["near"].fresh.append((found.site, waits, *found.sketch, packed))
 
     def _add_fact(self, fact: Fact) -> Pointer | None:
         pointer = self.rules_log.append(fact.rules) if fact.rules else None

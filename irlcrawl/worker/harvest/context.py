@@ -3,12 +3,18 @@ name URLs need not load what reads pages."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from irlcrawl.base.names import Names
+from irlcrawl.config import plugins
 from irlcrawl.config.keys import Config
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.web.spelling import Spelling
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.harvest.plugged import Plugged, Renaming
 
 
 class Context:
@@ -22,7 +28,15 @@ class Context:
         self.scope = scope
         self.everywhere = Scope(config.scope, config.site, [b"any"])
         """What limits and patterns let through, wherever it is."""
-        self.spelling = Spelling(config.urls, config.site)
+        self.plugged: Plugged | None = None
+        """The plug-ins that are called for pages; None if none is named."""
+        self.spelling: Spelling | Renaming = Spelling(config.urls, config.site)
+        if plugins.named(config.plugins):
+            from irlcrawl.worker.harvest.plugged import Plugged, Renaming
+
+            self.plugged = Plugged(config)
+            if self.plugged.renames:
+                self.spelling = Renaming(self.spelling, self.plugged)
         self.weight_of = weigher(config.priority)
         """The weight that the operator's rules give a URL; None if there are none."""
         self.product_token = product_token(config.crawl.user_agent)

@@ -13,11 +13,19 @@ class Counted(NamedTuple):
 
 
 COUNTERS = {
-    "pages": Counted("responses, robots.txt not counted"),
+    "pages": Counted(
+        "responses, robots.txt not counted, those put back since and the repeated ones included", "responses"
+    ),
     "bytes": Counted("received, header and body", "bytes"),  # robots.txt counted
     "links": Counted("links in scope, also those of `duplicates` and `trapped`"),
     "duplicates": Counted("links to URLs already known", "duplicate_urls"),
     "out_of_scope": Counted("links that lead out of scope", "out_of_scope_urls"),
+    "near_duplicates": Counted(
+        "pages whose words are almost those of an earlier one (page.near_duplicates), robots.txt and equal pages not "
+        "counted",
+        "near_duplicate_pages",
+        "near-duplicates",
+    ),
     "respelled": Counted("links whose spelling a rule of urls.merge changed", "respelled_urls"),
     "trapped": Counted(
         "links of near-duplicates in a row (page.near_duplicates_max), not followed", "trapped_urls", "in traps"
@@ -27,6 +35,12 @@ COUNTERS = {
         "times as many, at least",
         "beyond_max_urls",
         "beyond page.links_max",
+    ),
+    "requisites": Counted("responses that pages need to be seen (page.requisites)", "requisites", "page requisites"),
+    "requisites_beyond_max": Counted(
+        "requisites beyond page.requisites_max of their page, not fetched",
+        "requisites_beyond_max",
+        "beyond page.requisites_max",
     ),
     "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
     "partly_read": Counted(
@@ -49,10 +63,15 @@ COUNTERS = {
     "parked": Counted(
         "parking pages of domains for sale: nothing was taken from them", "parked_pages", "parking pages"
     ),
-    "retries": Counted("requests put off to be repeated", "retry_count"),
+    "filtered": Counted("links that filters of plug-ins left out", "filtered_urls", "left out by plug-ins"),
+    "plugin_errors": Counted(
+        "exceptions and wrong answers of plug-ins; the page went on without them", "plugin_errors", "errors of plug-ins"
+    ),
+    "plugin_us": Counted("microseconds that plug-ins took", "plugin_us", "microseconds in plug-ins"),
+    "retries": Counted("requests to be repeated later", "retry_count"),
     "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
 """By name, as it stands in a harvest's meta and in the catalogue's `counters`."""
 
-CUT = ("beyond_max", "unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked")
+CUT = ("beyond_max", "requisites_beyond_max", "unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked")
 """What was left out of a page: its line in the crawl log has an annotation of this name, with the number."""

@@ -10,15 +10,16 @@ it is asked for again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import origin_of, pair_key, priority_of, url_keys
+from irlcrawl.base.keys import WEIGHT_MAX, origin_of, pair_key, priority_behind, priority_of, url_keys
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
-from irlcrawl.base.url import canonical
+from irlcrawl.base.url import Base, canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log
@@ -28,11 +29,13 @@ from irlcrawl.worker.harvest import again
 from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
-from irlcrawl.worker.page import sitemaps
-from irlcrawl.worker.page.fingerprint import fingerprint
+from irlcrawl.worker.harvest.plugged import seen
+from irlcrawl.worker.page import charset, lastmods, requisites, sitemaps
+from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
+from irlcrawl.worker.page.sketch import sketch
 from irlcrawl.worker.page.wording import wording
 
 STEP_BYTES = 128 << 10
@@ -79,7 +82,7 @@ def finished(found: UnitRows, unit: Unit, exchange: Exchange | None, location: L
 
 def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: UnitRows, sha1: bytes) -> Steps[None]:
     """What a URL's unit yields beside its outcome."""
-    if unit.cls in (Class.FETCHED, Class.FAILED) and unit.page is None:
+    if unit.cls in (Class.FETCHED, Class.FAILED) and unit.page is None and unit.carried.source != Source.REQUISITE:
         found.site = context.names(unit.url)[0]
     if unit.cls == Class.RETRY:
         found.retry = _retry(unit, context)
@@ -99,7 +102,7 @@ def _again(unit: Unit, exchange: Exchange, context: Context, found: UnitRows, sh
         yield from _read(unit, exchange, context, found)
         if change is Change.YES:
             change = again.decided(unit, exchange, change, found.wording)
-        if change not in again.SILENT:
+        if change not in again.SILENT and unit.carried.source != Source.REQUISITE:
             found.site = context.names(unit.url)[0]
     return change
 
@@ -124,6 +127,11 @@ def rules_text(exchange: Exchange, config: Config) -> bytes:
     return text
 
 
+def with_tdm(rules: bytes, tdm: str) -> bytes:
+    """Rules and the lines of tdmrep.json (web/tdmrep.py) in one text."""
+    return rules + b"\n" + tdm.encode("ascii") if tdm else rules
+
+
 def received(exchange: Exchange) -> int:
     """Bytes of header and body as they came."""
     return len(exchange.header) + len(exchange.body)
@@ -133,6 +141,8 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
     """A row of rows.OUTCOME."""
     size = 0 if exchange is None else len(exchange.header) + (len(exchange.body) if unit.size is None else unit.size)
     cut = {name: str(found.counts[name]) for name in CUT if name in found.counts} if found.counts else {}
+    if found.notes:
+        cut |= found.notes
     if found.visit is not None and unit.page is not None:
         cut["change"] = again.WORDS[found.visit[_CHANGE]]
     line = crawl_log.line(unit, exchange, location, cut)
@@ -141,7 +151,9 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
 
 def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
     assert unit.robots is not None
-    state = unit.robots.get("robots", Robots.UNKNOWN)
+    state, rules = unit.robots.get("robots", Robots.UNKNOWN), None
+    if state == Robots.RULES and exchange is not None:
+        rules = with_tdm(rules_text(exchange, config) if 200 <= unit.status < 300 else b"", unit.robots.get("tdm", ""))
     return Fact(
         host=unit.host,
         at=unit.start + unit.duration_ms / 1000,
@@ -149,7 +161,7 @@ def _fact(unit: Unit, exchange: Exchange | None, config: Config) -> Fact:
         robots_until=unit.robots.get("robots_until", 0.0),
         crawl_delay=unit.robots.get("crawl_delay", 0.0),
         failed=unit.robots.get("failed", 0),
-        rules=rules_text(exchange, config) if state == Robots.RULES and exchange is not None else None,
+        rules=rules,
     )
 
 
@@ -161,7 +173,12 @@ def _retry(unit: Unit, context: Context) -> tuple[Any, ...]:
 
 def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     """Links, pairs and scope entries of a response."""
-    if unit.status in REDIRECTS:
+    if context.plugged is not None:
+        found.seen = seen(unit, exchange)
+    if unit.carried.source == Source.REQUISITE:
+        found.counts["requisites"] = 1
+        yield from _of_requisite(unit, exchange, context, found)
+    elif unit.status in REDIRECTS:
         yield from _redirect(unit, exchange, context, found)
     elif unit.reason in NO_PAGE:
         found.counts[NO_PAGE[Reason(unit.reason)]] = 1
@@ -188,6 +205,67 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     yield from _add(unit, context, found, [(target, Source.REDIRECT)], depth, hop)
 
 
+def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
+    """What a requisite leads to: the target of a redirect, and what a style sheet needs. It is no page: nothing else is
+    taken from it, and it says nothing about its site."""
+    if unit.status in REDIRECTS:
+        location = exchange.value(b"location")
+        yield from _add_requisites(unit, [canonical(location, unit.url) if location else None], context, found)
+    elif unit.reason in UNWANTED:
+        found.counts["unwanted"] = 1
+    elif 200 <= unit.status < 300 and unit.reason not in NO_PAGE:
+        body, _ = yield from exchange.decoding(context.config.fetch.decoded_bytes_max)
+        found.content = fingerprint(body, False)
+        if unit.page is not None or context.config.revisit.enabled:
+            found.wording = wording(body, False)
+        if exchange.mime == requisites.CSS_TYPE:
+            content_type = (exchange.value(b"content-type") or b"").decode("latin-1")
+            codec = charset.of_content_type(content_type) or "utf-8"
+            join = Base(unit.url, codec, stored=True).join
+            named = requisites.of_css(charset.decode(body, codec))
+            yield from _add_requisites(unit, map(join, named), context, found)
+
+
+def _requisites(unit: Unit, body: bytes, page: Found, context: Context, found: UnitRows) -> Steps[None]:
+    """What a page needs."""
+    markup = body if page.charset == "utf-8" else (yield from charset.recoding(body, page.charset))
+    base, named, partly = yield from requisites.of_page(markup)
+    if partly:
+        found.counts["partly_read"] = 1
+    join = Base(unit.url, page.charset, stored=True).join
+    if base is not None and (base_url := join(base)) is not None:
+        join = Base(base_url, page.charset, stored=True).join
+    yield from _add_requisites(unit, map(join, named), context, found)
+
+
+def _add_requisites(unit: Unit, targets: Iterable[bytes | None], context: Context, found: UnitRows) -> Steps[None]:
+    """Rows for requisites, wherever they are. What a page needs supports no site."""
+    first = unit.carried.source != Source.REQUISITE
+    depth, hop = unit.carried.depth + first, 0 if first else unit.carried.hop + 1
+    linked = {row[-1] for row in found.links}  # what a page also links to is read as a page
+    urls: dict[bytes, None] = {}
+    counts = dict.fromkeys(("out_of_scope", "requisites_beyond_max"), 0)
+    for at, url in enumerate(targets):
+        if at % LINKS_STEP == LINKS_STEP - 1:
+            yield
+        if url is None or url == unit.url or len(url) > URL_BYTES_SPELLED:
+            continue
+        url = context.spelling.of(url)
+        if url in linked:
+            continue
+        if not context.everywhere.contains(url, depth - 1, hop):
+            counts["out_of_scope"] += 1
+        elif len(urls) >= context.config.page.requisites_max and url not in urls:
+            counts["requisites_beyond_max"] += 1
+        else:
+            urls[url] = None
+    found.counts |= {name: found.counts.get(name, 0) + count for name, count in counts.items() if count}
+    carried = Carried(depth, hop, Source.REQUISITE, priority_behind(unit.carried.priority), via=unit.url)
+    for url in urls:
+        site, host = context.names(url)
+        found.links.append((context.url_key(url), site, host, carried, url))
+
+
 def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     fields = exchange.fields
     values = dict(reversed(fields))  # the first of each name
@@ -197,7 +275,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     html = is_html(body, content_type)
-    found.content = fingerprint(body, html)
+    texts = texts_of(body) if html else []
+    found.content = fingerprint(body, html, texts)
+    if html and context.config.page.near_duplicates:
+        found.sketch = sketch(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
         found.wording = wording(body, html)
     found.directory = directory_key(unit.url)
@@ -215,6 +296,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
+    if context.plugged is not None and context.plugged.handlers:
+        links = _handled(unit, exchange, body, links, context, found)
     links = yield from _spelled(links, context, found)
     depth = unit.carried.depth + 1
     inside = yield from _in_scope(links, depth, context)
@@ -223,12 +306,36 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if page.beyond:
         found.counts["beyond_max"] = page.beyond
     yield from _add(unit, context, found, inside, depth, 0)
+    if context.config.page.requisites and html:
+        yield from _requisites(unit, body, page, context, found)
     sites, sites_max = len(found.pairs), context.config.budgets.link_list_sites
     if unit.carried.depth and is_list(sites, page.named, sites_max):  # what a crawl began with was chosen by a person
         found.pairs, found.bare = [], is_list(sites, page.named, sites_max, BARE_SHARE)
     elif page.unvouched:
         sites_vouched = {context.names(context.spelling.of(url))[0] for url in vouched}
         found.pairs = [pair for pair in found.pairs if pair[1] in sites_vouched]
+
+
+def _handled(
+    unit: Unit, exchange: Exchange, body: bytes, links: list[tuple[bytes, Source]], context: Context, found: UnitRows
+) -> list[tuple[bytes, Source]]:
+    """The links of a page, and those that page handlers of plug-ins find beside them, together at most
+    page.links_max."""
+    assert context.plugged is not None
+    more, notes = context.plugged.handled(seen(unit, exchange, body))
+    found.notes |= notes
+    _count_plugins(context, found)
+    known = dict(links)
+    room = max(context.config.page.links_max - len(links), 0)
+    fresh = [url for url in dict.fromkeys(more) if url not in known and url != unit.url]
+    return [*links, *((url, Source.LINK) for url in fresh[:room])]
+
+
+def _count_plugins(context: Context, found: UnitRows) -> None:
+    """What plug-ins did since the last call is of this page."""
+    assert context.plugged is not None
+    for name, count in context.plugged.take_counts().items():
+        found.counts[name] = found.counts.get(name, 0) + count
 
 
 def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> Steps[None]:
@@ -255,7 +362,18 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     depth = unit.carried.depth + 1
     inside = yield from _inside(urls, depth, context, found)
     yield from _add(unit, context, found, inside, depth, 0)
+    if unit.page is not None and context.config.revisit.enabled:
+        yield from _signals(unit, body, context, found)
     return True
+
+
+def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
+    """Of what a list names, what changed since it was archived before."""
+    assert unit.page is not None
+    changed = yield from lastmods.changed_since(body, unit.url, unit.page.stored, unit.start)
+    if changed:
+        at = {context.spelling.of(url): when for url, when in changed.items() if len(url) <= URL_BYTES_SPELLED}
+        found.signals = [(*row, at[row[-1]], 0) for row in found.links if row[-1] in at]
 
 
 def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> Steps[list[tuple[bytes, Source]]]:
@@ -337,6 +455,12 @@ def _add(
     unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
 ) -> Steps[None]:
     """Rows for links in scope. A Python loop per link: this is the one place where a link is an object."""
+    weights = None
+    if (plugged := context.plugged) is not None:
+        page = found.seen or seen(unit, None)
+        links = plugged.kept(links, page, depth)
+        weights = plugged.weights(links, page, depth)
+        _count_plugins(context, found)
     names_of, seed, rows = context.names_of, context.seed, found.links
     own_site = context.names(unit.url)[0]
     carried = {
@@ -356,9 +480,12 @@ def _add(
         ones = [
             carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
         ]
-        if weight_of is not None:
+        if weight_of is not None or weights is not None:
             for at, (url, source) in enumerate(step):
-                if weight := weight_of(url):
+                weight = weight_of(url) if weight_of is not None else 0
+                if weights is not None:
+                    weight = min(max(weight + weights[start + at], -WEIGHT_MAX), WEIGHT_MAX)
+                if weight:
                     home = len(origins[at]) + 1 == len(url)
                     ones[at] = ones[at]._replace(priority=priority_of(depth, source, home, weight))
         rows += zip(url_keys(urls, seed, sites), sites, hosts, ones, urls, strict=True)

@@ -14,7 +14,8 @@ A harvest `harvest-SSSS-NNNNNN.seg` (stream, number; both decimal) in JOB/state 
   visits    rows.VISIT           a row per outcome of class FETCHED of a leased URL, with revisit.enabled, and for each
                                  visit of a page that was visited before
 
-  visits    rows.VISIT           a row per visit of a leased URL with a response, if pages are visited again
+  signals   rows.SIGNAL          words that pages changed, if pages are visited again; orders of the operator
+  near      rows.NEAR            with page.near_duplicates, a row per page that says enough, in arrival order
 
 all of them always, empty or not. Those that wait for a merge (links, pairs, yields) have labels key >> 56 when they
 have over 65,536 rows. On `outcomes` is the meta
@@ -33,11 +34,11 @@ from drum import Batch, SegmentWriter
 
 import numpy as np
 
-from irlcrawl.base.rows import FACT, LINK, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, VISIT, YIELD
+from irlcrawl.base.rows import FACT, LINK, NEAR, OUTCOME, PAIR, RETRY, RETURN, SCOPE_ENTRY, SIGNAL, VISIT, YIELD
 
 SECTIONS = {
     "links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT, "scope": SCOPE_ENTRY,
-    "yields": YIELD, "returns": RETURN, "visits": VISIT,
+    "yields": YIELD, "returns": RETURN, "visits": VISIT, "signals": SIGNAL, "near": NEAR,
 }  # fmt: skip
 LABELLED = ("links", "pairs", "yields")
 LABEL_ROWS = 65_536

@@ -5,8 +5,7 @@ HTML count its title, if that has no digits, and its distinct texts in the order
 stretches between two tags, digits and blanks left out, scripts and styles too. Short ones are labels, prices, dates
 with the names of their months; how often a text stands there says nothing ("read more" below each of twelve entries).
 
-A page whose texts differ in one word has another fingerprint. What would let a few words go (SimHash, or a draw among
-the texts) costs as much as all the rest of a page, or takes pages for equal that share all but one paragraph.
+A page whose texts differ in one word has another fingerprint. What lets a few words go is sketch.py, by option.
 """
 
 from __future__ import annotations
@@ -31,16 +30,22 @@ _TEXTS = re.compile(rb">[^<]{20,}+(?!</(?:script|style))")
 script that has a `<` gives texts that nobody reads: a miss at worst."""
 
 
-def fingerprint(body: bytes, html: bool = True) -> int:
-    """u8, never 0, of a decoded body. html: by its title and texts; else by all of it, digits apart."""
+def fingerprint(body: bytes, html: bool = True, texts: list[bytes] | None = None) -> int:
+    """u8, never 0, of a decoded body. html: by its title and texts (texts_of, if they are known); else by all of it,
+    digits apart."""
     if html:
-        texts = b"".join(dict.fromkeys(_TEXTS.findall(body, 0, BODY_BYTES_MAX))).translate(None, DIGITS_AND_BLANKS)
-        if len(texts) >= TEXTS_BYTES_MIN:
-            return xxhash.xxh3_64_intdigest(_title(body) + texts) or 1
+        said = b"".join(texts_of(body) if texts is None else texts).translate(None, DIGITS_AND_BLANKS)
+        if len(said) >= TEXTS_BYTES_MIN:
+            return xxhash.xxh3_64_intdigest(_title(body) + said) or 1
     hasher = xxhash.xxh3_64()
     for start in range(0, len(body), PIECE):
         hasher.update(body[start : start + PIECE].translate(None, DIGITS))
     return hasher.intdigest() or 1
+
+
+def texts_of(body: bytes) -> list[bytes]:
+    """The distinct long texts of a page in order, each with the byte before it."""
+    return list(dict.fromkeys(_TEXTS.findall(body, 0, BODY_BYTES_MAX)))
 
 
 def _title(body: bytes) -> bytes:

@@ -152,7 +152,7 @@ INNOCENT_RUNS_MAX = 8
 _OR_NOT = r"|(?!)"
 _VALUE = r"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\r\f>"'][^ \t\n\r\f>]*+)?+"""
 _ATTRIBUTE = rf"[^ \t\n\r\f/>][^ \t\n\r\f/>=]*+(?:{_S}*+={_S}*+{_VALUE}{_OR_NOT})?+"
-_ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE}{_OR_NOT}){{0,{ATTRIBUTES_MAX}}}+"
+ATTRIBUTES = _ATTRIBUTES = rf"(?:[ \t\n\r\f/]*+{_ATTRIBUTE}{_OR_NOT}){{0,{ATTRIBUTES_MAX}}}+"
 _END = r"[ \t\n\r\f/]*+(?:>|\Z)"
 
 

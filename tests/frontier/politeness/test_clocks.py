@@ -122,12 +122,12 @@ def test_a_delta_holds_what_moved_and_still_promises_something() -> None:
     remember(clocks, Kind.ADDRESS, 2, NOW - 1, 0.5)
     remember(clocks, Kind.SITE, 3, NOW - 1, 0.5, backoff=7.0)
     assert sorted(rows(clocks.delta(NOW))) == [
-        (Kind.HOST, 1, NOW + 5, 1.5, 1.5, 0.0, 0),
-        (Kind.SITE, 3, NOW - 1, 0.5, 0.5, 7.0, 0),
+        (Kind.HOST, 1, NOW + 5, 1.5, 1.5, 0.0, 0, 0.0),
+        (Kind.SITE, 3, NOW - 1, 0.5, 0.5, 7.0, 0, 0.0),
     ]
     assert clocks.delta(NOW).rows == 0 and clocks.unsaved(NOW) == []
     remember(clocks, Kind.SITE, 3, NOW - 1, 0.5, backoff=0.0)  # its end must reach the disk too
-    assert rows(clocks.delta(NOW)) == [(Kind.SITE, 3, NOW - 1, 0.5, 0.5, 0.0, 0)]
+    assert rows(clocks.delta(NOW)) == [(Kind.SITE, 3, NOW - 1, 0.5, 0.5, 0.0, 0, 0.0)]
     assert clocks.delta(NOW).schema == CLOCK
 
 
@@ -162,9 +162,9 @@ def test_clocks_forgotten_before_they_were_saved_are_told_all_the_same(swept: bo
     assert clocks.news(NOW) == []
     assert clocks.unsaved(NOW) == [*gone, Promise(Kind.HOST, 3, 9.0)]
     assert sorted(rows(clocks.delta(NOW))) == [
-        (Kind.HOST, 3, NOW + 9, 1.0, 1.0, 0.0, 0),
-        (Kind.SITE, 1, NOW - 1, 0.5, 0.5, 0.0, 0),
-        (Kind.SITE, 2, NOW - 1, 0.5, 0.5, 0.0, 0),
+        (Kind.HOST, 3, NOW + 9, 1.0, 1.0, 0.0, 0, 0.0),
+        (Kind.SITE, 1, NOW - 1, 0.5, 0.5, 0.0, 0, 0.0),
+        (Kind.SITE, 2, NOW - 1, 0.5, 0.5, 0.0, 0, 0.0),
     ]
     assert clocks.unsaved(NOW) == clocks.news(NOW) == []
 
@@ -178,12 +178,13 @@ CLOCK_ROWS = st.lists(
         st.floats(0, 10),
         st.sampled_from([0.0, 0.0, 1.0, 5.0]),
         st.sampled_from([0, 0, 7, SHARED]),
+        st.sampled_from([0.0, 2.5]),
     ),
     max_size=30,
 )
 
 
-Row = tuple[int, int, float, float, float, float, int]
+Row = tuple[int, int, float, float, float, float, int, float]
 
 
 def batch_of(part: list[Row]) -> Batch:
@@ -208,23 +209,26 @@ def test_folding_keeps_the_newest_row_of_each_clock(parts: list[list[Row]]) -> N
     clocks = Clocks()
     clocks.load(map(batch_of, parts), NOW)
     assert len(clocks) == len(expected)
-    for kind, key, due, _, gap, backoff, sites in expected:
+    for kind, key, due, _, gap, backoff, sites, limit in expected:
         table = clocks.table
         clock = table.find(kind, key)
         assert (table.next[clock], table.gap[clock], table.backoff[clock]) == (due, gap, backoff)
+        assert table.limit[clock] == limit
         assert table.sites[clock] == sites
 
 
 def test_a_wall_clock_that_was_set_back_closes_no_host_for_years() -> None:
     clocks = Clocks()
     year = 365 * 86_400.0
-    clocks.load([batch_of([(0, 1, NOW + year, 30.0, 1.0, 0.0, 0), (0, 2, NOW + 20.0, 30.0, 1.0, 0.0, 0)])], NOW)
+    clocks.load(
+        [batch_of([(0, 1, NOW + year, 30.0, 1.0, 0.0, 0, 0.0), (0, 2, NOW + 20.0, 30.0, 1.0, 0.0, 0, 0.0)])], NOW
+    )
     assert [due_of(clocks, 0, key) - NOW for key in (1, 2)] == [30.0, 20.0]
 
 
 def test_what_leases_name_is_due_a_gap_after_the_opening() -> None:
     clocks = Clocks()
-    clocks.load([batch_of([(0, 1, NOW + 50, 90.0, 1.0, 0.0, 0)])], NOW)
+    clocks.load([batch_of([(0, 1, NOW + 50, 90.0, 1.0, 0.0, 0, 0.0)])], NOW)
     clocks.open(NOW, [Promise(0, 1, 30.0), Promise(0, 2, 30.0), Promise(1, 2, 0.5)], rebooted=False)
     assert due_of(clocks, 0, 1) == NOW + 50  # the later time wins
     assert due_of(clocks, 0, 2) == NOW + 30

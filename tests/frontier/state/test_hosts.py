@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import BYTES, LINK
 from irlcrawl.frontier.state.hosts import (
     OP_AGAIN,
@@ -21,6 +23,7 @@ from irlcrawl.frontier.state.hosts import (
     OP_RETURNED,
     OP_STATE,
     RECORD,
+    STANDINGS,
     HostRecord,
     HostsKernel,
     keyed_by_host,
@@ -49,6 +52,7 @@ class Drum:
     path: Path
     files: Files = field(default_factory=Files)
     turns: int = 0
+    standings: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STANDINGS), np.int64))
 
     def __post_init__(self) -> None:
         self.catalog = Catalog.open(self.path, self.files)
@@ -83,6 +87,7 @@ class Drum:
             if merge:
                 kernel = HostsKernel(OP_STATE in self.hosts.pending_by_op())
                 self.hosts.merge(kernel, writer=writer, edits=edits, emit=emit)
+                self.standings = self.standings + kernel.moved
             self.hosts.spill(writer, edits)
         self.catalog.commit(edits)
         return out
@@ -143,6 +148,23 @@ def test_records_ordinals_and_order_are_those_of_a_dict(
         range(HOSTS), found, records_of(values), values["released"].tolist(), strict=True
     ):
         assert (record.failures, count) == (failures[h], released[h]) if known else not (failures[h] or released[h])
+
+
+def test_hosts_that_failed_are_counted_until_they_answer_or_a_url_of_them_is_put_back(tmp_path: Path) -> None:
+    drum = Drum(tmp_path)
+    failing = {
+        0: HostRecord(rests_until=9.0),
+        1: HostRecord(denials=1),
+        2: HostRecord(rests_until=9.0, dead=Reason.DNS),
+    }
+    drum.hosts.pend_batch(state_batch(failing.items()), OP_STATE)
+    drum.hosts.pend_batch(keyed_by_host(link_batch([0, 1, 2, 3], 0)), OP_NEW)
+    drum.merge()
+    assert drum.standings.tolist() == [1, 1, 1]
+    drum.hosts.pend_batch(state_batch([(0, HostRecord(answered_at=9.0)), (3, HostRecord(rests_until=9.0))]), OP_STATE)
+    drum.hosts.pend_batch(keyed_by_host(link_batch([2, 2], 4)), OP_RETURNED)
+    drum.merge()
+    assert drum.standings.tolist() == [1, 1, 0]
 
 
 @given(st.ip_addresses(), st.floats(1, 1e10))

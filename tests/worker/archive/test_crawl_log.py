@@ -135,7 +135,7 @@ def test_how_a_url_was_found_is_read_back_from_its_line(depth: int, hop: int, so
     assert carried == Carried(depth, hop, source, priority_of(depth, source, not path))
 
 
-@pytest.mark.parametrize("path", ["x+L", "Q", "3+Q", "+"])
+@pytest.mark.parametrize("path", ["x+L", "Z", "3+Z", "+"])
 def test_a_way_that_nobody_went_is_said_to_be_none(path: str) -> None:
     with pytest.raises(BadLine, match="no discovery path"):
         crawl_log.carried_of(LogEntry(0, -4, None, b"http://a.test/", path))

@@ -2,6 +2,7 @@
 
 Modules whose tests stand elsewhere in tests/:
 
+alpn.py            worker/fetch/test_http2.py
 aiohttp_client.py   worker/fetch/test_http.py
 client.py           worker/fetch/test_http.py
 clients.py          worker/fetch/test_http.py

@@ -46,9 +46,9 @@ class Driver:
 
     def __init__(
         self, job: Path, config: Config, stream: int = 0, entries: tuple[str, ...] = ("any",),
-        ahead_seconds: float = 0.0,
+        ahead_seconds: float = 0.0, **hello: Any,
     ) -> None:  # fmt: skip
-        """ahead_seconds: by so much is the crawl's clock ahead of the machine's."""
+        """ahead_seconds: by so much is the crawl's clock ahead of the machine's; hello: more of the first message."""
         for name in ("state", "warcs"):
             (job / name).mkdir(parents=True, exist_ok=True)
         self.job, self.config, self.stream = job, config, stream
@@ -66,6 +66,7 @@ class Driver:
         self.send({
             "t": "hello", "config": dataclasses.asdict(config), "seed": SEED, "scope_version": len(entries),
             "scope_entries": list(entries), "stream": stream, "crawl": "test", "clock": clock_anchor(self.clock),
+            **hello,
         })  # fmt: skip
 
     charge = True

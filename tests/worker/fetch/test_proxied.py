@@ -104,7 +104,7 @@ def ask(
         config.network.proxy = f"{kind}://127.0.0.1:{port}"
         terms = TermsOf(config, None, {f"127.0.0.1:{port}": login} if login else {}).of("a.test")
         asked = request(server, "/x?y", address=stand_in("a.test") if kind != "socks5" else "127.0.0.1")
-        asked = replace(asked, conditions=(("If-None-Match", '"1"'),))
+        asked = replace(asked, fields=(("If-None-Match", '"1"'),))
         asked = replace(asked, terms=terms, scheme=scheme, url=asked.url.replace(b"http:", scheme.encode() + b":"))
         fetcher = open_fetcher(config, SystemClock())
         try:

@@ -50,6 +50,7 @@ class Web:
         self.config, self.clock = config, clock
         self.fetcher: Any = self
         self.terms = TermsOf(config, {"file": [["Cookie", "id=1"]]})
+        self.signer: Any = None
         self.stopping = asyncio.Event()
         self.redirected: dict[int, tuple[bytes, int]] = {}
         self.answers = list(answers)
@@ -93,7 +94,8 @@ class Web:
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         return Rules(RULES % self.delay, "testbot")
 
-    def rules_of(self, exchange: Exchange) -> Rules:
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
+        assert exchange is not None
         return Rules(RULES % self.delay, "testbot")
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:

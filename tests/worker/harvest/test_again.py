@@ -237,6 +237,24 @@ def test_a_home_page_a_feed_and_a_sitemap_are_hubs_from_the_first_visit() -> Non
     assert visit(None, TEXT)[1]["hub"] == b""
 
 
+def test_a_sitemap_that_is_read_again_tells_which_pages_changed_since() -> None:
+    when = b"<url><loc>/%d</loc><lastmod>2001-09-0%d</lastmod></url>"  # the visit before was on 2001-09-09
+    later = b"<url><loc>http://a.test/9</loc><lastmod>2020-01-01T00:00:00Z</lastmod></url>"
+    body = b"<urlset>" + b"".join(when % (n, n) for n in range(1, 6)) + later
+
+    def told(page: Known | None, enabled: bool = True) -> UnitRows:
+        came = Exchange(URL.encode(), "", b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n", body)
+        one = unit(URL, start=AT, source=Source.SITEMAP, page=page)
+        return process(one, came, Location("x", 1, 0, 0, 9, 5, digest(body)), sharing(enabled))
+
+    found = told(visited(b"before"))
+    named = {link[4]: link for link in found.links}
+    assert [(signal[4], *signal[5:]) for signal in found.signals] == [(b"http://a.test/9", 1577836800.0, 0)]
+    assert len(named) == 6 and found.signals[0][:5] == named[b"http://a.test/9"]
+    assert told(None).signals == [], "nothing that it lists was known before"
+    assert told(visited(b"before"), enabled=False).signals == []
+
+
 def _hub(keys: set[int]) -> bytes:
     return _kept(_hashes(list(keys)))
 

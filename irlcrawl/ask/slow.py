@@ -1,0 +1,312 @@
+"""`irlcrawl why JOB --slow`: what binds a crawl, with the figures that say so and the key that would change it.
+
+`diagnose` is a pure function of the status record (its field `pace` above all: crawl/pace.py) and the configuration. It
+asks one question after the other, from what the operator set to what the web allows, each about one thing that a page
+needs on its way; the first that is used up binds, because what comes after it cannot be used up for its own sake. A
+crawl that does not run is judged by the last record it committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from irlcrawl.config.keys import Config
+from irlcrawl.crawl import status
+from irlcrawl.terminal import words
+
+FULL = 0.85
+"""A process, or the places of all workers, are used up from this share of the time on."""
+OFTEN = 0.4
+"""Something that holds up the whole crawl at once binds it from this share of the time on."""
+COMPUTES = 0.5
+"""A turn that spends less of its time computing waits for the disk."""
+USUAL_GAP_S = 5.0
+"""Where hosts are asked more seldom than this, gaps bind, however few hosts there are."""
+SECONDS_MIN = 5.0
+OTHERS = "no key: other programs have the CPU; give the crawl cores of its own"
+
+Answer = dict[str, Any]
+
+
+class Finding(NamedTuple):
+    """cause: one of CAUSES. key: the key or the deed that would change it. share: of the time."""
+
+    cause: str
+    share: float
+    says: str
+    key: str
+
+
+CAUSES = {
+    "limit": "an operator's limit",
+    "network": "the network",
+    "disk": "the disk",
+    "frontier": "the CPU of the frontier",
+    "workers": "the CPU of the workers",
+    "dns": "DNS",
+    "politeness": "politeness",
+    "hosts": "too few hosts",
+}
+
+
+def diagnose(record: Mapping[str, Any], config: Config, cores: int) -> Answer:
+    """`record`: of irlcrawl.crawl.status, complete. `cores`: of this machine."""
+    pace = record["pace"] or {}
+    live = record["source"] == "live"
+    told: Answer = {
+        "state": record["state"], "as_of": record["updated"], "live": live, "pages_per_s": record["pages_per_s"],
+        "pace": pace, "delayed_hosts": record["delayed_hosts"],
+    }  # fmt: skip
+    if record["state"] == "paused" and "*" in (record["paused"] or {}):
+        return _answer(told, [Finding("limit", 1.0, "the crawl is paused", "crawl.pause (`irlcrawl resume JOB`)")])
+    if pace.get("seconds", 0.0) < SECONDS_MIN:
+        return {**told, "bound_by": None, "because": f"not known before it has run for {SECONDS_MIN:.0f} s"}
+    found = [finding for ask in _QUESTIONS if (finding := ask(_Seen(record, pace, config, cores))) is not None]
+    return _answer(told, found)
+
+
+def _answer(told: Answer, found: list[Finding]) -> Answer:
+    if not found:
+        return {**told, "bound_by": None, "because": "nothing is used up: it takes what comes as it comes"}
+    first, *others = found
+    return {
+        **told, "bound_by": first.cause, "because": first.says, "key": first.key,
+        "also": [finding._asdict() for finding in others],
+    }  # fmt: skip
+
+
+class _Seen(NamedTuple):
+    record: Mapping[str, Any]
+    pace: Mapping[str, float]
+    config: Config
+    cores: int
+
+    @property
+    def waiting(self) -> int:
+        """URLs that wait for nothing but their turn."""
+        record = self.record
+        return int((record["queued_urls"] or 0) - (record["resting_urls"] or 0))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+# -- the questions, in their order -------------------------------------------------------------------------------------
+
+
+def _hours(seen: _Seen) -> Finding | None:
+    share = seen.pace["closed"]
+    if share < OFTEN:
+        return None
+    says = f"no host may be asked at this hour of the day (politeness.hours = {seen.config.politeness.hours!r})"
+    return Finding("limit", share, says, "politeness.hours")
+
+
+def _no_network(seen: _Seen) -> Finding | None:
+    share = seen.pace["no_network"]
+    says = f"no name and no server answered for {_percent(share)} of the time: this machine's network seems to be down"
+    return Finding("network", share, says, "no key: mend the network") if share >= OFTEN else None
+
+
+def _bandwidth_limit(seen: _Seen) -> Finding | None:
+    share, limit = seen.pace["bandwidth_used"], seen.config.limits.bytes_per_second
+    if share < OFTEN:
+        return None
+    says = f"{words.size(seen.pace['bytes_per_s'])}/s come in, of the {words.size(limit)}/s that it may take"
+    return Finding("limit", share, says, "limits.bytes_per_second")
+
+
+def _merges(seen: _Seen) -> Finding | None:
+    """Links come faster than turns merge them."""
+    share = seen.pace["merges_awaited"]
+    if share < OFTEN:
+        return None
+    cause, what = _of_turns(seen)
+    harvests = words.size(seen.record["harvest_bytes"] or 0)
+    says = f"{harvests} of harvests wait to be merged, so nothing was requested for {_percent(share)} of the time; "
+    return Finding(cause, share, says + what, "crawl.ram_bytes (fewer, larger merges)")
+
+
+def _of_turns(seen: _Seen) -> tuple[str, str]:
+    """What holds a turn up, and the figures."""
+    computes = seen.pace["passes_cpu"]
+    if computes < COMPUTES:
+        return "disk", f"passes over the state spend {_percent(1 - computes)} of their time waiting for the disk"
+    return "frontier", f"passes over the state compute for {_percent(computes)} of their time"
+
+
+def _commits(seen: _Seen) -> Finding | None:
+    share = seen.pace["commits"]
+    says = f"the frontier waits for its commits to be on the disk for {_percent(share)} of the time"
+    return Finding("disk", share, says, "no key: put JOB on a disk with a faster fsync") if share >= OFTEN else None
+
+
+def _syncs(seen: _Seen) -> Finding | None:
+    share = seen.pace["syncs"]
+    says = f"workers wait for archives and harvests to be on the disk for {_percent(share)} of the time"
+    key = "archive.archive_sync_seconds, or a faster disk"
+    return Finding("disk", share, says, key) if share >= FULL else None
+
+
+def _frontier(seen: _Seen) -> Finding | None:
+    """`irlcrawl crawl` itself has one core for its loop."""
+    computes, kept = seen.pace["loop_cpu"], seen.pace["loop_kept"]
+    if computes + kept < FULL:
+        return None
+    says = f"the frontier's loop computes for {_percent(computes)} of the time" + _kept(kept)
+    return Finding("frontier", computes + kept, says, OTHERS if kept > computes else "no key: a faster core")
+
+
+def _workers(seen: _Seen) -> Finding | None:
+    computes, kept = seen.pace["workers_cpu"], seen.pace["workers_kept"]
+    if computes + kept < FULL:
+        return None
+    workers = seen.record["workers"] or 0
+    says = f"{words.plural(workers, 'worker')}, each of which computes for {_percent(computes)} of the time"
+    key = "no key: more cores, or less to read (fetch.types)"
+    if kept > computes:
+        key = OTHERS
+    elif workers < seen.cores:
+        key = f"crawl.workers ({seen.cores} cores are there)"
+    return Finding("workers", computes + kept, says + _kept(kept), key)
+
+
+def _kept(share: float) -> str:
+    return f", and for {_percent(share)} other processes have the CPU that it wants" if share >= 0.1 else ""
+
+
+def _places(seen: _Seen) -> Finding | None:
+    """All visits that workers may carry are out: what are they waiting for?"""
+    pace = seen.pace
+    if pace["places_full"] < FULL and pace["visits"] < FULL * pace["places"]:
+        return None
+    full = f"all {words.count(pace['places'])} visits that workers may carry at once are out"
+    share, fetch = max(pace["places_full"], pace["visits"] / max(pace["places"], 1)), words.duration(pace["fetch_s"])
+    if pace["fetching"] < COMPUTES:
+        between = _percent(1 - pace["fetching"])
+        says = f"{full}, and for {between} of the time they are between two requests (gaps, reading pages)"
+        return Finding("limit", share, says, "fetch.visits_per_worker")
+    if pace["body"] < COMPUTES:
+        says = f"{full}; a request takes {fetch}, {_percent(1 - pace['body'])} of it until an answer begins (latency)"
+        return Finding("network", share, says, "fetch.visits_per_worker")
+    says = f"{full}; a request takes {fetch}, {_percent(pace['body'])} of it while its answer comes in (bandwidth: "
+    says += f"{words.size(pace['bytes_per_s'])}/s of all)"
+    return Finding("network", share, says, "no key: a faster line, or fewer bytes (fetch.types, fetch.length_max)")
+
+
+def _dns(seen: _Seen) -> Finding | None:
+    pace, at_once = seen.pace, seen.config.network.dns_in_flight_max
+    waiting, asked = pace["names_waiting"], pace["names_asked"]
+    idle = pace["hosts"] - pace["visits"]  # hosts that are not visited
+    if not waiting or waiting < COMPUTES * idle:
+        return None
+    says = f"{words.count(waiting)} of {words.count(idle)} hosts that are not visited lack an address; "
+    says += f"{words.count(asked)} names are asked for at once"
+    key = "network.resolvers: one that answers sooner"
+    if asked >= COMPUTES * at_once:
+        key = f"network.dns_in_flight_max ({at_once}), or {key}"
+    return Finding("dns", waiting / idle, says, key)
+
+
+def _turns(seen: _Seen) -> Finding | None:
+    """Nothing can be leased before a turn brings it: before what it takes in is on the disk, it has computed, and what
+    it did is on the disk."""
+    pace = seen.pace
+    computes = pace["passes_awaited"] * pace["passes_cpu"]
+    waits = pace["passes_awaited"] - computes + pace["commits"] + pace["syncs"]
+    if not pace["passes_awaited"] or computes + waits < OFTEN:
+        return None
+    share = _percent(pace["passes_awaited"])
+    says = f"for {share} of the time nothing could be requested before a pass over the state was over"
+    if computes > waits:
+        return Finding("frontier", computes, f"{says}; {_of_turns(seen)[1]}", "crawl.ram_bytes")
+    says += f"; commits took {_percent(pace['commits'])}, archives and harvests {_percent(pace['syncs'])}"
+    return Finding("disk", waits, f"{says}; {_of_turns(seen)[1]}", "crawl.ram_bytes, or a disk with a faster fsync")
+
+
+def _rests(seen: _Seen) -> Finding | None:
+    """What is left waits after failures."""
+    record = seen.record
+    resting, queued = record["resting_urls"] or 0, (record["queued_urls"] or 0) + (record["leased_urls"] or 0)
+    if not resting or resting < FULL * queued:
+        return None
+    says = f"{words.count(resting)} of {words.plural(queued, 'URL')} that wait rest after failures"
+    return Finding("politeness", resting / queued, says, "politeness.rest_seconds, politeness.retry_delay_seconds")
+
+
+def _gaps(seen: _Seen) -> Finding | None:
+    """Places are free and names are known: hosts, addresses or sites may not be asked yet."""
+    pace, delayed = seen.pace, seen.record["delayed_hosts"] or {}
+    hosts, rate = pace["hosts"], pace["requests_per_s"]
+    if hosts < 0.5 or pace["visits"] >= FULL * pace["places"]:
+        return _nothing_left(seen)
+    each = hosts / rate if rate else float("inf")
+    pages = f"{words.plural(hosts, 'host')} in memory, each asked every {words.duration(each) if rate else 'so often'}"
+    why = max(delayed, key=lambda name: delayed[name]) if delayed else "host gap"
+    active_max = seen.config.frontier.hosts_active_max
+    if hosts >= FULL * active_max and seen.waiting > 0:
+        return Finding("limit", hosts / active_max, f"{pages}; there may be no more", "frontier.hosts_active_max")
+    if why == "host gap" and hosts < pace["places"] and each <= USUAL_GAP_S:
+        says = f"{pages}; workers could visit {words.count(pace['places'])} at once"
+        return Finding("hosts", 1 - hosts / pace["places"], says, _more_hosts(seen))
+    kept = f"; {words.count(delayed[why])} of them wait for: {why}" if delayed else ""
+    return Finding("politeness", 1.0, pages + kept, _gap_key(seen, why, each))
+
+
+def _more_hosts(seen: _Seen) -> str:
+    scope = seen.config.scope.kind
+    return "more seeds" if scope == "any" else f'more seeds, or a wider scope.kind (now "{scope}")'
+
+
+def _gap_key(seen: _Seen, why: str, each: float) -> str:
+    politeness = seen.config.politeness
+    if why == "host gap":
+        grown = politeness.gap_host_factor * seen.pace["fetch_s"] > politeness.gap_host_seconds
+        slow = f" (a request takes {words.duration(seen.pace['fetch_s'])})"
+        return f"politeness.gap_host_factor{slow}" if grown else "politeness.gap_host_seconds"
+    return {
+        "crawl-delay": "politeness.crawl_delay_max_seconds",
+        "retry-after": "politeness.retry_after_max_seconds",
+        "backoff": "politeness.backoff_seconds",
+        "address": "politeness.gap_address_seconds (gap_shared_address_seconds where many sites share it)",
+        "site": "politeness.gap_site_hosts, politeness.gap_site_seconds",
+        "dns": "network.resolvers",
+    }[why]
+
+
+def _nothing_left(seen: _Seen) -> Finding | None:
+    if seen.waiting > 0 or seen.pace["hosts"] >= 0.5:
+        return None
+    return Finding("hosts", 1.0, "no URL is left that could be requested now", _more_hosts(seen))
+
+
+_QUESTIONS: tuple[Callable[[_Seen], Finding | None], ...] = (
+    _hours, _no_network, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers, _places, _dns, _turns,
+    _rests, _gaps,
+)  # fmt: skip
+
+
+def lines(answer: Answer) -> Iterator[str]:
+    """The answer in words: what binds, why, the key, what else is near its end, and the figures."""
+    bound = CAUSES.get(answer["bound_by"], "nothing in particular")
+    yield f"bound by  {bound}"
+    yield f"because   {answer['because']}"
+    if answer.get("key"):
+        yield f"change    {answer['key']}"
+    for other in answer.get("also", ()):
+        yield f"also      {CAUSES[other['cause']]}: {other['says']} ({other['key']})"
+    if not answer["live"]:
+        yield "as of     the last commit: the crawl does not run"
+    yield f"rate      {words.rate(answer['pages_per_s'])} pages/s"
+    if answer["pace"]:
+        yield "figures"
+        yield from (f"  {name:<16}{value:,.3f}".rstrip("0").rstrip(".") for name, value in answer["pace"].items())
+
+
+def slow(job: Any, cores: int) -> Answer:
+    """The answer for the crawl in JOB, by its configuration of now. JobDamaged, ControlError, Damaged, OSError."""
+    from irlcrawl.config.toml import load_stored
+
+    return diagnose(status.read_status(job), load_stored(job.config_file), cores)

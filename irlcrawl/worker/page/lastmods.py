@@ -1,0 +1,89 @@
+"""When pages changed, by what a sitemap or a feed says of them: `lastmod`, `updated`, `pubDate`.
+
+Read only where a list is visited again, and only what is later than the visit before: a sitemap of 50,000 pages then
+names the few that changed. As in sitemaps.py elements are found by searches, in linear time: an entry begins with its
+element's tag, and its first address and its first date are taken.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from irlcrawl.base.steps import Steps
+from irlcrawl.base.url import Base
+
+ENTRIES_MAX = 50_000
+"""Entries looked at in one list."""
+STEP_BYTES, ENTRY_COST = 128 << 10, 256
+"""Looked at between two stops; an entry counts as its length and ENTRY_COST."""
+ENTRY_BYTES_MAX = 65_536
+"""Of an entry, so much is looked at."""
+STAMPED_LEAST = 8
+"""Of so many entries or more, all are doubted if more than half have one date: a generator stamped them."""
+DAY_S = 86_400.0
+FIELD_BYTES_MAX = 16_384
+_PREFIX = rb"<(?:[\w.-]{1,32}:)?"
+_ENTRY = re.compile(_PREFIX + rb"(?:url|item|entry)[\s>]")
+_TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
+_ADDRESS = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:loc|link)" + _TEXT + rb"|<(?:atom:)?link\s([^<>]{1,16384}+)>")
+_HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_DATE = re.compile(rb"<(?:[\w.-]{1,32}:)?(lastmod|updated|modified|date|pubDate|published)" + _TEXT)
+
+
+def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[dict[bytes, float]]:
+    """Addresses in stored form -> the unix second at which they changed, of the entries of the list at `url`, fetched
+    at `now`, that changed after `since`. A day without a time is its end, at most `now`; what is to come is no date.
+    In steps."""
+    base, found = Base(url, stored=True), dict[bytes, float]()
+    dates: Counter[float] = Counter()
+    starts = [match.start() for _, match in zip(range(ENTRIES_MAX), _ENTRY.finditer(body), strict=False)]
+    worked = 0
+    for start, end in zip(starts, [*starts, len(body)][1:], strict=True):
+        end = min(end, start + ENTRY_BYTES_MAX)
+        worked += end - start + ENTRY_COST
+        if worked > STEP_BYTES:
+            worked = 0
+            yield
+        date = _DATE.search(body, start, end)
+        at = None if date is None else _unix(date[2].partition(b"]]>")[0])
+        if at is None or at > now + DAY_S:
+            continue
+        dates[at] += 1
+        if at <= since:
+            continue
+        address = _ADDRESS.search(body, start, end)
+        if address is None:
+            continue
+        text = _text_of(address).decode("utf-8", "replace").strip()
+        target = base.join(html.unescape(text) if "&" in text else text)
+        if target is not None and target != url:
+            found[target] = min(at, now)
+    total = dates.total()
+    if total >= STAMPED_LEAST and 2 * dates.most_common(1)[0][1] > total:
+        return {}
+    return found
+
+
+def _text_of(address: re.Match[bytes]) -> bytes:
+    if address[1] is not None:
+        return address[1].partition(b"]]>")[0]
+    href = _HREF.search(address[2])
+    return b"" if href is None else href[1] or href[2] or b""
+
+
+def _unix(text: bytes) -> float | None:
+    """W3C's date and time (sitemaps, Atom), or RFC 822's (RSS); a day alone is its end."""
+    words = text.strip()[:64].decode("latin-1")
+    try:
+        if words[:1].isdigit() and words[4:5] == "-":
+            at = datetime.fromisoformat(words)
+        else:
+            at = parsedate_to_datetime(words)
+        day = DAY_S - 1 if len(words) == len("2026-11-23") else 0.0
+        return at.replace(tzinfo=at.tzinfo or UTC).timestamp() + day
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

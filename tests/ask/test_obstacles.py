@@ -1,0 +1,116 @@
+"""Hosts at rest and throttled addresses are counted by `status` and listed by `urls`, on a played crawl."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.ask.obstacles import held_up
+from irlcrawl.ask.why import why
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.reasons import Reason
+from irlcrawl.cli import main
+from irlcrawl.config.toml import to_toml
+from irlcrawl.crawl import status
+from tests.crawl.test_shared_address import end_after, sharing
+from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web, star
+
+BUSY, SILENT = Answer(503), Answer(reason=Reason.CONNECT)
+RESTING = {"silent.test": "silent", "busy.test": "silent", "closed.test": "no_robots", "broken.test": "itself"}
+"""What its URLs rest for, by host."""
+
+
+def crawl_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: dict[str, float]) -> Crawl:
+    """A host that is well, and four that fail until the second that `ends` says, each after its own fashion."""
+    web = Web({url: links for host in ("well.test", *RESTING) for url, links in star(host, 2).items()})
+
+    def until(host: str, answer: Answer, only: str = "") -> Callable[[str, float], Answer | None]:
+        return lambda url, now: answer if now < began + ends.get(host, 1e9) and url.endswith(only) else None
+
+    web.moods = {
+        "silent.test": until("silent.test", SILENT),
+        "busy.test": lambda url, now: None if url.endswith("robots.txt") else until("busy.test", BUSY)(url, now),
+        "closed.test": until("closed.test", BUSY, "robots.txt"),
+        "broken.test": until("broken.test", Answer(500), "test/"),
+    }
+    crawl = Crawl(tmp_path / "job", web, [f"http://{host}/" for host in ("well.test", *RESTING)], monkeypatch)
+    began = crawl.clock.now()
+    return crawl
+
+
+def record_of(crawl: Crawl) -> dict[str, object]:
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    return status.read_status(JobDir(crawl.path))
+
+
+def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, {})
+    crawl.config.limits.wait_hours = 0.02  # nothing is given up so soon
+    assert crawl.run() == ExitCode.TIME_LIMIT
+    record = record_of(crawl)
+    assert record["resting_hosts"] == {"silent": 2, "no_robots": 1}
+    assert record["throttled_addresses"] == {"backing_off": 1}
+    text = status.lines(record)
+    assert "failing   3 hosts when asked last (silent 2, no robots 1)" in text
+    assert "throttled 1 address (backing off 1)" in text
+    listed = {url.decode(): told for url, _, told in held_up(JobDir(crawl.path), "rest", crawl.clock.now())}
+    assert listed.keys() == {f"http://{host}/" for host in RESTING}
+    for host, reason in RESTING.items():
+        assert listed[f"http://{host}/"].startswith(f"{reason} until 2001-09-09T"), listed
+    rests = {host: why(JobDir(crawl.path), f"http://{host}/", crawl.clock.now())["stands"] for host in RESTING}
+    assert rests["closed.test"].startswith("rests because its host's robots.txt could not be had (3 times in a row)")
+    assert rests["silent.test"].startswith("rests because its host failed when it was asked last (4 times in a row)")
+    assert rests["broken.test"].startswith("rests after a passing failure; asked again from ")
+    ((url, _, told),) = held_up(JobDir(crawl.path), "throttled", crawl.clock.now())
+    assert url == b"http://silent.test/" and re.fullmatch(r"10\.0\.0\.\d every 8\.0 s after failures", told), told
+    assert main.main(["urls", str(crawl.path), "--status", "queued", "--with", "rest=no_robots"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split("\t")[:3] == ["queued", "rests", "http://closed.test/"]
+
+
+def test_hosts_that_answer_again_rest_no_more_and_those_given_up_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, {"busy.test": 30.0, "closed.test": 30.0, "broken.test": 1.0})
+    assert crawl.run() == ExitCode.DONE
+    told = Counter(host for url, (outcome, _) in crawl.outcomes().items() if outcome == "failed"
+                   for host in [url.split("/")[2]])  # fmt: skip
+    assert told == {"silent.test": 1}
+    assert record_of(crawl)["resting_hosts"] == {"given_up": 1}
+
+
+def test_a_shared_address_that_throttles_is_counted_and_listed_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart every shared address of the last run was counted as one that throttles."""
+    names = [f"www.s{n}.test" for n in range(24)]
+    crawl = sharing(tmp_path, monkeypatch, names, 25)
+    crawl.names.answers |= dict.fromkeys(names[12:], "10.0.0.2")  # bears it
+    asked: list[float] = []
+
+    def mood(url: str, now: float) -> Answer | None:
+        if sum(at > now - 1.0 for at in asked[-10:]) >= 3:
+            return Answer(429)
+        asked.append(now)
+        return None
+
+    crawl.web.moods = dict.fromkeys(names[:12], mood)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            crawl.run(main=end_after(12.0))
+        record = record_of(crawl)
+        assert record["shared_addresses"] == {"known": 2, "throttled": 1}
+        assert record["throttled_addresses"]["shared"] == 1
+        told = list(held_up(JobDir(crawl.path), "throttled", crawl.clock.now()))
+        clock = why(JobDir(crawl.path), told[0][0].decode(), crawl.clock.now())["host"]["clocks"]["address"]
+        assert clock["shared"] and clock["limit_per_s"] > 1.5
+        assert {url.split(b"/")[2].decode() for url, _, _ in told} == set(names[:12])
+        limits = {float(text.rpartition(" ")[2]) for _, _, text in told}
+        assert len(limits) == 1 and 1.5 < limits.pop() < 6.0

@@ -1,0 +1,138 @@
+"""`irlcrawl plan`: its arithmetic, and (slow) plans against crawls that are then run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irlcrawl.ask.plan import WEB, Means, disk_bytes, lines, pages_like, parse_size, plan, rates
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from irlcrawl.cli.main import main
+from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.crawl.status import complete
+from irlcrawl.upkeep import measure as measuring
+from irlcrawl.upkeep.measure import DEVELOPERS, HOSTS, SECONDS, crawled, machine_of
+
+RECORD = complete({
+    "fetched": 1000, "discovered_urls": 5000, "duplicate_urls": 15_000, "queued_urls": 4000, "frontier_bytes": 400_000,
+    "bytes": 20_000_000, "warc_bytes": 22_000_000, "pace": {"fetch_s": 0.25, "hosts": 40.0},
+})  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("8G", 8e9), ("64GiB", 64 * 2**30), ("100Mbit", 12.5e6), ("1.5 kB", 1500.0), ("12MB/s", 12e6), ("7", 7.0),
+])  # fmt: skip
+def test_sizes_are_read_as_people_write_them(text: str, size: float) -> None:
+    assert parse_size("--ram", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "8X", "-1G", "1 GB of RAM"])
+def test_other_texts_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ConfigError, match="such as 8GB"):
+        parse_size("--ram", text)
+
+
+@settings(max_examples=25)
+@given(
+    st.floats(1e3, 1e10), st.integers(1, 64), st.floats(1, 1e6), st.floats(1e4, 1e10), st.floats(1.1, 10),
+)  # fmt: skip
+def test_more_of_anything_is_never_slower_and_the_least_rate_binds(
+    bandwidth: float, cores: int, hosts: float, pages: float, more: float
+) -> None:
+    def of(bandwidth: float, cores: int, hosts: float) -> dict[str, Any]:
+        return plan(Means(None, None, bandwidth, cores, hosts), DEVELOPERS, WEB, Config(), pages)
+
+    answer = of(bandwidth, cores, hosts)
+    allowed = answer["rates_at_the_end"]
+    assert allowed[answer["binds"]] == min(allowed.values()) <= answer["pages_per_s"] * 1.0001
+    assert answer["days"] * 86_400 == pytest.approx(pages / answer["pages_per_s"])
+    for better in (
+        of(bandwidth * more, cores, hosts),
+        of(bandwidth, cores + 1, hosts),
+        of(bandwidth, cores, hosts * more),
+    ):
+        assert better["pages_per_s"] >= answer["pages_per_s"] * 0.9999
+
+
+@given(st.floats(1e8, 1e14))
+def test_a_disk_is_full_after_as_many_pages_as_it_holds(disk: float) -> None:
+    answer = plan(Means(None, disk, None, 2, None), DEVELOPERS, WEB, Config(), 1e12)
+    full = answer["disk_full_after_pages"]
+    assert sum(disk_bytes(WEB, full).values()) <= disk < sum(disk_bytes(WEB, full * 1.01 + 2).values())
+    assert answer["lacks"] == ["disk"]
+
+
+def test_pages_are_like_those_of_a_crawl() -> None:
+    pages = pages_like(RECORD, 330_000.0, "job")
+    assert (pages.received, pages.archived, pages.links, pages.new, pages.log, pages.waiting, pages.fetch_s) == (
+        20_000, 22_000, 20, 5, 330, 100, 0.25
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="at least 100"):
+        pages_like({**RECORD, "fetched": 99}, 0.0, "job")
+
+
+def test_gaps_and_hosts_bound_a_crawl_of_few_hosts() -> None:
+    config = Config()
+    config.politeness.gap_host_factor = 0.0
+    found = rates(Means(None, None, None, 2, 100.0), DEVELOPERS, WEB._replace(fetch_s=0.25), config, 1e6)
+    assert found["hosts"] == 100 / 1.25
+    config.politeness.gap_host_factor = 10.0
+    found = rates(Means(None, None, None, 2, 100.0), DEVELOPERS, WEB._replace(fetch_s=0.25), config, 1e6)
+    assert found["hosts"] == 100 / 2.75
+
+
+def test_the_verb_plans_and_says_where_its_costs_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked = ["plan", "--ram", "1GB", "--disk", "1TB", "--bandwidth", "100Mbit", "--cores", "4"]
+    assert main(asked) == ExitCode.DONE
+    told = capsys.readouterr().out
+    assert "bound by    bandwidth" in told and "irlcrawl plan --measure" in told and "the disk is full after" in told
+    measuring.cache_file().parent.mkdir()
+    measuring.cache_file().write_text(json.dumps(DEVELOPERS._replace(measured=1.7e9, worker_s=0.001)._asdict()))
+    assert main([*asked, "--json"]) == ExitCode.DONE
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["machine"]["worker_s"] == 0.001 and "measured here" in "\n".join(lines(answer))
+    assert main(["plan", "--ram", "much"]) == ExitCode.CONFIG
+    assert main(["plan", "--cores", "-1"]) == ExitCode.CONFIG
+
+
+WITHIN = pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.slow
+def test_a_plan_is_within_a_fifth_of_the_crawl_that_is_then_run(tmp_path: Path) -> None:
+    """Bytes of archive, log and waiting URLs, the rate under gaps and under a bound of bandwidth: each of a plan by a
+    first, short crawl, against a longer one. (How dear a page is on a busy machine is no test: docs/performance.md.)"""
+    first = crawled(tmp_path / "first", {"limits.seconds": SECONDS})
+    pages = pages_like(first, log_of(tmp_path / "first"), "first")
+    machine = machine_of(first, 200e6)
+
+    more = crawled(tmp_path / "more", {"limits.pages": 2 * first["fetched"]})
+    needed = disk_bytes(pages, more["fetched"])
+    assert needed["archive"] / more["warc_bytes"] == WITHIN
+    assert needed["log"] / log_of(tmp_path / "more") == WITHIN
+    assert needed["waiting"] / more["frontier_bytes"] == WITHIN
+
+    config = Config()
+    config.politeness.gap_host_seconds, config.politeness.gap_host_factor = 0.5, 0.0
+    polite = crawled(tmp_path / "polite", {"limits.seconds": 25, "politeness.gap_host_seconds": 0.5})
+    expected = plan(Means(None, None, None, 1, HOSTS), machine, pages, config, 1000)
+    assert expected["binds"] == "hosts"
+    assert expected["pages_per_s"] / polite["pace"]["requests_per_s"] == WITHIN
+
+    narrow = crawled(tmp_path / "narrow", {"limits.seconds": 40, "limits.bytes_per_second": 1_000_000})
+    expected = plan(Means(None, None, 1e6, 1, None), machine, pages, Config(), 1000)
+    assert expected["binds"] == "bandwidth"
+    assert expected["pages_per_s"] / narrow["pace"]["requests_per_s"] == WITHIN
+
+
+def log_of(job: Path) -> int:
+    return sum(file.stat().st_size for file in JobDir(job).logs.glob("crawl.log*"))

@@ -1,0 +1,63 @@
+"""`fsck --repair` of a crawl that visits its pages again: what was known of them is kept, as far as it can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal.progress import Bar
+from irlcrawl.upkeep.repair import repair
+from tests.crawl.test_revisits import changing, crawl_of, findings, visits_in_log, visits_in_state
+from tests.crawl.virtual_crawl import Crawl
+
+
+def repaired(crawl: Crawl, damaged: set[str]) -> list[str]:
+    job = crawl.job()
+    job.config_file.write_text(to_toml(crawl.config))
+    with job:
+        return list(repair(job, damaged, crawl.clock, Bar()))
+
+
+def known(crawl: Crawl) -> dict[bytes, tuple[int, ...]]:
+    job = crawl.job()
+    with job:
+        state = CrawlState.open(job, crawl.config, crawl.clock)
+        names = ("visits", "visited", "rate_a", "rate_b", "links_b", "digest", "prior")
+        found = {
+            url: row for batch in (*state.pages.scan(), *state.runs.waiting())
+            for url, *row in zip(batch["url"].tolist(), *(batch[name].tolist() for name in names), strict=True)
+        }  # fmt: skip
+        state.close()
+    return {url: tuple(row) for url, row in found.items()}
+
+
+def test_beliefs_outlive_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, pages=30)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    before = known(crawl)
+    told = repaired(crawl, set())
+    assert "pages that are visited again: 9, with what was known of their changes" in told
+    assert known(crawl) == before and findings(crawl) == []
+    crawl.config.limits.pages = 0
+    again = visits_in_log(crawl).total()
+    crawl.config.limits.pages = 30 + 10
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    assert findings(crawl) == [] and visits_in_log(crawl).total() >= again + 5
+    assert visits_in_state(crawl) == visits_in_log(crawl)
+
+
+def test_pages_whose_rows_are_lost_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, pages=20)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    for file in crawl.job().state.glob("*.seg"):
+        file.write_bytes(file.read_bytes()[:100])
+    repaired(crawl, set())
+    assert findings(crawl) == [] and known(crawl) == {}
+    crawl.config.limits.pages = 0
+    crawl.config.revisit.enabled = False
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert findings(crawl) == []

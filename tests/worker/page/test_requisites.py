@@ -1,0 +1,86 @@
+"""Requisites of pages and style sheets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irlcrawl.base.steps import at_once
+from irlcrawl.worker.page.requisites import REFERENCES_MAX, of_css, of_page, of_srcset
+
+PAGE = b"""<!DOCTYPE html><html><head><base href="/b/"><base href="/c/">
+<link rel="stylesheet" href=style.css><LINK REL='shortcut Icon' HREF='icon.png'><link rel=canonical href=not-1>
+<link rel=preload imagesrcset="big.png 2x">
+<style>@import "more.css"; /* url(not-2) */ @font-face { src: url( 'font.woff2' ) } b { background: url(#x) }</style>
+<script src="app.js?a=1&amp;b=2">document.write("<img src=not-3>")</script><script>"<img src=not-4>"</script>
+<!-- <img src=not-5> --><title><img src=not-6></title></head><body background="wall.gif">
+<img src="a.png" alt="x > y" srcset="a-2.png 2x, a,b.png 640w,c.png"><img src="data:image/png;base64,AAAA"><img src=" ">
+<picture><source srcset=d.webp type="image/webp"></picture><video poster=poster.jpg src=film.mp4></video>
+<input type=image src=button.png><input type=text src=not-7><p style='background: URL("inline.png")'>
+<svg><image xlink:href="map.svg"/><use href="#part"/></svg><object data=plug.swf></object><a href=not-8>x</a>
+<textarea><img src=not-9></textarea><img src='a.png'><img title="<b>" src=last.png"""
+
+
+def test_of_page() -> None:
+    base, found, partly = at_once(of_page(PAGE))
+    assert base == "/b/" and not partly
+    assert found == [
+        "style.css", "icon.png", "big.png", "more.css", "font.woff2", "app.js?a=1&b=2", "wall.gif", "a.png", "a-2.png",
+        "a,b.png", "c.png", "d.webp", "film.mp4", "poster.jpg", "button.png", "map.svg", "plug.swf", "last.png",
+        "inline.png",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@import url(a.css) print; @IMPORT 'b.css';", ["a.css", "b.css"]),
+        ('x { src: url("c d.woff") format("woff"), url(e.woff) }', ["c d.woff", "e.woff"]),
+        ("@namespace url(http://www.w3.org/1999/xhtml); a { b: url(x\\28 1\\).png) }", ["x(1).png"]),
+        ("/* url(no) */ url(yes) /* url(no", ["yes"]),
+        ("url(data:image/png;base64,AA==) url(#a) url() url('')", []),
+        ("url(", []),
+        ("url(\\d800)", ["\ufffd"]),
+    ],
+)
+def test_of_css(text: str, found: list[str]) -> None:
+    assert of_css(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a 1x,b 2x", ["a", "b"]), ("a,b", ["a,b"]), ("a, b", ["a", "b"]), (" ,a 1w (x, y) , b", ["a", "b"]), ("", []),
+        ("data:image/png;base64,AA 1x, b", ["data:image/png;base64,AA", "b"]), (",,,", []), ("a(", ["a("]),
+    ],
+)  # fmt: skip
+def test_of_srcset(text: str, found: list[str]) -> None:
+    assert list(of_srcset(text)) == found
+
+
+@given(st.lists(st.sampled_from(["<img src=", "<!--", "-->", "<style>", "</style", "url(", "'", '"', ">", " ", "\\"])))
+def test_nothing_breaks_it(parts: list[str]) -> None:
+    text = "".join(parts)
+    at_once(of_page(text.encode()))
+    of_css(text)
+    list(of_srcset(text))
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["<img ", "<!--", "<style>", "url(", "url('", "@import ", "/*", "<a style='", "style=", "<link rel=icon ", "("],
+)
+def test_the_work_is_linear(part: str) -> None:
+    """A quadratic search would take minutes of half a MB."""
+    text = part * ((1 << 19) // len(part))
+    at_once(of_page(text.encode()))
+    of_css(text)
+    list(of_srcset(text))
+
+
+def test_of_a_page_of_nothing_else_so_many_are_taken() -> None:
+    page = "".join(f"<img src={number}>" for number in range(REFERENCES_MAX + 9))
+    _, found, partly = at_once(of_page(page.encode()))
+    assert found == [str(number) for number in range(REFERENCES_MAX)] and partly
+    assert len(of_css("".join(f"url({number})" for number in range(REFERENCES_MAX + 9)))) == REFERENCES_MAX
