@@ -110,7 +110,7 @@ class Node:
 
     def __init__(self, nodes: Nodes, carrier: Carrier) -> None:
         self._nodes = nodes
-        self._inbox: asyncio.Queue[tuple[Message, bytes]] = asyncio.Queue()
+        self._inbox: asyncio.Queue[tuple[Message, memoryview]] = asyncio.Queue()
         self.channel = Channel(carrier, nodes.loop.clock.now, lambda *what: self._inbox.put_nowait(what))
         self.name = ""
         self.places = 0
@@ -128,7 +128,7 @@ class Node:
             if not self.over:
                 await self._take(message, data)
 
-    async def _take(self, message: Message, data: bytes) -> None:
+    async def _take(self, message: Message, data: memoryview) -> None:
         match message["t"]:
             case "greet":
                 self._nodes.greeted(self, message)

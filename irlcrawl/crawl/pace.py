@@ -110,7 +110,7 @@ class Pace:
         self._due = now + SAMPLE_SECONDS
         if self._kept:
             self._add(now, now - self._kept[-1][0])
-        self._count_cpu(worker.process.pid for worker in self._dispatcher.fleet.workers)
+        self._count_cpu(worker.process.pid for worker in self._dispatcher.fleet.workers if not worker.node)
         self._kept.append((now, self._sums.copy()))
         while len(self._kept) > 2 and self._kept[1][0] <= now - WINDOW_SECONDS:
             self._kept.popleft()

@@ -34,8 +34,8 @@ class Talk:
             Channel(theirs, lambda: self.clock.now() + SKEW_S, lambda *what: self._came(1, *what)),
         ]
 
-    def _came(self, side: int, message: dict[str, Any], data: bytes) -> None:
-        self.came[side].append((message["n"], data))
+    def _came(self, side: int, message: dict[str, Any], data: memoryview) -> None:
+        self.came[side].append((message["n"], bytes(data)))
 
     def run(self, talk: Any) -> None:
         async def beats() -> None:
