@@ -10,6 +10,7 @@ cluster.py      carrying harvests and leases between machines
 crash.py        a crawl whose processes are really killed
 dedupe.py       tools/dedupe.py beside GNU sort
 freshness.py    how fresh pages that change are kept, beside other policies; docs/freshness.md
+freshness_worlds.py  ... where pages are of all kinds, sitemaps tell, hosts are full, and of hubs
 model.py        bytes per key beside drum/cost.py
 outage.py       a crawl whose network goes away
 politeness.py   picking the next visit among 100,000 hosts, and their memory

@@ -15,7 +15,7 @@ The figures, weighted by page:
 Policies: ours (learnt); ours with known rates; capacity doubled and halved in the middle, with known rates, against the
 optimum of each half; and in the same world, without a disk: uniform, proportional to known rates, Nutch's rule (x0.8
 after a change, x1.2 without one), LambdaCrawl and Cho-Garcia-Molina, both re-solved every ten days from rates estimated
-with half a visit of either kind added. `--worlds`: bench/freshness_worlds.py. Ends with 1 if a goal is not reached.
+with half a visit of either kind added. Other worlds: bench/freshness_worlds.py. Ends with 1 if a goal is not reached.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +110,8 @@ class Outcome:
     all: float
     visits_a_day: float
     cpu_us_a_visit: float | None = None
+    disk_bytes_a_visit: float | None = None
+    """Read and written by system calls, harvests of the played workers among it, archive and crawl log not."""
 
 
 def exact(rate: F8) -> Belief:
@@ -144,11 +146,19 @@ def ours(world: World, name: str, known: bool) -> Outcome:
             cpu += crawl.step(world.step, capacity).cpu_seconds
 
         crawl.step(world.step, world.pages)
-        first = crawl.visits
+        first, before = crawl.visits, disk_bytes()
         found = _measured(world, serve, lambda: crawl.visited)
         visits = crawl.visits - first
+        traffic = disk_bytes() - before
         crawl.close()
-    return _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
+    outcome = _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
+    return replace(outcome, disk_bytes_a_visit=traffic / max(visits, 1))
+
+
+def disk_bytes() -> int:
+    """Bytes that this process read and wrote by system calls so far."""
+    told = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(told["rchar"]) + int(told["wchar"])
 
 
 def played(world: World, name: str, plan: Callable[[Played], F8], truth: World | None = None) -> Outcome:
@@ -263,7 +273,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--step", type=float, default=0.25, help="days from one turn to the next")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--only", action="append", help="a row of the table; may be repeated")
-    parser.add_argument("--worlds", action="store_true", help="the rows of bench/freshness_worlds.py, no others")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
 
@@ -284,8 +293,6 @@ def main(argv: list[str]) -> int:
         "lambdacrawl": lambda: played(world(), "lambdacrawl", lambda state: state.solve(lambda_crawl)),
         "cgm": lambda: played(world(), "cgm", lambda state: state.solve(lambda *facts: optimum(*facts)[1])),
     }
-    if given.worlds:
-        return _worlds(given, world)
     missed = []
     for name, run in rows.items():
         if given.only and name not in given.only:
@@ -299,30 +306,11 @@ def main(argv: list[str]) -> int:
             print(json.dumps({"bench": "freshness", "pages": given.pages, "goal": goal, **asdict(found)}), flush=True)
         else:
             cpu = f", {found.cpu_us_a_visit:.0f} us CPU of turns a visit" if found.cpu_us_a_visit else ""
+            cpu += f", {found.disk_bytes_a_visit:.0f} B of disk" if found.disk_bytes_a_visit else ""
             wanted = f" (goal {goal:.1%})" if goal else ""
             print(
                 f"{name:<14}late {found.late:.4f} of {found.optimum:.4f}: {found.share:.2%}{wanted}, from day 0 "
                 f"{found.all:.4f}, {found.visits_a_day:.0f} visits a day{cpu}, {time.perf_counter() - began:.0f} s",
                 flush=True,
             )
-    return 1 if missed else 0
-
-
-def _worlds(given: argparse.Namespace, world: Callable[[], World]) -> int:
-    from bench import freshness_worlds
-
-    missed = []
-    for name, run in freshness_worlds.rows(world, given.seed).items():
-        if given.only and name not in given.only:
-            continue
-        began = time.perf_counter()
-        found = run()
-        missed += freshness_worlds.missed(name, found)
-        if given.json:
-            print(json.dumps({"bench": "freshness", "pages": given.pages, "world": name, **found}), flush=True)
-        else:
-            told = ", ".join(f"{what} {value:.4g}" for what, value in found.items())
-            print(f"{name:<22}{told}, {time.perf_counter() - began:.0f} s", flush=True)
-    for goal in missed:
-        print(f"goal missed: {goal}", flush=True)
     return 1 if missed else 0

@@ -36,6 +36,7 @@ F8: TypeAlias = NDArray[np.float64]
 I8s: TypeAlias = NDArray[np.int64]
 START = 1_000_000_000.0
 DAY_S = 86_400.0
+TURNS_MAX = 5
 CERTAIN = 1e7
 """The shape of a belief that is certain."""
 
@@ -78,6 +79,7 @@ class Revisited:
         self.job.acquire()
         self.visited: F8 = np.full(len(self.hosts), -np.inf)
         self.visits = 0
+        self._gone: dict[int, int] = {}  # host -> URLs that went in this step
         self.open()
 
     def open(self) -> None:
@@ -116,11 +118,29 @@ class Revisited:
         return (self.clock.now() - START) / DAY_S
 
     def step(self, days: float, capacity: int) -> Result:
-        """A turn that brings so many URLs, and their visits, spread over the time until the next step."""
+        """A turn that brings so many URLs, and their visits, spread over the time until the next step. Where hosts are
+        bounded, further turns bring what the first could not: those of a crawl follow one another within seconds."""
+        self._gone.clear()
         result = self.turn(capacity)
+        left = capacity - self._count(result)
+        for _ in range(TURNS_MAX if self.slots else 0):
+            if left <= 0 or not result.moved:
+                break
+            more = self.turn(left)
+            left -= self._count(more)
+            result.ready += more.ready
+            result.cpu_seconds += more.cpu_seconds
+            result.moved = more.moved
         self.work(result, days)
         self.clock.advance(days * DAY_S)
         return result
+
+    def _count(self, result: Result) -> int:
+        """URLs that a turn brought into runs; their hosts have so much less room in this step."""
+        for ready in result.ready:
+            for key, rows in zip(ready.index["key"].tolist(), ready.index["rows"].tolist(), strict=True):
+                self._gone[key] = self._gone.get(key, 0) + rows
+        return sum(int(ready.index["rows"].sum()) for ready in result.ready)
 
     def turn(self, capacity: int, commit: bool = True) -> Result:
         """commit False: the crawl is killed before the commit; then `crash`."""
@@ -139,7 +159,8 @@ class Revisited:
 
     def _load(self, keys: NDArray[np.uint64], states: Batch) -> HostLoads:
         ones = np.ones(len(keys))
-        room = (self.slots or 1 << 40) * ones
+        gone = np.array([self._gone.get(key, 0) for key in keys.tolist()], np.int64)
+        room = (self.slots or 1 << 40) * ones - gone
         return HostLoads(room.astype(np.int64), ones, self.clock.now() + DAY_S / 8 * ones)
 
     def work(self, result: Result, days: float) -> None:
@@ -191,8 +212,6 @@ class Revisited:
     @contextmanager
     def _known(self) -> Iterator[None]:
         """The frontier knows the rates, if it is to: beliefs are certain of them."""
-        from irlcrawl.frontier.turn import pages
-
         own = visited.beliefs
         rates = self.rates
         if rates is not None:
@@ -201,11 +220,11 @@ class Revisited:
                 rate = rates[self._order[np.searchsorted(self._keys, rows["key"])]]
                 return Belief(np.full(rows.rows, CERTAIN), CERTAIN / rate)
 
-            visited.beliefs = pages.beliefs = beliefs
+            visited.beliefs = beliefs
         try:
             yield
         finally:
-            visited.beliefs = pages.beliefs = own
+            visited.beliefs = own
 
     def rows(self) -> dict[int, tuple[Any, ...]]:
         """What the crawl knows of each page, by number."""

@@ -86,11 +86,39 @@ def _original(files: Files, job: JobDir, path: str, revisit: Record) -> Exchange
     unit = Unit.from_json(revisit.unit or "", b"")
     if unit.original is not None:
         return _exchange(path, record_at(files, path, unit.original))
+    if unit.away:
+        return _from_elsewhere(files, job, revisit)
+    return _of_visit(files, job, revisit)
+
+
+def _from_elsewhere(files: Files, job: JobDir, revisit: Record) -> Exchange:
+    """The response with a payload that an earlier crawl has, or this one had when it was started."""
+    from irlcrawl.worker.archive.payloads import holders  # loads numpy
+
+    uri_of, date = (revisit.fields.get(f"warc-refers-to-{name}", "") for name in ("target-uri", "date"))
+    sources = load_stored(job.config_file).archive.dedupe_from
+    for source in [os.fspath(job.path), *sources]:
+        try:
+            if os.path.isdir(source):
+                return _of_visit(files, JobDir(source), revisit)
+            for path, offset in holders(source, uri_of, date):
+                return _exchange(path, record_at(files, path, offset))
+        except (Unavailable, FileNotFoundError):
+            continue
+    raise Unavailable(
+        f"{_text(uri_of)}: its body is that of {date} of this URL in an earlier crawl, and none of archive.dedupe_from "
+        f"has it any more: {', '.join(sources) or '(empty)'}"
+    )
+
+
+def _of_visit(files: Files, job: JobDir, revisit: Record) -> Exchange:
+    """The response of the visit to which a revisit record refers, by the log of this crawl."""
     uri_of, date = (revisit.fields.get(f"warc-refers-to-{name}", "") for name in ("target-uri", "date"))
     for entry in entries_of(job, uri_of.encode("ascii", "replace"), files=files):
         if entry.warc is not None and entry.start_ms is not None and record_date(entry.start_ms / 1000) == date:
             path, record = _record(files, job, entry)
-            return _exchange(path, record)
+            if record.kind != REVISIT:
+                return _exchange(path, record)
     raise Unavailable(f"{_text(uri_of)}: as it was at {date}, and the crawl log has no visit of that time")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from irlcrawl.base.job import JobDir, command
-from irlcrawl.base.job_files import CONFIG, CRAWL_LOG, LOGS, OPEN, STATE, WARC, WARCS
+from irlcrawl.base.job_files import CONFIG, CRAWL_LOG, HISTORY, LOGS, OPEN, STATE, WARC, WARCS
 from irlcrawl.config.keys import Config, keys, value_of
 from irlcrawl.config.toml import load_stored
 from irlcrawl.crawl import status
@@ -61,6 +61,8 @@ def _places(job: JobDir) -> Iterator[str]:
     yield f"{WARCS + '/':<16}{text}: WARC 1.1, for any tool that reads it; never deleted"
     yield f"{STATE + '/':<16}{words.plural(*_files(job.state))}: what is known and what waits; needed to go on"
     yield f"{LOGS + '/':<16}{words.plural(*_files(job.logs))}: {CRAWL_LOG} has a line for every outcome"
+    if job.history.exists():
+        yield f"{HISTORY:<16}how it went, for up to a year: `irlcrawl watch`"
     yield f"{CONFIG:<16}the configuration it last ran with"
 
 

@@ -104,6 +104,16 @@ def _hours(seen: _Seen) -> Finding | None:
     return Finding("limit", share, says, "politeness.hours")
 
 
+def _paused(seen: _Seen) -> Finding | None:
+    """Hosts that are paused wait for no clock."""
+    paused = sorted(seen.record["paused"] or {})
+    if not paused or seen.pace["requests_per_s"]:
+        return None
+    return Finding(
+        "limit", 1.0, f"nothing is requested, and paused are: {', '.join(paused[:5])}", "`irlcrawl unpause JOB`"
+    )
+
+
 def _no_network(seen: _Seen) -> Finding | None:
     share = seen.pace["no_network"]
     says = f"no name and no server answered for {_percent(share)} of the time: this machine's network seems to be down"
@@ -283,8 +293,8 @@ def _nothing_left(seen: _Seen) -> Finding | None:
 
 
 _QUESTIONS: tuple[Callable[[_Seen], Finding | None], ...] = (
-    _hours, _no_network, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers, _places, _dns, _turns,
-    _rests, _gaps,
+    _hours, _paused, _no_network, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers, _places, _dns,
+    _turns, _rests, _gaps,
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@
                         hooks.undelivered                           events of which nobody could be told
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
+                        payloads.seg                                what earlier crawls hold (archive.dedupe_from)
                         log-FROM-UNTIL.seg                          of a piece of the crawl log; LOCK: one adds to them
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
@@ -43,6 +44,7 @@ SNAPSHOT = "SNAPSHOT"
 
 STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
 INDEXES = "indexes"
+PAYLOADS = "payloads.seg"
 """What was made of archives and log to find things in them: it may be deleted at any time."""
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"

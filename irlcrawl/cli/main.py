@@ -35,7 +35,7 @@ DEPENDENCIES = (
 COMMON = {
     "crawl.user_agent", "crawl.operator", "crawl.workers", "scope.kind", "scope.include", "scope.exclude",
     "scope.depth_max", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
-    "limits.pages_per_site", "politeness.gap_host_seconds",
+    "limits.pages_per_site", "politeness.gap_host_seconds", "archive.dedupe_from",
 }  # fmt: skip
 """`crawl --help` shows the options of these keys; the options of all other keys work, too."""
 
@@ -134,7 +134,7 @@ def _fail(what: object, code: ExitCode) -> ExitCode:
 
 def _no_verb(name: str) -> str:
     near = difflib.get_close_matches(name, list(VERBS), n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    meant = f"; did you mean {near[0]}?" if near else "."
     return f"no verb {name!r}{meant} Verbs: {', '.join(VERBS)}; `irlcrawl help` explains them"
 
 
@@ -192,7 +192,7 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
 def _key_option(group: Any, key: Key) -> None:
     """`--section-key`; for the section `crawl` also `--key`."""
     names = [f"--{key.path.replace('.', '-').replace('_', '-')}"]
-    if key.section == "crawl":
+    if key.section == "crawl" or key.path == "archive.dedupe_from":
         names.append(f"--{key.name.replace('_', '-')}")
     more: dict[str, Any] = {"metavar": "|".join(key.choices) or {"int": "N", "float": "X"}.get(key.type, "TEXT")}
     if key.type == "bool":

@@ -25,7 +25,10 @@ def checked(key: Key, path: str, value: Any) -> Any:
     if right and key.type == "list":
         right = all(isinstance(item, str) for item in value)
     if right and key.type == "float":
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            value = math.inf
         right = math.isfinite(value)
     if right and key.choices:
         right = all(item in key.choices for item in value) if key.type == "list" else value in key.choices
@@ -179,6 +182,11 @@ def check_start(config: Config) -> None:
     if config.scope.opt_out_file:
         opt_outs(config.scope.opt_out_file)
     ranked_floors(config)
+    if config.archive.dedupe_from and not config.archive.dedupe_bytes_min:
+        raise ConfigError("archive.dedupe_from: has no effect with archive.dedupe_bytes_min = 0")
+    for path in config.archive.dedupe_from:
+        if not (os.path.isfile(path) or os.path.isfile(os.path.join(path, "irlcrawl.toml"))):
+            raise ConfigError(f"archive.dedupe_from = {path}: neither a crawl nor a CDXJ file")
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):
         raise ConfigError(f"fetch.tls_ca_file = {ca_file}: no such file, or not readable")
@@ -203,6 +211,7 @@ def absolute(config: Config) -> None:
     ):  # fmt: skip
         if path := getattr(section, key):
             setattr(section, key, os.path.abspath(path))
+    config.archive.dedupe_from = [os.path.abspath(path) for path in config.archive.dedupe_from]
 
 
 def _check_budgets_of_sites(config: Config) -> None:

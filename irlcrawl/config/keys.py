@@ -453,6 +453,11 @@ class Archive:
         1024, "A body of at least so many bytes that the same WARC file holds already is stored as a revisit record, "
         "which names the first one. 0: off.", low=0,
     )  # fmt: skip
+    dedupe_from: list[str] = key(
+        [], "Other crawls (JOB) and CDXJ files: a body of dedupe_bytes_min or more that one of them has, or that this "
+        "crawl had when it was started, is stored as a revisit record, which names the record that has it. They are "
+        "read at each start. Empty: off.",
+    )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )

@@ -49,6 +49,7 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.start_checks import stored_config
 from irlcrawl.terminal import words
+from irlcrawl.worker.archive.payloads import build
 from irlcrawl.worker.fetch.process import Started, start_worker
 
 if TYPE_CHECKING:
@@ -206,6 +207,8 @@ class Supervisor:
 
     async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[bytes]) -> ExitCode:
         given = {name: state.counters.get(name, 0) for name in ("seeds", "new_seeds")} if seeds else {}
+        if self.config.archive.dedupe_from:
+            self._read_payloads(state)
         nodes = await self._listen(loop)
         old, seeded = list(state.streams), self._seed(state, seeds)
         if nodes is not None:
@@ -245,6 +248,15 @@ class Supervisor:
         self._nodes = await nodes.listen(loop, self.config.cluster)
         loop.gauges.machines = self._nodes.record
         return self._nodes
+
+    def _read_payloads(self, state: CrawlState) -> None:
+        """Before there are workers, which read it. ConfigError."""
+        archive = self.config.archive
+        try:
+            known = build(state.files, self.job, archive.dedupe_from, archive.dedupe_bytes_min)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        self.progress.note(f"irlcrawl: {words.plural(known, 'payload')} known from before")
 
     def _tick(self) -> None:
         assert self.loop is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from drum import Batch, CheckUpdate, Edits, Kernel, Ragged, Repository, Result, SegmentWriter
@@ -98,13 +98,13 @@ class Outcomes:
                 lines = [*lines, *(_passed(line) for line in texts if line not in told and ARCHIVED in line)]
                 for rows in fresh:
                     state.count_done(rows["cls"], rows["reason"])
-                    well = (rows["cls"] == Class.FETCHED) & (rows["reason"] == Reason.OK)
-                    wells.append(rows["key"][well])
+                    good = (rows["cls"] == Class.FETCHED) & (rows["reason"] == Reason.OK)
+                    wells.append(rows["key"][good])
                     state.ledger.discovered += rows.rows
                     lines = [*lines, *rows["line"].tolist()]
             state.log.append(lines)
-        for keys in wells:
-            self._pages.fetched(keys)
+        for well in wells:
+            self._pages.fetched(well)
         self.lines += len(lines)
         self._rows, self._others = [], []
 
@@ -222,7 +222,7 @@ OP_DONE, OP_PAGE = range(2)
 class LatestPage:
     """Emits of each key that is done the row of most visits, the last of them (shapes: drum.kernels.Kernel)."""
 
-    columns = ("visits",)
+    columns: Sequence[str] = ("visits",)
 
     def __call__(self, found: Mask, stored: Batch, items: Batch, starts: Index) -> Result:
         groups = len(starts) - 1

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -295,8 +295,9 @@ class _Repair:
                 edits.set(HISTOGRAM, degrees.to_json())
             yield f"sites: {words.count(sites.rows)} with their in-degrees; quotas and queues begin anew"
         before = dict(self.old.lost)
-        hosts = map(self._host_rows, self.old.slices(self.entries, "hosts"))
-        carry(state, state.hosts, Update(tuple(HOST)), self._counted(state, hosts))
+        carry(state, state.hosts, Update(tuple(HOST)), map(self._host_rows, self.old.slices(self.entries, "hosts")))
+        for batch in (batch for bucket in state.hosts.buckets for batch in state.hosts.scan(bucket)):
+            state.count_standings(standing_counts(standings(batch)))
         clocks = [batch.select(CLOCK) for batch in self.old.listed(self.entries, "clocks/")]
         with Commit(state) as (writer, edits):
             if clocks:
@@ -304,12 +305,6 @@ class _Repair:
                 state.clock_log.add(writer, edits, fold(clocks, now), now)
         missing = "" if self.old.lost == before else "; others are asked for robots.txt again, after their gap"
         yield f"hosts: {words.count(state.hosts.rows)} with robots rules, addresses and failures{missing}"
-
-    def _counted(self, state: CrawlState, hosts: Iterable[Batch]) -> Iterator[Batch]:
-        """Rows of hosts, counted by their standings."""
-        for rows in hosts:
-            state.count_standings(standing_counts(standings(rows)))
-            yield rows
 
     def _host_rows(self, batch: Batch) -> Batch:
         """Without pointers to robots texts that are gone."""

@@ -36,6 +36,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
+    "Server": "irlcrawl",
 }
 """Of every answer: nothing from elsewhere, in nobody's frame, kept nowhere."""
 

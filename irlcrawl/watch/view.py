@@ -88,7 +88,7 @@ def view(name: str, record: Record, config: Config | None = None) -> View:
         Panel("largest", "Largest hosts", _counts((record["per_host_queue_size"] or {}).get("largest"), "URL")),
         Panel("addresses", "Addresses", list(_addresses(record))),
         Panel("limits", "Budgets and limits", list(_limits(record, config))),
-        Panel("machine", "Machine", list(_machine(record))),
+        Panel("machine", "Machine", list(_machine(record, alive))),
         Panel("links", "Links", list(_links(record))),
         Panel("pages", "Pages visited again", list(_pages(record))),
     ]
@@ -102,7 +102,7 @@ def view(name: str, record: Record, config: Config | None = None) -> View:
 
 
 def _tiles(record: Record, alive: bool) -> Iterator[Row]:
-    rate = f"{words.rate(record['pages_per_s'])}/s" + ("" if alive else " on average")
+    rate = f"{words.rate(record['pages_per_s'] if alive else _average(record))}/s" + ("" if alive else " on average")
     yield Row("fetched", words.count(record["fetched"] or 0), note=rate)
     yield Row("received", words.size(record["bytes"] or 0), note=_per_page(record))
     yield Row(
@@ -113,13 +113,18 @@ def _tiles(record: Record, alive: bool) -> Iterator[Row]:
     yield Row("errors", words.count(errors), note=f"{errors / ended:.1%} of what was asked for" if ended else "")
 
 
+def _average(record: Record) -> float | None:
+    """Pages a second over all runs."""
+    return (record["fetched"] or 0) / record["elapsed_s"] if record["elapsed_s"] else None
+
+
 def _per_page(record: Record) -> str:
     return f"{words.size((record['bytes'] or 0) / record['fetched'])} a page" if record["fetched"] else ""
 
 
 def _rates(record: Record, alive: bool) -> Iterator[Row]:
     if not alive:
-        yield Row("on average", f"{words.rate(record['pages_per_s'])} pages/s")
+        yield Row("on average", f"{words.rate(_average(record))} pages/s", note="over all runs")
         return
     yield Row("now", f"{words.rate(record['pages_per_s'])} pages/s")
     for name, rate in (record["pages_per_s_over"] or {}).items():
@@ -230,9 +235,10 @@ def _limits(record: Record, config: Config | None) -> Iterator[Row]:
         yield Row("bandwidth", f"at most {words.size(limits.bytes_per_second)}/s", note="limits.bytes_per_second")
 
 
-def _machine(record: Record) -> Iterator[Row]:
-    yield Row("memory", words.size(record["memory_bytes"]), note="resident, all processes of the crawl")
-    yield Row("workers", words.count(record["workers"]))
+def _machine(record: Record, alive: bool) -> Iterator[Row]:
+    if alive:
+        yield Row("memory", words.size(record["memory_bytes"]), note="resident, all processes of the crawl")
+        yield Row("workers", words.count(record["workers"]))
     yield Row("archives", words.size(record["warc_bytes"]))
     if record["disk_free_bytes"] is not None:
         yield Row("free disk", words.size(record["disk_free_bytes"]))

@@ -17,6 +17,9 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
+from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal.progress import Bar
+from irlcrawl.upkeep.repair import repair
 from tests.crawl.test_shared_address import end_after, sharing
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web, star
 
@@ -73,6 +76,9 @@ def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
     assert main.main(["urls", str(crawl.path), "--status", "queued", "--with", "rest=no_robots"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.split("\t")[:3] == ["queued", "rests", "http://closed.test/"]
+    with JobDir(crawl.path) as job:
+        list(repair(job, set(), crawl.clock, Bar()))
+        assert CrawlState.open(job, crawl.config, crawl.clock).counters["hosts_resting"] == record["resting_hosts"]
 
 
 def test_hosts_that_answer_again_rest_no_more_and_those_given_up_are_told(

@@ -15,7 +15,7 @@ import pytest
 from irlcrawl.ask.slow import CAUSES, Answer, diagnose, lines
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli.main import main
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Site
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import pace
 from irlcrawl.crawl.pace import PACE, cpu_of_process, cpu_of_thread
@@ -116,6 +116,7 @@ def test_a_slow_line_is_the_network(
 
 def test_a_busy_loop_is_the_frontiers_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 3)
+    monkeypatch.setattr(pace, "CPU_SECONDS", 0.0)
     monkeypatch.setattr(pace, "cpu_of_thread", lambda: (0.7 * crawl.clock.now(), 0.25 * crawl.clock.now()))
     cause, answer = bound(crawl)
     assert cause == "frontier"
@@ -127,6 +128,7 @@ def test_workers_that_others_keep_from_the_cpu_need_no_more_of_them(
 ) -> None:
     """It advised more workers where the machine was busy with other programs."""
     crawl = crawl_of(tmp_path, monkeypatch, 1)
+    monkeypatch.setattr(pace, "CPU_SECONDS", 0.0)
     monkeypatch.setattr(pace, "cpu_of_process", lambda pid: (0.2 * crawl.clock.now(), 0.75 * crawl.clock.now()))
     cause, answer = bound(crawl)
     assert cause == "workers" and "other programs have the CPU" in answer["key"]
@@ -144,6 +146,7 @@ def test_busy_workers_are_their_cpu_and_more_are_advised_where_there_are_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 3)
+    monkeypatch.setattr(pace, "CPU_SECONDS", 0.0)
     monkeypatch.setattr(pace, "cpu_of_process", lambda pid: (0.95 * crawl.clock.now(), 0.0))
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("workers", "crawl.workers (2 cores are there)")
@@ -183,6 +186,13 @@ def test_hours_are_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     crawl.config.politeness.hours = "22:00-01:46"
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("limit", "politeness.hours")
+
+
+def test_a_paused_host_is_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, 1)
+    crawl.config.site["s0.test"] = Site(pause=True)
+    cause, answer = bound(crawl)
+    assert (cause, answer["key"]) == ("limit", "`irlcrawl unpause JOB`") and "s0.test" in answer["because"]
 
 
 def test_a_silent_network_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

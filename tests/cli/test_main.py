@@ -280,7 +280,7 @@ def test_what_shaped_a_crawl_is_refused_on_resume(tmp_path: Path, run: Run, craw
     run("crawl", where, "a.example", "--user-agent", AGENT)
     before = tree(tmp_path)
     got, _, err = run("resume", where, "--budgets-base", "11")
-    assert got == ExitCode.CONFIG and "budgets.base was 20, now 11" in err
+    assert got == ExitCode.CONFIG and "budgets.base was 30, now 11" in err
     assert tree(tmp_path) == before and len(crawl.calls) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irlcrawl.base.url import SiteOf, canonical, host_of
+from tests.conformance.conftest import Told
 from tests.conformance.vectors import path_of
 
 
@@ -18,7 +19,7 @@ def host(name: str) -> str | None:
     return None if url is None else host_of(url)
 
 
-def test_registrable_domains() -> None:
+def test_registrable_domains(told: Told) -> None:
     site_of, seen = SiteOf(private_suffixes=True), 0
     for name, want in vectors():
         carried = host(name)
@@ -29,6 +30,7 @@ def test_registrable_domains() -> None:
         assert site_of(carried) == (carried if want is None else host(want)), name
         seen += 1
     assert seen > 60
+    told("public-suffix-list/tests.txt", seen)
 
 
 def test_the_icann_section_alone_gives_the_same_or_a_shorter_site() -> None:

@@ -10,6 +10,7 @@ import zstandard
 from protego import Protego
 
 from irlcrawl.web.robots import Rules
+from tests.conformance.conftest import Told
 from tests.conformance.vectors import path_of
 
 TOKENS = ("irlcrawl", "Googlebot", "bingbot")
@@ -31,7 +32,7 @@ def corpus() -> list[tuple[str, bytes]]:
     return files
 
 
-def test_every_file_is_read_and_means_what_it_says() -> None:
+def test_every_file_is_read_and_means_what_it_says(told: Told) -> None:
     files = corpus()
     assert len(files) == 4231
     differ, asked, delays = set(), 0, 0
@@ -48,6 +49,8 @@ def test_every_file_is_read_and_means_what_it_says() -> None:
             asked += 1
             if rules.allowed(path) != theirs.can_fetch("http://host" + path.decode(), token):
                 differ.add(name)
+    told("robots-corpus-protego (files)", len(files))
+    told("robots-corpus-protego (verdicts)", asked)
     assert asked > 15_000
     assert delays > 400
     # Agent lines with a version or a wildcard, other records between two agents, and `?`, which Protego counts as three

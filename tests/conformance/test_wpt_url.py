@@ -6,6 +6,7 @@ import pytest
 
 from irlcrawl.base.url import Base, canonical
 from irlcrawl.worker.page.charset import codec_of
+from tests.conformance.conftest import Told
 from tests.conformance.vectors import cases
 
 PUNYCODE = {  # url-py refuses an ASCII name whose `xn--` label is no valid Punycode; browsers keep it as it is
@@ -35,7 +36,7 @@ def dns_carries(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["urltestdata", "ada_extra_urltestdata", "ada_long_urltestdata"])
-def test_parsing_and_resolving(name: str) -> None:
+def test_parsing_and_resolving(told: Told, name: str) -> None:
     wrong, seen = [], 0
     for case in cases(f"wpt-url/{name}.json"):
         base = case.get("base")
@@ -51,13 +52,16 @@ def test_parsing_and_resolving(name: str) -> None:
             wrong.append((case["input"], base, got, want))
     assert not wrong
     assert seen >= 1
+    told(f"wpt-url/{name}.json", seen)
 
 
-def test_names_become_ascii() -> None:
+def test_names_become_ascii(told: Told) -> None:
     """IDNA: differences are names DNS cannot carry, ASCII names with a bad `xn--` label, and three names whose
     characters a newer Unicode than url-py's allows."""
     by_unicode_version = 0
-    for case in cases("wpt-url/toascii.json") + cases("wpt-url/IdnaTestV2.json"):
+    all_cases = cases("wpt-url/toascii.json") + cases("wpt-url/IdnaTestV2.json")
+    told("wpt-url/toascii.json, IdnaTestV2.json", len(all_cases))
+    for case in all_cases:
         name, want = case["input"], case["output"]
         got = canonical(f"http://{name}/x")
         if not name or got == (None if want is None else f"http://{want}/x".encode()):
@@ -69,12 +73,14 @@ def test_names_become_ascii() -> None:
     assert by_unicode_version == 3
 
 
-def test_names_dns_cannot_carry() -> None:
+def test_names_dns_cannot_carry(told: Told) -> None:
+    told("wpt-url/verifydnslength_tests.json", len(cases("wpt-url/verifydnslength_tests.json")))
     for case in cases("wpt-url/verifydnslength_tests.json"):
         assert (canonical(case["input"]) is None) == bool(case.get("failure")), case["message"]
 
 
-def test_queries_in_the_encoding_of_the_page() -> None:
+def test_queries_in_the_encoding_of_the_page(told: Told) -> None:
+    told("wpt-url/percent-encoding.json", sum(len(case["output"]) for case in cases("wpt-url/percent-encoding.json")))
     for case in cases("wpt-url/percent-encoding.json"):
         for label, want in case["output"].items():
             if (label, case["input"]) not in ENCODERS:

@@ -30,7 +30,7 @@ def fuzz(name: str, seconds: float, seed: int) -> bool:
         except Exception as error:
             line = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(line.filename).name}:{line.lineno}"
-            print(f"{name}: {type(error).__name__} at {where}: {str(error)[:500]}\n  {data!r}", flush=True)
+            print(f"{name}: {type(error).__name__} at {where}: {str(error)[:500]}\n  {data!r}"[:20_000], flush=True)
             return False
         took = time.process_time() - start
         if took > worst:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.config.keys import ConfigError
-from irlcrawl.config.toml import load, override
+from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.toml import apply, load, override
 from irlcrawl.worker.archive.unit import Unit
+from irlcrawl.worker.fetch.wire import Decoder, WireError
 from tests.fuzz.mutate import BYTES_MAX, mutated
 from tests.fuzz.parsers import PARSERS
 
@@ -46,3 +47,14 @@ def test_a_configuration_of_many_brackets_was_a_traceback(tmp_path: Path, text: 
         load(tmp_path / "x.toml")
     with suppress(ConfigError):
         override(f"{text[:10]}={text[4:]}")
+
+
+def test_a_frame_of_many_brackets_ended_its_reader_by_another_error_than_a_wire_error() -> None:
+    body = b"[" * 5000
+    with pytest.raises(WireError, match="not JSON"):
+        list(Decoder().feed(len(body).to_bytes(4, "little") + body))
+
+
+def test_a_number_of_seconds_with_hundreds_of_digits_was_a_traceback() -> None:
+    with pytest.raises(ConfigError, match=r"fetch\.read_seconds"):
+        apply(Config(), override("fetch.read_seconds=" + "3" * 400))

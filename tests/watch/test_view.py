@@ -67,7 +67,7 @@ def test_what_an_operator_asks_for_is_there() -> None:
 def test_a_crawl_that_ended_shows_how_and_nothing_of_the_moment() -> None:
     shown = seen(state="done", source="committed")
     assert not shown.alive and not {"now", "delayed", "slowest"} & {panel.key for panel in shown.panels}
-    assert shown.told == "done, after 1 h 02 min" and "on average" in shown.tiles[0].note
+    assert shown.told == "done, after 1 h 02 min" and shown.tiles[0].note == "3.3/s on average", "12,345 in 3,720 s"
 
 
 def test_a_record_of_nulls_can_be_seen() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_left
 from pathlib import Path
+from typing import ClassVar
 
+import pytest
 from conftest import Serve
 from webcrawl import Crawl, Tree, outcomes
 
@@ -56,6 +60,57 @@ def test_many_sites_at_one_address_that_bears_it_share_many_requests_a_second(se
     assert 40 * 0.02 - 1.0 <= quickest < 40 / 20
     told = politeness_audit.audit(JobDir(job), 3)
     assert (told["requests"], told["broken"], told["address"]["clocks"]) == (len(requests), 0, 1)
+
+
+def busiest(requests: list[audit.Request], seconds: float) -> float:
+    """Requests a second in the `seconds` that had most."""
+    starts = sorted(request.start for request in requests)
+    return max(bisect_left(starts, start + seconds) - at for at, start in enumerate(starts)) / seconds
+
+
+@pytest.mark.slow
+def test_two_hundred_sites_at_one_address_reach_twenty_requests_a_second_with_the_defaults(
+    serve: Serve, job: Path
+) -> None:
+    hosts = {f"www.s{n}.test": "127.62.4.1" for n in range(200)}
+    tree = Tree(8)
+    web = serve(tree, hosts)
+    ended = Crawl(job, web.resolver, [web.url(host) for host in hosts], {}).run(300)
+    assert ended.code == 0, ended.output
+    requests = audit.read(web.log)
+    assert len(requests) == (1 + len(tree.targets())) * len(hosts)
+    assert busiest(requests, 10.0) >= 20.0
+    assert audit.closest(requests, "host") >= 1.0
+    assert politeness_audit.audit(JobDir(job), 3)["broken"] == 0
+
+
+@pytest.mark.slow
+def test_an_address_that_throttles_above_five_a_second_is_held_below_that_within_a_minute(
+    serve: Serve, job: Path
+) -> None:
+    class Throttling(Tree):
+        asked: ClassVar[list[float]] = []
+
+        async def __call__(self, ask):  # type: ignore[no-untyped-def]
+            reply = await super().__call__(ask)
+            now = time.monotonic()
+            if len(self.asked) - bisect_left(self.asked, now - 1.0) >= 5:
+                reply.status = 429
+            else:
+                self.asked.append(now)
+            return reply
+
+    hosts = {f"www.s{n}.test": "127.62.5.1" for n in range(60)}
+    web = serve(Throttling(20), hosts)
+    ended = Crawl(job, web.resolver, [web.url(host) for host in hosts], {"limits.seconds": 130}).run(300)
+    assert ended.code == 15, ended.output
+    requests = audit.read(web.log)
+    first = min(request.start for request in requests)
+    late = [request for request in requests if request.start >= first + 60.0]
+    assert len(late) > 3.0 * 60.0 and busiest(late, 10.0) <= 5.2
+    assert sum(request.status == 429 for request in late) < 0.05 * len(late)
+    assert audit.closest(requests, "host") >= 1.0
+    assert politeness_audit.audit(JobDir(job), 3)["broken"] == 0
 
 
 def test_a_crawl_delay_is_kept_and_stays_with_its_host(serve: Serve, job: Path) -> None:

@@ -114,7 +114,7 @@ class ClockTable:
         self.wait = array("f")  # seconds from the end of an exchange to `next`, whatever the reason
         self.gap = array("d")  # seconds between two exchanges, back-off and Crawl-delay not counted; learnt if SHARED
         self.backoff = array("d")  # seconds; 0: none
-        self.sites = array("I")  # of an address: a bit for each of 32 classes of sites that had a host there; or SHARED
+        self.sites = array("I")  # of an address: a bit for each of 31 classes of sites that had a host there; or SHARED
         self.limit = array("f")  # of a SHARED address that throttled: requests a second, see rates.py; else 0
         self.why = array("B")  # Delay: what set `next`
         self.flags = array("B")

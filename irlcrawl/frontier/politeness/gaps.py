@@ -42,6 +42,9 @@ that many share."""
 
 SHARED_GAP_LEAST_S = 0.001
 
+CLASSES = 31
+"""Of sites, in ClockTable.sites: all of their bits together are not SHARED."""
+
 _UNITS = {"host": Kind.HOST, "site": Kind.SITE, "address": Kind.ADDRESS}
 
 
@@ -146,7 +149,7 @@ class Gaps:
         gaps = np.full(len(which), self._gap_address)
         clocks = self._clocks.use_many(Kind.ADDRESS, keys[which], gaps)
         if sites is not None:
-            bits = np.where(sites > 0, np.uint64(1) << (sites & np.uint64(31)), np.uint64(0)).astype(np.uint32)
+            bits = np.where(sites > 0, np.uint64(1) << sites % np.uint64(CLASSES), np.uint64(0)).astype(np.uint32)
             np.bitwise_or.at(view(table.sites), clocks, bits)
         least = 0 if self._shared else self._sites_min or 32
         many = (np.bitwise_count(view(table.sites)[clocks]) >= least) & (view(table.flags)[clocks] & Flag.PACED == 0)
@@ -344,8 +347,8 @@ def _bounds(params: config.Politeness) -> Bounds:
 
 
 def _bit(site: int) -> int:
-    """The class of a site, of 32: the bits of an address are at most as many as its sites."""
-    return 1 << (site & 31)
+    """The class of a site: the bits of an address are at most as many as its sites."""
+    return 1 << site % CLASSES
 
 
 def _host_backoff(gap: float, backoff: float, outcome: Outcome, first: float, top: float) -> float:

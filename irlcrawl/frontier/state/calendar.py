@@ -135,8 +135,9 @@ class Pages:
         def store(name: str, columns: Mapping[str, str]) -> Calendar:
             return Calendar(catalog, pool, f"pages-{name}", columns, spread=True)
 
-        rows = (store(name, {**LINK, **PAGE}) for name in ("wished", "shut"))
-        return cls(*rows, (store("wished-left", LEFT), store("shut-left", LEFT)))
+        rows = {**LINK, **PAGE}
+        left = (store("wished-left", LEFT), store("shut-left", LEFT))
+        return cls(store("wished", rows), store("shut", rows), left)
 
     @property
     def stores(self) -> tuple[Calendar, Calendar]:

@@ -226,7 +226,7 @@ class CrawlState:
         visits = rows["visits"].tolist() if "visits" in rows else [0] * rows.rows
         facts = zip(reasons, visits, *(rows[name].tolist() for name in LOGGED), strict=True)
         decisions = (
-            Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact, visit=visit)
+            Decision(CLASS_OF[reason], reason, CRAWL_LOG_STATUS[reason], *fact)._replace(visit=visit)
             for reason, visit, *fact in facts
         )
         return decided_lines(rows["url"].tolist(), decisions, now)

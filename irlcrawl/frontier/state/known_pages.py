@@ -13,6 +13,7 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from drum import Batch, Ragged, Result
 
@@ -81,7 +82,7 @@ class KnownKernel:
         return Result(values=Batch(values), write=write, emit=scored | called, columns=columns)
 
     def _learn(
-        self, values: dict[str, NDArray[np.generic]], items: Batch, group: NDArray[np.int64]
+        self, values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """The last row says where a page is, the last that is not of one taken out what is known of it. Returns (rows
         that a signal is judged by, whether it was right)."""
@@ -103,7 +104,7 @@ class KnownKernel:
         return scored, right
 
     def _call(
-        self, values: dict[str, NDArray[np.generic]], items: Batch, group: NDArray[np.int64], now: NDArray[np.bool_],
+        self, values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64], now: NDArray[np.bool_],
         write: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Which rows call their pages: one of each, an order before any signal. A signal that came after the last visit

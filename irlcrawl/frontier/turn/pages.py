@@ -187,7 +187,8 @@ class TurnPages:
         for shut in (True, False):
             mask = resting.shut if shut else ~resting.shut
             if mask.any():
-                found, held = (None if part is None else part[mask] for part in (resting.found, resting.held))
+                found = None if resting.found is None else resting.found[mask]
+                held = None if resting.held is None else resting.held[mask]
                 self._away(resting.rows.filter(mask), resting.due[mask], shut, found, held)
 
     def _away(

@@ -4,6 +4,7 @@ unit.py        a unit and an exchange: the shapes that worker, replay and reader
 known.py       what is known of a page that is visited again: the columns that go with its unit
 record.py      the bytes of WARC records
 dedupe.py      which payloads the open file holds already
+payloads.py    which payloads earlier crawls hold already
 warc.py        the WARC files of one stream: names, appending, closing
 taken_down.py  the record that stands where a response was taken out
 reader.py      records of a WARC file, read forward

@@ -50,6 +50,7 @@ class Unit:
     # Of a revisit record, by the writer of the archive:
     size: int | None = None  # bytes of the body as received, which is not stored
     original: int | None = None  # where in the same file the record begins that holds it; None: an older visit does
+    away: bool = False  # an earlier crawl holds it (payloads.py), or an earlier run of this one
     header: str = ""  # of a 304 as received: its record has none, for replay tools would send the 304 on
     wishes: str = ""  # of the page's owner about its use (web/wishes.py)
 
@@ -82,7 +83,7 @@ _FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "ca
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
     "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
-    "size": None, "original": None, "header": "", "wishes": "",
+    "size": None, "original": None, "away": False, "header": "", "wishes": "",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from drum.files import Files, Handle
 
@@ -24,6 +25,9 @@ from irlcrawl.worker.archive.dedupe import Held
 from irlcrawl.worker.archive.reader import fields_at
 from irlcrawl.worker.archive.record import Refers
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.archive.payloads import Payloads
 
 HEADER_BYTES_MAX = 16 << 10
 """A 304 with a longer header is stored as a response: a field of a WARC header cannot have any length."""
@@ -91,10 +95,11 @@ class WarcWriter:
         gzip_level: int,
         clock: Clock,
         dedupe_bytes_min: int = 0,
+        payloads: Payloads | None = None,
     ) -> None:
-        """`info`: see warcinfo_values; `dedupe_bytes_min`: archive.dedupe_bytes_min. ValueError for a prefix that
-        cannot be part of a file name; FileExistsError if the stream has files already, for offsets of two writers would
-        mean different things."""
+        """`info`: see warcinfo_values; `dedupe_bytes_min`: archive.dedupe_bytes_min; `payloads`: what earlier crawls
+        hold. ValueError for a prefix that cannot be part of a file name; FileExistsError if the stream has files
+        already, for offsets of two writers would mean different things."""
         self._handle: Handle | None = None
         if not is_prefix(prefix):
             raise ValueError(f"archive.prefix is made of letters, digits, '.', '_' and '+', not {prefix!r}")
@@ -107,6 +112,7 @@ class WarcWriter:
         self._level = gzip_level
         self._clock = clock
         self._dedupe_bytes_min = dedupe_bytes_min
+        self._payloads = payloads
         self._held: Held | None = None  # of the open file
         self._sha1 = b""  # of the payload of the last unit
         if existing := warc_files(files, self._directory, stream):
@@ -203,7 +209,7 @@ class WarcWriter:
     def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
         the page, or in this file; None if its record is to hold it."""
-        unit.size, unit.original, unit.header, page = None, None, "", unit.page
+        unit.size, unit.original, unit.header, unit.away, page = None, None, "", False, unit.page
         if unit.reason == Reason.NOT_MODIFIED and page is not None and page.sha1 is not None:
             if len(exchange.header) > HEADER_BYTES_MAX:
                 return None
@@ -214,7 +220,19 @@ class WarcWriter:
         if page is not None and page.stored and page.holds(sha1):
             unit.size = len(exchange.body)
             return Refers(record.IDENTICAL, record.uri(unit.url), record.date(page.stored))
-        if self._held is None or self._handle is None or not self._is_worth(unit, exchange):
+        if not self._dedupe_bytes_min or not self._is_worth(unit, exchange):
+            return None
+        return self._in_this_file(unit, exchange, sha1) or self._in_another_crawl(unit, exchange, sha1)
+
+    def _in_another_crawl(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
+        known = self._payloads.find(sha1) if self._payloads is not None else None
+        if known is None:
+            return None
+        unit.size, unit.away = len(exchange.body), True
+        return Refers(record.IDENTICAL, known.uri.decode("ascii"), known.date.decode("ascii"))
+
+    def _in_this_file(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
+        if self._held is None or self._handle is None:
             return None
         offset = self._held.find(sha1)
         if offset is None:

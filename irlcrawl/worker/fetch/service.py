@@ -33,6 +33,7 @@ from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.web.scope import Scope
 from irlcrawl.web.wishes import joined
+from irlcrawl.worker.archive.payloads import Payloads
 from irlcrawl.worker.archive.record import sha1
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
@@ -96,6 +97,7 @@ class Worker:
         self._warc = WarcWriter(
             files, str(JobDir(job).warcs), archive.prefix, stream, roll_bytes=archive.roll_bytes,
             gzip_level=archive.gzip_level, clock=self.clock, dedupe_bytes_min=archive.dedupe_bytes_min,
+            payloads=Payloads(files, str(JobDir(job).payloads)) if archive.dedupe_from else None,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
                 operator=self.config.crawl.operator, is_part_of=hello["crawl"],

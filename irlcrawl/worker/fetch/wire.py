@@ -111,7 +111,7 @@ class Decoder:
 def _parse(body: bytes) -> Message:
     try:
         message = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"frame is not JSON: {error}") from error
     if not isinstance(message, dict) or not isinstance(message.get("t"), str):
         raise WireError("frame is not an object with a type")

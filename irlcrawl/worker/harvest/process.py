@@ -3,8 +3,8 @@
 `process` is pure: live, in steps (`discovering`, and when the unit has its place in the archive, `finished`), and
 after a crash, on the unit read back from the archive, it gives the same rows. So it looks only at what the unit and the
 stored exchange carry (durations to the millisecond, the body as received), the location, and the crawl's configuration,
-seed and committed scope. One exception: a page that was withheld is not in the archive, so if no harvest had its links
-it is asked for again.
+seed and committed scope. One exception: a page that was withheld, or is in the archive of another crawl, is not in this
+one, so if no harvest had its links it is asked for again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 def process(unit: Unit, exchange: Exchange | None, location: Location, context: Context) -> UnitRows:
     """Everything a harvest takes from one unit (shapes: builder.py). `exchange` is None for a unit that is one
     metadata record. MemoryError, unless it is read again."""
-    if context.again and unit.reason == Reason.WITHHELD:  # its links are nowhere: it is asked for again
+    if context.again and (unit.reason == Reason.WITHHELD or unit.away):  # its links are not here: it is asked for again
         unit = replace(unit, cls=Class.RETRY, retry_due=unit.start + unit.duration_ms / 1000)
     sha1 = sha1_of(location.digest) if unit.page is not None else b""
     return finished(at_once(discovering(unit, exchange, context, sha1)), unit, exchange, location)

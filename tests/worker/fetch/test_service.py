@@ -41,6 +41,7 @@ def test_a_page_is_fetched_archived_parsed_and_handed_over(tmp_path: Path) -> No
         end = worker.end()
         assert (end["reached"], end["outcome"], end["requests"], end["robots"]) == (1, "ok", 1, None)
         assert end["started"] <= end["ended"] and end["fetch_s"] >= 0
+        assert end["body_s"] >= 0 and end["fetching_s"] == end["fetch_s"], "one request"
         harvest = worker.harvest()
         links = {link["url"]: link for link in harvest.links}
         assert sorted(links) == sorted([f"{home}/b".encode(), f"{home}/c".encode(), b"http://other.test/"])

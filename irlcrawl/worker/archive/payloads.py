@@ -1,0 +1,203 @@
+"""Which payloads earlier crawls have archived (archive.dedupe_from), as a worker asks for each response it is about to
+store.
+
+A start reads the crawl logs of these crawls, and its own, and CDXJ files, and makes one file of what they say of
+payloads, sorted by digest. A worker keeps a filter of it in memory, 2 to 4 bytes a payload: nearly all of what is new
+ends there. What passes (0.4% to 1.4% of new payloads, and those that are there) costs one positioned read of a block.
+What workers archive after the start is not in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from drum import Batch, Files, Ragged, Segment, SegmentWriter
+from drum.store import merged
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import temporary
+from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.record import date, sha1_of, uri
+
+SCHEMA = {"key": "u8", "rest": "bytes", "uri": "bytes", "date": "bytes"}
+"""key and rest: the SHA-1, its first 8 bytes as a number; uri and date: of the record, as a revisit record names it."""
+SECTION, FILTER = "payloads", "filter"
+BLOCK_ROWS = 128
+RUN_ROWS = 200_000
+"""Sorted in memory at a time, some 60 MB."""
+FILTER_BITS = 16
+"""A payload, at least."""
+KEY_BYTES = 8
+_GOLDEN = 0x9E3779B97F4A7C15
+_DIGESTS = ("fetched", "failed")
+
+
+class Known(NamedTuple):
+    """A payload that a record of a crawl holds: its SHA-1, and the record's WARC-Target-URI and WARC-Date."""
+
+    sha1: bytes
+    uri: bytes
+    date: bytes
+
+
+class Payloads:
+    """The file, opened; one reader."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        """FileNotFoundError, Damaged, OSError."""
+        sections = Segment.open(files, path).sections
+        self._section = sections[SECTION]
+        self._bits = b"".join(batch["bits"].tobytes() for batch in sections[FILTER].scan())
+        self._width = (8 * len(self._bits)).bit_length() - 1
+
+    def find(self, sha1: bytes) -> Known | None:
+        """Who holds a payload of this digest. Damaged, OSError."""
+        key = int.from_bytes(sha1[:KEY_BYTES], "big")
+        for bit in _places(key, self._width):
+            if not self._bits[bit >> 3] >> (bit & 7) & 1:
+                return None
+        for rows in self._section.between(key, key):
+            at = int(np.searchsorted(rows["key"], np.uint64(key)))
+            if at < rows.rows and int(rows["key"][at]) == key and rows["rest"][at] == sha1[KEY_BYTES:]:
+                return Known(sha1, rows["uri"][at], rows["date"][at])
+        return None
+
+
+def _places(key: int, width: int) -> tuple[int, int]:
+    """The bits of a key in a filter of 2**width."""
+    return key & ((1 << width) - 1), (key * _GOLDEN & 0xFFFFFFFFFFFFFFFF) >> (64 - width)
+
+
+def build(files: Files, job: JobDir, sources: list[str], bytes_min: int) -> int:
+    """Make JOB's file of what the sources and JOB itself have; returns the number of payloads. bytes_min: of a payload
+    of a crawl that is worth a revisit record. OSError, Damaged, ValueError (a source that cannot be read)."""
+    files.mkdir(job.indexes)
+    directory, runs = os.fspath(job.indexes), list[str]()
+    try:
+        for known in _some(payload for one in [os.fspath(job.path), *sources] for payload in told(one, bytes_min)):
+            path = temporary(os.path.join(directory, f"payloads-{len(runs)}"))
+            files.unlink(path, missing_ok=True)
+            with SegmentWriter(files, path) as run:
+                run.section(SECTION, SCHEMA, sorted_by="key", block_rows=8 * BLOCK_ROWS).append(_sorted(known))
+            runs.append(path)
+        return _write(files, os.fspath(job.payloads), runs)
+    finally:
+        for path in runs:
+            files.unlink(path, missing_ok=True)
+
+
+def _some(payloads: Iterator[Known]) -> Iterator[list[Known]]:
+    rows: list[Known] = []
+    for one in payloads:
+        rows.append(one)
+        if len(rows) >= RUN_ROWS:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def _sorted(payloads: list[Known]) -> Batch:
+    """Rows by key, of equal keys the first."""
+    keys = np.frombuffer(b"".join(one.sha1[:KEY_BYTES] for one in payloads), ">u8").astype(np.uint64)
+    keys, first = np.unique(keys, return_index=True)
+    chosen = [payloads[at] for at in first.tolist()]
+    rest, uris, dates = (Ragged.from_list(list(column)) for column in zip(*chosen, strict=True))
+    rest = Ragged.from_list([one.sha1[KEY_BYTES:] for one in chosen])
+    return Batch({"key": keys, "rest": rest, "uri": uris, "date": dates})
+
+
+def _write(files: Files, path: str, runs: list[str]) -> int:
+    sections = [Segment.open(files, run).sections[SECTION] for run in runs]
+    width = max((FILTER_BITS * sum(one.rows for one in sections)).bit_length(), 10)
+    bits: NDArray[np.uint8] = np.zeros(1 << width - 3, np.uint8)
+    new, rows = temporary(path), 0
+    files.unlink(new, missing_ok=True)
+    with SegmentWriter(files, new) as writer:
+        target = writer.section(SECTION, SCHEMA, sorted_by="key", block_rows=BLOCK_ROWS)
+        for batch in merged([one.scan() for one in sections]):
+            keys = batch["key"]
+            for places in (keys & np.uint64((1 << width) - 1), (keys * np.uint64(_GOLDEN)) >> np.uint64(64 - width)):
+                np.bitwise_or.at(bits, (places >> np.uint64(3)).astype(np.int64), _bit_of(places))
+            target.append(batch)
+            rows += batch.rows
+        target.end()
+        writer.section(FILTER, {"bits": "u1"}).append(Batch({"bits": bits}))
+    files.rename(new, path)
+    return rows
+
+
+def _bit_of(places: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    return np.left_shift(np.uint8(1), (places & np.uint64(7)).astype(np.uint8)).astype(np.uint8)
+
+
+# -- what sources say --------------------------------------------------------------------------------------------------
+
+
+def told(source: str, bytes_min: int) -> Iterator[Known]:
+    """The payloads of a source: a JOB's, or those of a CDXJ file. ValueError names a source that is neither."""
+    if os.path.isdir(source):
+        return _of_log(source, bytes_min)
+    if not os.path.isfile(source):
+        raise ValueError(f"archive.dedupe_from: {source} is no crawl and no CDXJ file")
+    return _of_cdxj(source)
+
+
+def _of_log(source: str, bytes_min: int) -> Iterator[Known]:
+    """Whole payloads that a record of the crawl holds itself."""
+    path = os.fspath(JobDir(source).crawl_log)
+    if not os.path.isdir(os.path.dirname(path)):
+        return  # it has just begun
+    for entry in log_parts.read(Files(), path):
+        held = entry.warc is not None and entry.digest and entry.start_ms is not None and entry.outcome in _DIGESTS
+        left = any(note.startswith(("warcRevisit", "truncated", "taken_down")) for note in entry.notes)
+        if held and not left and (entry.size or 0) >= bytes_min and entry.start_ms is not None:
+            sha1 = sha1_of(entry.digest)
+            if sha1:
+                yield Known(sha1, uri(entry.url).encode(), date(entry.start_ms / 1000).encode())
+
+
+def _of_cdxj(source: str) -> Iterator[Known]:
+    with open(source, "rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                _, moment, values = line.split(b" ", 2)
+                fields = json.loads(values)
+                sha1 = _sha1(fields.get("digest") or "")
+                url = fields["url"].encode("ascii", "backslashreplace")
+            except (ValueError, KeyError, AttributeError, TypeError):
+                if line.startswith(b"!") or not line.strip():
+                    continue
+                raise ValueError(f"archive.dedupe_from: {source}: line {number} is not one of CDXJ") from None
+            if sha1 and fields.get("mime") != "warc/revisit" and len(moment) == 14 and moment.isdigit():
+                yield Known(sha1, url, _date(moment))
+
+
+def _sha1(digest: str) -> bytes:
+    try:
+        sha1 = base64.b32decode(digest.removeprefix("sha1:"))
+    except ValueError:
+        return b""
+    return sha1 if len(sha1) == 20 else b""
+
+
+def _date(moment: bytes) -> bytes:
+    return b"%b-%b-%bT%b:%b:%bZ" % tuple(moment[a:b] for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14)))
+
+
+def holders(source: str, url: str, at: str) -> Iterable[tuple[str, int]]:
+    """(file, offset) of the records of a URL at a WARC-Date in a CDXJ file; file: beside it, as far as it is there."""
+    moment = "".join(filter(str.isdigit, at))[:14].encode()
+    with open(source, "rb") as stream:
+        for line in stream:
+            if line.split(b" ", 2)[1:2] == [moment]:
+                fields = json.loads(line.split(b" ", 2)[2])
+                if fields.get("url") == url and fields.get("mime") != "warc/revisit":
+                    yield os.path.join(os.path.dirname(source), fields["filename"]), int(fields["offset"])
