@@ -84,6 +84,8 @@ FIELDS: dict[str, str] = {
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
     "rereads_per_url": "... of these, times it was over its site's budget before: at most 2",
     "workers": "fetch worker processes alive",
+    "machines": "other machines that work for the crawl: name, state (here, away), workers, visits, owed (streams of "
+    "earlier sessions that are not handed over yet), heard_s (seconds since it was heard), shipped_bytes",
     "memory_bytes": "resident, all processes",
     "held": "what the frontier holds in memory: kind -> how many, or bytes",
     "warc_bytes": "written to archives",
@@ -187,9 +189,17 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("latency", f"a URL is requested {words.duration(values['frontier_latency_s'])} after it was found"
                     if values["frontier_latency_s"] is not None else ""),
         ("disk", _disk(values)),
+        *(("machine", _machine(one)) for one in values["machines"] or ()),
         *(("merging", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
+
+
+def _machine(one: Mapping[str, Any]) -> str:
+    here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
+    told = here if one["state"] == "here" else f"away, last heard {words.duration(one['heard_s'])} ago"
+    owed = f", {words.plural(one['owed'], 'stream')} to be handed over" if one["owed"] else ""
+    return f"{one['name']}: {told}, {words.size(one['shipped_bytes'])} shipped{owed}"
 
 
 def line(values: Mapping[str, Any]) -> str:

@@ -179,7 +179,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "harvest_bytes": (0, 0),
         "lookups_per_url": (1.0, 1.0),
         "rereads_per_url": (0.0, 0.0),
-        "workers": (1, 0),
+        "workers": (1, 0), "machines": ([], []),
         "memory_bytes": (2000, 1000),
         # Clocks: of the hosts a, b and c, of two addresses. One parsed robots.txt of one rule.
         "held": (midway["held"], {"hosts": 0, "clocks": 5, "names": 0, "rules_bytes": RULES.nbytes,
