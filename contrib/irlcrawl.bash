@@ -5,7 +5,7 @@ _irlcrawl() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
     declare -gA _irlcrawl_options
     if [[ -z ${_irlcrawl_verbs-} ]]; then
-        _irlcrawl_verbs=$(irlcrawl help 2>/dev/null | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p')
+        _irlcrawl_verbs=$(irlcrawl help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p')
     fi
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$_irlcrawl_verbs" -- "$word")
