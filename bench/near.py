@@ -7,10 +7,11 @@ texts (`article`; found near that other page it is one of that page, near its te
 compared with every other one.
 
 recall: of mirrors with an edit (by edit, and of `word`, `date` and `nav` together) the share that is near its page.
-precision: of all pairs of pages found the share that is right: two of one page, or two whose words are as much alike as
-RESEMBLANCE says (equal triples of words, of all triples that either has; read by another parser than ours). Pages that
-say too little for a sketch are counted, and left out. The same is measured of MinHash (84 permutations of the same
-features, in six groups of 14, two of which are equal).
+precision: of pages that are near an earlier one, the share of those that are right: near one of the same page, or one
+whose words are as much alike as RESEMBLANCE says (equal triples of words, of all triples that either has; read by
+another parser than ours). precision_pairs: the same of all pairs of pages found; two pages taken for alike wrongly are
+25 wrong pairs, with their mirrors. Pages that say too little for a sketch are counted, and left out. The same is
+measured of MinHash (84 permutations of the same features, in six groups of 14, two of which are equal).
 
 Cost: microseconds of a sketch a page (CPU), and of the drum's pass a page when `--stored` pages are stored already.
 `python -m bench worker -s page.near_duplicates=true` has the rest.
@@ -133,16 +134,21 @@ def judged(pages: list[Page], near: list[tuple[int, int]]) -> dict[str, Any]:
         ]  # fmt: skip
         recall[edit] = sum(hits) / len(hits)
     right = alike = 0
+    said: dict[int, bool] = {}  # by page with a verdict, as if pages came in this order: whether it is right
     triples: dict[int, set[tuple[str, ...]]] = {}
     for one, other in near:
         if pages[one].source == pages[other].source:
             right += 1
+            said[other] = True
             continue
         a, b = (triples.setdefault(at, words_of(pages[at].body)) for at in (one, other))
-        alike += len(a & b) >= RESEMBLANCE * max(len(a | b), 1)
+        resembles = len(a & b) >= RESEMBLANCE * max(len(a | b), 1)
+        alike += resembles
+        said[other] = said.get(other, False) or resembles
     return {
         "recall": round(sum(recall.values()) / len(recall), 4),
-        "precision": round((right + alike) / max(len(near), 1), 4),
+        "precision": round(sum(said.values()) / max(len(said), 1), 4),
+        "precision_pairs": round((right + alike) / max(len(near), 1), 4),
         **{f"recall_{edit}": round(share, 4) for edit, share in recall.items()},
         "pairs": len(near), "pairs_of_one_page": right, "pairs_alike": alike, "pairs_wrong": len(near) - right - alike,
     }  # fmt: skip

@@ -6,7 +6,8 @@ they become tables in memory (drum/hamming.py), with which all stored parts are 
 however many turns it takes. At its end every page of them has its verdict, and their parts are stored. A page is a
 near-duplicate if a page before it, by arrival, has a part within three bits: whatever passes there were, and when.
 
-A pass that a stop or a crash ends is begun again; what was committed of it is nothing.
+A pass that a stop or a crash ends is begun again; what was committed of it is nothing. `fsck --repair` forgets the
+drum: later pages are compared with those after the repair.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class _Pass:
         """By page in order of arrival: whether it is a near-duplicate. A part that an earlier page of them has is
         one."""
         own = self.near.found[self._which] | (self.near.since[self._which] < self._page)
-        return own.reshape(-1, PARTS).any(axis=1)
+        verdicts: NDArray[np.bool_] = np.logical_or.reduce(own.reshape(-1, PARTS), axis=1)
+        return verdicts
 
     def go_on(self, drum: Repository, proceed: Proceed) -> bool:
         """Compare with the next TURN_PARTS of what is stored, or fewer where proceed() says no; whether that was the

@@ -57,6 +57,12 @@ class Payloads:
         self._bits = b"".join(batch["bits"].tobytes() for batch in sections[FILTER].scan())
         self._width = (8 * len(self._bits)).bit_length() - 1
 
+    @classmethod
+    def open(cls, files: Files, job: JobDir) -> Payloads | None:
+        """JOB's; None where nobody made one: on another machine than the one that was started. Damaged, OSError."""
+        path = os.fspath(job.payloads)
+        return cls(files, path) if files.exists(path) else None
+
     def find(self, sha1: bytes) -> Known | None:
         """Who holds a payload of this digest. Damaged, OSError."""
         key = int.from_bytes(sha1[:KEY_BYTES], "big")

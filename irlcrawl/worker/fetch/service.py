@@ -97,7 +97,7 @@ class Worker:
         self._warc = WarcWriter(
             files, str(JobDir(job).warcs), archive.prefix, stream, roll_bytes=archive.roll_bytes,
             gzip_level=archive.gzip_level, clock=self.clock, dedupe_bytes_min=archive.dedupe_bytes_min,
-            payloads=Payloads(files, str(JobDir(job).payloads)) if archive.dedupe_from else None,
+            payloads=Payloads.open(files, JobDir(job)) if archive.dedupe_from else None,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
                 operator=self.config.crawl.operator, is_part_of=hello["crawl"],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drum import Batch, Files, Ragged, SegmentWriter
-from drum.hamming import BLOCK_BITS, BLOCKS, DISTANCE
+from drum.hamming import BLOCK_BITS, DISTANCE
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from irlcrawl.worker.page.sketch import PARTS
 
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
+BLOCKS_LOOKED = 2
 PAIR_BITS = 14
 
 
@@ -104,17 +105,17 @@ class RecentKeys:
 
 class RecentSketches:
     """Whether a page is a near-duplicate of *some* recent ones, for links must be judged before the drum `near` is
-    asked: for each part of a sketch and each block of 16 bits the last one with that block, 6 MB. So a page may be
-    forgotten, but none is made up."""
+    asked: for each part of a sketch and two of its blocks of 16 bits the last one with that block, 3 MB. So a page may
+    be missed, but none is made up."""
 
     def __init__(self) -> None:
-        self._cells = [memoryview(bytearray(8 << BLOCK_BITS)).cast("Q") for _ in range(PARTS * BLOCKS)]
+        self._cells = [memoryview(bytearray(8 << BLOCK_BITS)).cast("Q") for _ in range(PARTS * BLOCKS_LOOKED)]
 
     def near(self, sketch: tuple[int, ...]) -> bool:
-        """Whether it is one; remembers it. A Python loop of twelve looks a page: an array of them would cost more."""
+        """Whether it is one; remembers it. A Python loop of six looks a page: an array of them would cost more."""
         found, table = False, iter(self._cells)
         for part in sketch:
-            for shift in range(0, 64, BLOCK_BITS):
+            for shift in range(0, BLOCK_BITS * BLOCKS_LOOKED, BLOCK_BITS):
                 cells, block = next(table), part >> shift & ((1 << BLOCK_BITS) - 1)
                 if not found and (known := cells[block]):
                     found = (known ^ part).bit_count() <= DISTANCE
@@ -272,7 +273,7 @@ class HarvestBuilder:
         pairs: list[tuple[int, int, int]] = []
         if waits and self._duplicates_last:
             pairs, found.pairs = found.pairs, []
-        packed = np.array([pair[:2] for pair in pairs], "<u8").tobytes()
+        packed = np.array([pair[:2] for pair in pairs], "<u8").tobytes() if pairs else b""
         self._rows["near"].fresh.append((found.site, waits, *found.sketch, packed))
 
     def _add_fact(self, fact: Fact) -> Pointer | None:

@@ -4,8 +4,8 @@ The features of a page are the pairs of neighbouring words of its long texts (fi
 (`nav`, `aside`, `footer`), scripts, labels and digits are gone. By its hash a feature belongs to one of three parts,
 and the 64 bits of a part are the majority, bit by bit, of its features' hashes (Charikar's SimHash). Two pages are
 near-duplicates if one part differs in at most three bits (Manku, Jain, Das Sarma, WWW 2007). A single SimHash of the
-whole page misses a third of the edits of one word in a page of 200: six of its features differ, and with them 4 bits.
-Of three parts one mostly has none of them.
+whole page misses a third of the edits of one word in a page of 200: four of its features differ, and with them 3 bits
+or more. Of three parts one mostly has none of them.
 
 numpy on the bytes of all texts together: a word's hash is a difference of prefix sums, so no word becomes an object.
 """
@@ -29,7 +29,7 @@ PART_FEATURES_MIN, PART_FEATURES_MAX = 4, 255
 """Of a part; the most that a byte counts. (Far from what hashes give.)"""
 
 FRAMES_MAX = 16
-FRAME_WITHIN = 8 << 10
+FRAME_WITHIN = 4 << 10
 """Of a page's frame so many elements are looked for among its first bytes, and among its last."""
 
 _FRAME = re.compile(rb"<(nav|footer|aside)[\s>]")

@@ -67,6 +67,7 @@ def test_of_nothing_nothing_is_known(tmp_path: Path) -> None:
     job = JobDir(tmp_path / "job")
     assert build(Files(), job, [], 0) == 0
     assert Payloads(Files(), str(job.payloads)).find(sha1(1)) is None
+    assert Payloads.open(Files(), JobDir(tmp_path / "another")) is None
 
 
 @pytest.mark.parametrize("line", ["no index", 'test,a)/ 20300102030405 {"url": 3}', "a b c"])
