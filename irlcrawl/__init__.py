@@ -10,6 +10,7 @@ web         rules of the web that need no network: scope, robots.txt, content co
 worker      a fetch worker's process: page, archive, harvest, fetch
 revisit     when a page is worth another visit; no I/O
 frontier    the URLs that wait and the hosts they wait for: politeness, state, turn, dispatch
+cluster     workers on other machines
 crawl       the running crawl: its loop, turns, recovery and end
 upkeep      looking after the files: fsck, repair, verify, snapshot
 ask         questions to a crawl, answered from its disk

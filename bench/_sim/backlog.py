@@ -7,7 +7,8 @@ over the crawl each host with a waiting URL is one of
     used      a visit of it is out, or its own clock forbids a request: its gap, its Crawl-delay, its Retry-After
     shared    only the clock of its address or of its site forbids one
     down      what it has to give could not be had now
-    resting   it would answer and no clock forbids it, but its last exchange failed: the crawler waits on its own
+    resting   it would answer and no clock forbids it, but its last exchange failed: the crawler waits on its own (also
+              where a redirect of another host's robots.txt was answered there meanwhile)
     full      it could be asked, but the fetching capacity (--rate, or the workers' places) is spent
     idle      it could be asked, and is not
 
@@ -33,6 +34,7 @@ from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.politeness.clocks import Delay, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.politeness.politeness import HostState
+from irlcrawl.frontier.state.hosts import STATE, redated
 from irlcrawl.worker.archive.crawl_log import split_line
 from irlcrawl.worker.archive.unit import Unit
 from irlcrawl.worker.fetch.http import Fetched
@@ -197,9 +199,17 @@ class Backlog:
             return "used"
         if not self._up(waiting, now):
             return "down"
-        if failing:
+        if failing or (host is None and self._rests(key, now)):
             return "resting"
         return "shared" if self._others_hold(waiting, host, now) else "idle"
+
+    def _rests(self, key: int, now: float) -> bool:
+        """Whether the crawler has put the host off after a failure. What another host heard meanwhile (that their name
+        has an address again, say) ends no rest."""
+        assert self.loop is not None
+        state = self.loop.state
+        found, values = state.hosts.lookup(np.array([key], np.uint64))
+        return bool(found[0]) and bool(redated(values.select(STATE), state.clock_set)["rests_until"][0] > now)
 
     def _others_hold(self, waiting: Waiting, host: Any, now: float) -> bool:
         assert self.loop is not None

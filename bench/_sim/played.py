@@ -315,7 +315,7 @@ class Stage:
         fleet = loop.fleet
         ours.on_message = lambda message: fleet.heard(remote, message)
         ours.on_close = lambda: fleet.closed(remote)
-        remote.wire = ours  # type: ignore[assignment]
+        remote.wire = ours
         worker = Worker(loop.hello(stream), job, theirs, self.files)  # type: ignore[arg-type]
         theirs.on_message = worker.on_message
         fleet.workers.append(remote)

@@ -15,7 +15,7 @@ from isal import isal_zlib
 
 from irlcrawl.ask.outcomes import entries_of
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import OPEN
+from irlcrawl.base.job_files import OPEN, node_of
 from irlcrawl.base.url import canonical
 from irlcrawl.config.toml import load_stored
 from irlcrawl.terminal.progress import Bar
@@ -52,7 +52,7 @@ def get(
     if stored is None:
         raise Unavailable(f"{_text(url)}: not a URL that a crawl fetches")
     entry = _entry(files, job, stored, what, bar_of)
-    path, record = _record(files, os.fspath(job.warcs), entry)
+    path, record = _record(files, job, entry)
     if what == "record":
         return _uncompressed(files, path, record)
     if (at := taken_down.since(record)) is not None:
@@ -116,7 +116,7 @@ def _of_visit(files: Files, job: JobDir, revisit: Record) -> Exchange:
     uri_of, date = (revisit.fields.get(f"warc-refers-to-{name}", "") for name in ("target-uri", "date"))
     for entry in entries_of(job, uri_of.encode("ascii", "replace"), files=files):
         if entry.warc is not None and entry.start_ms is not None and record_date(entry.start_ms / 1000) == date:
-            path, record = _record(files, os.fspath(job.warcs), entry)
+            path, record = _record(files, job, entry)
             if record.kind != REVISIT:
                 return _exchange(path, record)
     raise Unavailable(f"{_text(uri_of)}: as it was at {date}, and the crawl log has no visit of that time")
@@ -142,10 +142,11 @@ def _entry(files: Files, job: JobDir, url: bytes, what: What, bar_of: Callable[[
     return entry
 
 
-def _record(files: Files, warcs: str, entry: LogEntry) -> tuple[str, Record]:
+def _record(files: Files, job: JobDir, entry: LogEntry) -> tuple[str, Record]:
     """(path of the file, record) that a log entry points to."""
     assert entry.warc is not None
     name, offset, _ = entry.warc
+    warcs = os.fspath(job.warcs)
     final = os.path.join(warcs, os.path.basename(name))
     # `.open` first: when it is gone by now, it has its final name.
     for path in (final + OPEN, final):
@@ -156,7 +157,10 @@ def _record(files: Files, warcs: str, entry: LogEntry) -> tuple[str, Record]:
         if record.fields.get("warc-target-uri") != uri(entry.url):
             raise Damaged(path, offset, f"the crawl log says that this is the record of {_text(entry.url)}; it is not")
         return path, record
-    raise Unavailable(f"{_text(entry.url)}: archived in {name} at offset {offset}, but {warcs} has no such file")
+    where = f"{_text(entry.url)}: archived in {name} at offset {offset}"
+    if (node := node_of(name, load_stored(job.config_file).archive.prefix)) is not None:
+        raise Unavailable(f"{where}, which lies on the machine {node}: copy it to {warcs}, or ask there")
+    raise Unavailable(f"{where}, but {warcs} has no such file")
 
 
 def _payload(exchange: Exchange) -> bytes:

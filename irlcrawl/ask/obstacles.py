@@ -18,7 +18,7 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.frontier.politeness.clocks import ClockTable, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STANDINGS, STATE, records_of, redated, standings
-from irlcrawl.frontier.state.view import Reading
+from irlcrawl.frontier.state.view import PLACES, Reading
 
 WHYS = (*STANDINGS, "itself", "host_before")
 """Why a URL rests: what is held against its host; its own last answer; or its host failed, and answered since."""
@@ -70,8 +70,8 @@ def _throttled(reading: Reading, now: float) -> Told:
 
 
 OBSTACLES = {
-    "rest": (("rests",), _rests),
-    "throttled": (("runs", "calendar", "rests", "queues", "deferred", "pending"), _throttled),
+    "rest": (("resting",), _rests),
+    "throttled": (tuple(place for place in PLACES if place != "visited"), _throttled),
 }
 """What may hold URLs up: the places in which they wait then, and what tells of each."""
 

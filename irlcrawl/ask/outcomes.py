@@ -28,11 +28,11 @@ from irlcrawl.worker.archive.last_words import RETURNED, Returned, returned_in
 
 def outcomes(
     job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None,
-    note: str | None = None, site: str | None = None, bar_of: Callable[[], Bar] = Bar,
+    note: str | None = None, site: str | None = None, bar_of: Callable[[], Bar] = Bar, files: Files | None = None,
 ) -> Iterator[LogEntry]:  # fmt: skip
     """Entries in order, in constant memory; arguments as in log_parts.read. `site`: only URLs of that registrable
     domain. Of a host or a site the lines are looked up (log_index.py). Damaged, OSError."""
-    for _, entry in _Asked(job, status, host, reason, note, site, bar_of).entries():
+    for _, entry in _Asked(job, status, host, reason, note, site, bar_of, files).entries():
         yield entry
 
 
@@ -69,10 +69,10 @@ class _Asked:
 
     def __init__(
         self, job: JobDir, status: str | None, host: str | None, reason: str | None, note: str | None,
-        site: str | None, bar_of: Callable[[], Bar],
+        site: str | None, bar_of: Callable[[], Bar], files: Files | None = None,
     ) -> None:  # fmt: skip
         check_log(job)
-        self._files, self._log, self._there = Sectors(), os.fspath(job.crawl_log), job.logs.is_dir()
+        self._files, self._log, self._there = files or Sectors(), os.fspath(job.crawl_log), job.logs.is_dir()
         self._filters = {"status": status, "host": host, "reason": reason, "note": note}
         self._site = site
         if site is not None:

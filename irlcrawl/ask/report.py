@@ -7,21 +7,23 @@ crawl.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from drum import Batch
+from drum import Batch, Files
 
 import numpy as np
 
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.outcomes import outcomes
+from irlcrawl.ask.shown_log import shown_reads
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 
 SITES_MAX = 200_000
 EATERS_MAX = 10
@@ -96,13 +98,15 @@ class Sites:
                 setattr(self.others, name, getattr(self.others, name) + getattr(site, name))
 
 
-def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]:
-    """{"totals", "sites": the first `top` in the order `by`, "eaters": [{…, "why"}], "others"}. Damaged, OSError."""
+def report(job: JobDir, top: int = 20, by: str = "reputation", bar_of: Callable[[], Bar] = Bar) -> dict[str, Any]:
+    """{"totals", "sites": the first `top` in the order `by`, "eaters": [{…, "why"}], "others"}. bar_of: shows how
+    far a long log is read. Damaged, OSError."""
     sites = Sites()
     reading = Reading.open(job)
     private = reading is not None and reading.config.scope.private_suffixes
     site_of = SiteOf(private)
-    _read_log(job, site_of, sites)
+    with shown_reads(job, bar_of) as files:
+        _read_log(job, site_of, sites, files)
     if reading is not None and reading.begun:
         for place, batch in reading.waiting():
             if place != "visited":
@@ -131,9 +135,9 @@ def report(job: JobDir, top: int = 20, by: str = "reputation") -> dict[str, Any]
     }
 
 
-def _read_log(job: JobDir, site_of: SiteOf, sites: Sites) -> None:
+def _read_log(job: JobDir, site_of: SiteOf, sites: Sites, files: Files) -> None:
     """A Python loop per outcome: each is a line of text."""
-    for entry in outcomes(job):
+    for entry in outcomes(job, files=files):
         if entry.outcome == "none":  # robots.txt
             continue
         name = site_of(host_of(entry.url))

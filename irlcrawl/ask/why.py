@@ -20,7 +20,7 @@ import numpy as np
 
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
-from irlcrawl.ask.outcomes import check_log
+from irlcrawl.ask.outcomes import check_log, entries_of, outcomes
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
@@ -86,7 +86,7 @@ class _Question:
         self._log = os.fspath(reading.job.crawl_log)
 
     def url(self) -> Answer:
-        history = list(log_parts.entries_of(self._reading.files, self._log, self._url)) if self._has_log() else []
+        history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
         record = self._record(origin_of(self._url))
         stands = self._stands(history[-1] if history else None)
         via = next((entry.via.decode("ascii", "backslashreplace") for entry in history if entry.via), None)
@@ -107,12 +107,12 @@ class _Question:
             for url in batch["url"].tolist():
                 if host_of(url) == self._host_name and origin_of(url).endswith(port):
                     waiting[origin_of(url).decode(), place] += 1
-        outcomes, last = self._outcomes(host=self.name)
+        counts, last = self._outcomes(host=self.name)
         origins = {origin for origin, _ in waiting} | {origin_of(entry.url).decode() for entry in last}
         origins = origins or {origin_of(self._url).decode()}
         return {
             "waiting": _nested(waiting),
-            "outcomes": outcomes,
+            "outcomes": counts,
             "history": [_told(entry) for entry in last],
             "origins": {
                 origin: {
@@ -128,7 +128,7 @@ class _Question:
         waiting: Counter[tuple[str, str]] = Counter()
         for place, batch in self._of_site():
             waiting.update((host_of(url), place) for url in batch["url"].tolist())
-        outcomes, last = self._outcomes(within=self.site)
+        counts, last = self._outcomes(site=self.site)
         hosts: Counter[str] = Counter()
         for (host, _), urls in waiting.items():
             hosts[host] += urls
@@ -140,7 +140,7 @@ class _Question:
             "waiting": dict(places),
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
             "hosts": len(hosts),
-            "outcomes": outcomes,
+            "outcomes": counts,
             "history": [_told(entry) for entry in last],
         }
 
@@ -388,15 +388,13 @@ class _Question:
             if rows.rows:
                 yield place, rows
 
-    def _outcomes(self, host: str | None = None, within: str | None = None) -> tuple[Answer, list[crawl_log.LogEntry]]:
+    def _outcomes(self, host: str | None = None, site: str | None = None) -> tuple[Answer, list[crawl_log.LogEntry]]:
         """(outcome: {reason: number}, the last entries) of a host or, with all its hosts, a site."""
         counts: Counter[tuple[str, str]] = Counter()
         last: list[crawl_log.LogEntry] = []
         if not self._has_log():
             return {}, last
-        for entry in log_parts.read(self._reading.files, self._log, host=host, within=within):
-            if within is not None and self._site_of(host_of(entry.url)) != within:
-                continue  # what lies under a public suffix are sites of their own
+        for entry in outcomes(self._reading.job, host=host, site=site):
             if entry.outcome == "returned":
                 counts[entry.notes.get("was", ""), entry.reason] -= 1
             counts[entry.outcome if entry.outcome != "none" else "robots.txt", entry.reason] += 1

@@ -153,6 +153,21 @@ def is_prefix(prefix: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+]*", prefix) is not None
 
 
+_NODE_MARK = "+"
+
+
+def node_prefix(prefix: str, node: str) -> str:
+    """The prefix of archives that another machine writes and keeps: it names the machine."""
+    return prefix + _NODE_MARK + node
+
+
+def node_of(archive: str, prefix: str) -> str | None:
+    """The machine that wrote an archive, by its name; None for this one. prefix: archive.prefix."""
+    match = _WARC.fullmatch(archive)
+    written = "" if match is None else match["prefix"]
+    return written.removeprefix(prefix + _NODE_MARK) if written.startswith(prefix + _NODE_MARK) else None
+
+
 class Warc(NamedTuple):
     """What the name of an archive says."""
 

@@ -371,15 +371,16 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "export", metavar="WHAT", choices=tuple(verbs_export.EXPORTS),
         help="pages: a row a response, with title, description, media type, place in the archive; links: a row a link, "
-        "with its words and rel; hosts: a row a host, with what came of its URLs; graph: which site links to which; "
+        "with its words and rel; listed: a row an entry of a sitemap or feed, with lastmod, priority and changefreq; "
+        "hosts: a row a host, with what came of its URLs; graph: which site links to which; "
         "cdxj: the index of all captures, by which replay tools find them; wacz: archives, index and pages in one "
         "file, which ReplayWeb.page opens",
     )  # fmt: skip
     _job_argument(parser)
     parser.add_argument(
         "-o", dest="output", metavar="PATH",
-        help="where to write it: a file (cdxj, hosts, wacz) or a directory (pages, links, graph), which gets a file "
-        "for each archive; exported there again, only new archives are added. Default: all of it as JSON lines to "
+        help="where to write it: a file (cdxj, hosts, wacz) or a directory (pages, links, listed, graph), which gets a "
+        "file for each archive; exported there again, only new archives are added. Default: all of it as JSON lines to "
         "standard output",
     )  # fmt: skip
     parser.add_argument(

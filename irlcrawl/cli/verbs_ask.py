@@ -194,7 +194,7 @@ def report(args: argparse.Namespace) -> int:
         return ExitCode.DONE
     from irlcrawl.ask import report as sites
 
-    _tell(sites.report(job, top, args.by or "reputation"), sites.lines, args.json)
+    _tell(sites.report(job, top, args.by or "reputation", bar_for), sites.lines, args.json)
     return ExitCode.DONE
 
 

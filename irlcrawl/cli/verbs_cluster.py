@@ -45,9 +45,9 @@ def worker_node(args: argparse.Namespace) -> int:
     if args.cert is None and not tcp.is_loopback(place[0]):
         raise ConfigError(f"--frontier {args.frontier}: another machine is only spoken to under TLS: --cert FILE")
     tls = tcp.client_tls(args.cert) if args.cert is not None else None
-    name = args.name or socket.gethostname()
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
-        raise ConfigError(f"--name {name}: takes letters, digits, '.', '_' and '-', at most 64")
+    name = args.name or socket.gethostname().replace("-", "_")
+    if not re.fullmatch(r"[A-Za-z0-9._]{1,64}", name):
+        raise ConfigError(f"--name {name}: takes letters, digits, '.' and '_', at most 64: archives are called by it")
     if args.workers < 0:
         raise ConfigError(f"--workers {args.workers}: takes a whole number, at least 0")
     job = JobDir(args.directory)

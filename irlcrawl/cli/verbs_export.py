@@ -24,6 +24,7 @@ OPTIONS: dict[str, set[str]] = {
     "cdxj": {"output", "jobs"},
     "pages": {"output", "jobs", "format", "text", "language", "pdf", "crawl"},
     "links": {"output", "jobs", "format", "pdf", "crawl"},
+    "listed": {"output", "jobs", "format"},
     "hosts": {"output", "format"},
     "graph": {"output", "jobs", "format", "by"},
     "wacz": {"output", "jobs", "title"},
@@ -90,7 +91,7 @@ def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 
 
 def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
-    """Pages or links: into a directory, bit by bit; or all of them to standard output."""
+    """Pages, links or what is listed: into a directory, bit by bit; or all of them to standard output."""
     from drum.files import Files
 
     from irlcrawl.export import dataset, formats, pages
@@ -171,6 +172,6 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 
 
 EXPORTS: dict[str, Callable[[JobDir, argparse.Namespace, Bar], None]] = {
-    "cdxj": _cdxj, "pages": _table, "links": _table, "hosts": _hosts, "graph": _graph,
+    "cdxj": _cdxj, "pages": _table, "links": _table, "listed": _table, "hosts": _hosts, "graph": _graph,
     "wacz": _wacz,
 }  # fmt: skip

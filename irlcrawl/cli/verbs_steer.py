@@ -17,7 +17,7 @@ from irlcrawl.cli.steer import steer
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.toml import load_stored
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import reader_may_leave, unheard
+from irlcrawl.terminal.progress import bar_for, reader_may_leave, unheard
 
 if TYPE_CHECKING:
     from drum import Catalog
@@ -84,13 +84,14 @@ def retry(args: argparse.Namespace) -> int:
 
     def make(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
         from drum import Files
-        from drum.sectors import Sectors
 
+        from irlcrawl.ask.shown_log import shown_reads
         from irlcrawl.crawl.returns import Drawing, write
 
         nonlocal counts
-        drawing = Drawing(job, catalog, Sectors(), selection)
-        write(Files(), path_of(drawing.number), drawing.number, drawing.rows(config))
+        with shown_reads(job, bar_for, times=2) as files:
+            drawing = Drawing(job, catalog, files, selection)
+            write(Files(), path_of(drawing.number), drawing.number, drawing.rows(config))
         counts = drawing.counts
         return f"put back {words.plural(sum(counts.values()), 'URL')}" if counts else None
 

@@ -47,14 +47,14 @@ class Channel:
     so. now(): the clock of this side."""
 
     def __init__(
-        self, carrier: Carrier, now: Callable[[], float], on_message: Callable[[Message, bytes], None]
+        self, carrier: Carrier, now: Callable[[], float], on_message: Callable[[Message, memoryview], None]
     ) -> None:
         self._carrier, self._now, self._on_message = carrier, now, on_message
         self._unheard: OrderedDict[int, bytes] = OrderedDict()  # number -> message, not acknowledged
         self._unheard_bytes = 0
         self._next = 1
         self._expected = 1
-        self._early: dict[int, bytes] = {}
+        self._early: dict[int, memoryview] = {}
         self._sent_at = self._moved_at = now()
         self._newest = -1.0  # `sent` of the other side; below 0: none came
         self._owes = False
@@ -134,7 +134,7 @@ class Channel:
         self._owes = True
         if number < self._expected or number in self._early or number >= self._expected + WAITING_MAX:
             return
-        self._early[number] = packet[_HEAD.size :]
+        self._early[number] = memoryview(packet)[_HEAD.size :]
         while (body := self._early.pop(self._expected, None)) is not None:
             self._expected += 1
             self._on_message(*_parse(body))
@@ -148,11 +148,11 @@ class Channel:
             self.on_room()
 
 
-def _parse(body: bytes) -> tuple[Message, bytes]:
+def _parse(body: memoryview) -> tuple[Message, memoryview]:
     try:
         (length,) = _LENGTH.unpack_from(body)
         end = _LENGTH.size + length
-        message = json.loads(body[_LENGTH.size : end])
+        message = json.loads(bytes(body[_LENGTH.size : end]))
     except (struct.error, ValueError) as error:
         raise WireError(f"no message: {error}") from error
     if end > len(body) or not isinstance(message, dict) or not isinstance(message.get("t"), str):

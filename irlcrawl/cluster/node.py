@@ -97,7 +97,7 @@ class Session:
         self.channel.on_room = lambda: self._room.set()
         self.over: str | None = None
         """Why the frontier sent this node away."""
-        self._inbox: asyncio.Queue[tuple[Message, bytes]] = asyncio.Queue()
+        self._inbox: asyncio.Queue[tuple[Message, memoryview]] = asyncio.Queue()
         self._room = asyncio.Event()
         self._workers: dict[int, _Worker] = {}
         self._positions: dict[int, tuple[int, Position]] = {}  # of streams: the next harvest, where it begins
@@ -169,7 +169,7 @@ class Session:
             message, data = await self._inbox.get()
             await self._take(message, data)
 
-    async def _take(self, message: Message, data: bytes) -> None:
+    async def _take(self, message: Message, data: memoryview) -> None:
         match message["t"]:
             case "welcome":
                 hello = message["hello"]

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from drum import Edits
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.job_files import rules_log_name
+from irlcrawl.base.job_files import node_prefix, rules_log_name
 from irlcrawl.cluster.carrier import Carrier
 from irlcrawl.cluster.channel import LIFE_S, MARGIN_S, Channel, Message
 from irlcrawl.cluster.shipping import write_piece
@@ -110,7 +110,7 @@ class Node:
 
     def __init__(self, nodes: Nodes, carrier: Carrier) -> None:
         self._nodes = nodes
-        self._inbox: asyncio.Queue[tuple[Message, bytes]] = asyncio.Queue()
+        self._inbox: asyncio.Queue[tuple[Message, memoryview]] = asyncio.Queue()
         self.channel = Channel(carrier, nodes.loop.clock.now, lambda *what: self._inbox.put_nowait(what))
         self.name = ""
         self.places = 0
@@ -128,7 +128,7 @@ class Node:
             if not self.over:
                 await self._take(message, data)
 
-    async def _take(self, message: Message, data: bytes) -> None:
+    async def _take(self, message: Message, data: memoryview) -> None:
         match message["t"]:
             case "greet":
                 self._nodes.greeted(self, message)
@@ -171,7 +171,10 @@ class Node:
     def begin_worker(self, stream: int) -> None:
         process = _Process(lambda: self.channel.send({"t": "kill", "stream": stream}))
         worker = self.workers[stream] = RemoteWorker(stream, process, node=self.name)
-        self._nodes.loop.fleet.adopt(worker, _Pipe(self, stream), self._nodes.loop.hello(stream))
+        hello = self._nodes.loop.hello(stream)
+        archive = hello["config"]["archive"]
+        archive["prefix"] = node_prefix(archive["prefix"], self.name)
+        self._nodes.loop.fleet.adopt(worker, _Pipe(self, stream), hello)
 
 
 class Nodes:

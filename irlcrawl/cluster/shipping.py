@@ -34,7 +34,7 @@ def pieces(path: str, start: int = 0, end: int | None = None) -> Iterator[tuple[
             start += len(data)
 
 
-def write_piece(files: Files, directory: str, name: str, at: int, data: bytes, last: bool) -> None:
+def write_piece(files: Files, directory: str, name: str, at: int, data: bytes | memoryview, last: bool) -> None:
     """Put a piece where it belongs. After the last piece of a harvest the file is whole and durable, under its name.
     Foreign, OSError."""
     harvest = parse_harvest(name) is not None

@@ -148,7 +148,7 @@ def ranked_floors(config: Config) -> dict[str, int]:
             host = named_host(domain)[0]
         except SeedError:
             host = ""
-        if not host or not rank.isascii() or not rank.isdecimal() or int(rank) <= last:
+        if not host or not re.fullmatch(r"[0-9]{1,18}", rank) or int(rank) <= last:
             raise ConfigError(
                 f"{where}, line {number}: {line.strip()[:100]!r} is not rank,domain with a rank above {last}; a list "
                 "such as Tranco's is sorted by rank"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any
 
@@ -26,6 +27,12 @@ from irlcrawl.worker.harvest.counters import COUNTERS
 
 Merges = dict[str, dict[str, int]]
 """How far merges are, by drum."""
+
+PLACES = {
+    "runs": "ready", "calendar": "scheduled", "rests": "resting", "resting": "visited", "queued": "queued",
+    "deferred": "over_budget", "pending": "moving",
+}  # fmt: skip
+"""Classes of the ledger -> what people are told of them, as `irlcrawl urls` does."""
 
 LARGEST_SHOWN = FETCHING_SHOWN = 8
 COSTLY_REST = 100.0
@@ -46,6 +53,8 @@ class Gauges:
         self.merges: deque[Merges] = deque(maxlen=1)
         """Where a turn puts how far it is: a new dict each time, which nobody changes."""
         self.recent = Recent()
+        self.machines: Callable[[], list[dict[str, Any]]] = list
+        """Of each other machine, what status tells (irlcrawl/cluster/nodes.py)."""
         self.pace = Pace(dispatcher, schedule, limits, outage)
         self._costly: dict[str, Any] = {}
         self._costly_due = 0.0
@@ -90,6 +99,7 @@ class Gauges:
             "frontier_full": pressure.frontier_full,
             "harvest_bytes": pressure.harvest_bytes,
             "workers": len(hosts.fleet.workers),
+            "machines": self.machines(),
             "wait_ends": self._limits.patience.ends_at(self._clock.now()),
         }
 
@@ -99,7 +109,7 @@ class Gauges:
 
     def _count(self) -> dict[str, Any]:
         dispatcher = self._dispatcher
-        workers = [worker.process.pid for worker in dispatcher.fleet.workers]
+        workers = [worker.process.pid for worker in dispatcher.fleet.workers if not worker.node]
         return {
             "ready_hosts": dispatcher.politeness.ready,
             "delayed_hosts": dispatcher.politeness.delayed(),
@@ -131,7 +141,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "excluded_by_reason": dict(ledger.excluded),
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
-        "waiting_by_place": dict(ledger.live),
+        "waiting_by_place": {PLACES[name]: urls for name, urls in ledger.live.items()},
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,

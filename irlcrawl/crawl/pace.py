@@ -114,7 +114,7 @@ class Pace:
             self._add(now, now - self._kept[-1][0])
         if (real := time.monotonic()) >= self._cpu_due:
             self._cpu_due = real + CPU_SECONDS
-            self._count_cpu(worker.process.pid for worker in self._dispatcher.fleet.workers)
+            self._count_cpu(worker.process.pid for worker in self._dispatcher.fleet.workers if not worker.node)
         self._kept.append((now, self._sums.copy()))
         while len(self._kept) > 2 and self._kept[1][0] <= now - WINDOW_SECONDS:
             self._kept.popleft()

@@ -95,12 +95,13 @@ def read_ranks(name: str, top: int, stdin: IO[bytes] | None = None) -> list[byte
 
 def _parse_rank(line: bytes, where: str, seeds: list[bytes], problems: list[str]) -> None:
     rank, comma, domain = line.decode("utf-8", "replace").strip().partition(",")
-    if not comma or not rank.isascii() or not rank.isdecimal() or not int(rank) or not _DOMAIN(domain):
+    if not comma or not _RANK(rank) or not int(rank) or not _DOMAIN(domain):
         problems.append(f"{where}: {line.decode('utf-8', 'backslashreplace').strip()[:100]!r} is not rank,domain")
         return
     _parse(domain, where, seeds, problems)
 
 
+_RANK = re.compile(r"[0-9]{1,18}").fullmatch
 _DOMAIN = re.compile(r"[^\s,/:@?#\[\]\\]+").fullmatch
 """A name without anything that makes a URL of it; whether a host may be called so is looked at as for any seed."""
 

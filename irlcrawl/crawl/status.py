@@ -57,9 +57,9 @@ FIELDS: dict[str, str] = {
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
     "again",
-    "waiting_by_place": "places of URLs that are not done, as of the last commit: runs (ready to be leased), calendar "
-    "(more than their host takes), rests (after a failure), resting (pages between two visits), queued (within their "
-    "site's budget), deferred (beyond it), pending (not looked up yet) -> count",
+    "waiting_by_place": "places of URLs that are not done, as of the last commit: ready (to be leased), scheduled "
+    "(more than their host takes), resting (after a failure), visited (pages between two visits), queued (within their "
+    "site's budget), over_budget, moving (not looked up yet) -> count",
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
@@ -84,6 +84,8 @@ FIELDS: dict[str, str] = {
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
     "rereads_per_url": "... of these, times it was over its site's budget before: at most 2",
     "workers": "fetch worker processes alive",
+    "machines": "other machines that work for the crawl: name, state (here, away), workers, visits, owed (streams of "
+    "earlier sessions that are not handed over yet), heard_s (seconds since it was heard), shipped_bytes",
     "memory_bytes": "resident, all processes",
     "held": "what the frontier holds in memory: kind -> how many, or bytes",
     "warc_bytes": "written to archives",
@@ -187,9 +189,17 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("latency", f"a URL is requested {words.duration(values['frontier_latency_s'])} after it was found"
                     if values["frontier_latency_s"] is not None else ""),
         ("disk", _disk(values)),
+        *(("machine", _machine(one)) for one in values["machines"] or ()),
         *(("merging", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
+
+
+def _machine(one: Mapping[str, Any]) -> str:
+    here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
+    told = here if one["state"] == "here" else f"away, last heard {words.duration(one['heard_s'])} ago"
+    owed = f", {words.plural(one['owed'], 'stream')} to be handed over" if one["owed"] else ""
+    return f"{one['name']}: {told}, {words.size(one['shipped_bytes'])} shipped{owed}"
 
 
 def line(values: Mapping[str, Any]) -> str:

@@ -246,6 +246,7 @@ class Supervisor:
         from irlcrawl.cluster import nodes
 
         self._nodes = await nodes.listen(loop, self.config.cluster)
+        loop.gauges.machines = self._nodes.record
         return self._nodes
 
     def _read_payloads(self, state: CrawlState) -> None:

@@ -12,6 +12,7 @@ hostname.py       what a host's name says, in columns
 language.py       which language a text is in
 pages.py          rows of pages
 links.py          rows of links
+listed.py         rows of what sitemaps and feeds list
 hosts.py          rows of hosts
 graph_edges.py    edges of the graph that an archive shows
 graph.py          the graph, put together

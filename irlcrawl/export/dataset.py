@@ -20,12 +20,12 @@ from drum.files import Files
 
 from irlcrawl.base.job_files import WARC
 from irlcrawl.config.keys import ConfigError
-from irlcrawl.export import links, pages
+from irlcrawl.export import links, listed, pages
 from irlcrawl.export.archives import Archive, captures
 from irlcrawl.export.formats import JSON_LINES, PARQUET, Writer, open_file
 from irlcrawl.export.graph_edges import edge_lines
 from irlcrawl.export.processes import each
-from irlcrawl.export.table import LINKS, Column, Row
+from irlcrawl.export.table import LINKS, LISTED, Column, Row
 from irlcrawl.terminal.progress import Bar
 
 STATE = "export.state"
@@ -35,7 +35,7 @@ VERSION = 1
 class Plan(NamedTuple):
     """What an export of archives makes. It is plain data: processes get it."""
 
-    what: str  # pages, links or graph (its edges, archive by archive)
+    what: str  # pages, links, listed or graph (its edges, archive by archive)
     format: str = JSON_LINES
     asked: pages.Asked = pages.Asked()  # of pages; of links, whether PDFs are read
     crawl: str = ""  # Common Crawl's partitions crawl=NAME/subset=...; empty: none
@@ -43,6 +43,8 @@ class Plan(NamedTuple):
 
     @property
     def columns(self) -> tuple[Column, ...]:
+        if self.what == "listed":
+            return LISTED
         return LINKS if self.what == "links" else pages.columns(self.asked)
 
 
@@ -51,6 +53,8 @@ def rows(plan: Plan, archive: Archive) -> Iterator[tuple[str, Row]]:
     found = captures(Files(), archive)
     if plan.what == "links":
         return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf))
+    if plan.what == "listed":
+        return ((pages.WARC, row) for capture in found for row in listed.rows_of(capture))
     return pages.rows(found, archive, plan.asked)
 
 

@@ -49,6 +49,9 @@ TEXT = Column("text", "text")
 
 LINKS = (*_columns("text", "from_url to_url anchor_text rel element"), Column("fetch_time", "time"))
 
+LISTED = (*_columns("text", "url list_url element lastmod priority changefreq"), Column("fetch_time", "time"))
+"""Of entries of sitemaps and feeds; the three before the last as they were written."""
+
 HOSTS = (
     *HOST, *_columns("int64", "fetched status_2xx status_3xx status_4xx status_5xx failed excluded bytes"),
     *_columns("time", "first_fetch last_fetch"),

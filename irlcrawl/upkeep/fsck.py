@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,16 @@ from drum.segment import Segment
 
 from budgets import Ledger, LedgerError
 from irlcrawl.base.job import SNAPSHOT, JobDamaged, JobDir
-from irlcrawl.base.job_files import COMPRESSED, OPEN, SEGMENT, harvests_from, parse_rules_log, part_name, rules_log_name
+from irlcrawl.base.job_files import (
+    COMPRESSED,
+    OPEN,
+    SEGMENT,
+    harvests_from,
+    node_of,
+    parse_rules_log,
+    part_name,
+    rules_log_name,
+)
 from irlcrawl.base.names import Names
 from irlcrawl.config.toml import load_stored
 from irlcrawl.crawl import history
@@ -38,6 +48,7 @@ from irlcrawl.frontier.state.start_checks import (
     strangers,
 )
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar, urls
 from irlcrawl.upkeep.census import Census, archive_path, examples
 from irlcrawl.upkeep.drums import check_drum
@@ -402,6 +413,10 @@ class Fsck:
         if away and census is not None:
             gone = sum(census.archives[name] for name in away)
             yield note(warcs, f"{len(away)} archives with {gone} units are away: {examples(iter(away))}")
+            prefix = load_stored(self.job.config_file).archive.prefix if self.job.exists() else ""
+            for node, count in sorted(Counter(node_of(name, prefix) for name in away).items(), key=str):
+                if node is not None:
+                    yield note(warcs, f"{words.plural(count, 'archive')} of these: on machine {node}")
 
     def _reach(self, catalog: Catalog | None) -> dict[int, Reach]:
         """How far harvests cover the archives; nothing where they cannot be read, which was told."""

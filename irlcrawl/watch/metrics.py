@@ -89,6 +89,10 @@ def _merges(name: str) -> Callable[[Record], Samples]:
     return lambda record: [({"store": drum}, merge[name]) for drum, merge in (record["merges"] or {}).items()]
 
 
+def _plugin_seconds(record: Record) -> Samples:
+    return [({}, None if record["plugin_us"] is None else record["plugin_us"] / 1e6)]
+
+
 def _parsing(record: Record) -> Samples:
     fields = {counted.field: name for name, counted in COUNTERS.items() if counted.field}
     return [({"what": fields[field]}, record[field]) for field in CUT_FIELDS]
@@ -113,6 +117,12 @@ METRICS = (
     _counter("irlcrawl_links_out_of_scope", "out_of_scope_urls", "Links that lead out of scope."),
     _counter("irlcrawl_links_trapped", "trapped_urls", "Links in traps, not followed."),
     _counter("irlcrawl_links_beyond_max", "beyond_max_urls", "Links beyond page.links_max of their page."),
+    _counter("irlcrawl_links_filtered", "filtered_urls", "Links that filters of plug-ins left out."),
+    _counter("irlcrawl_pages_near_duplicate", "near_duplicate_pages", "Pages almost like an earlier one."),
+    _counter("irlcrawl_requisites", "requisites", "Responses that pages need to be seen."),
+    _counter("irlcrawl_requisites_beyond_max", "requisites_beyond_max", "Requisites left out, for their number."),
+    _counter("irlcrawl_plugin_errors", "plugin_errors", "Exceptions and wrong answers of plug-ins."),
+    Metric("irlcrawl_plugin_seconds", "counter", "Time that plug-ins took.", _plugin_seconds, "seconds"),
     _counter("irlcrawl_urls_returned", "returned_urls", "URLs that were done and were put back."),
     _counter("irlcrawl_seeds", "seeds", "Seeds given, repeated ones too."),
     Metric("irlcrawl_pages_cut", "counter", "Pages of which something was left out, by what.", _parsing),

@@ -23,7 +23,7 @@ ANSWER_CHARS_MAX = 100_000
 SECONDS_MAX = 600.0
 
 SECTIONS = frozenset(("limits", "politeness", "scope", "fetch", "page", "budgets", "frontier", "revisit", "robots"))
-KEYS_AT_SHELL = frozenset(("machine_clocks", "headers"))
+KEYS_AT_SHELL = frozenset(("machine_clocks", "headers", "signature_agent"))
 SITE_KEYS = frozenset((
     "gap_host_seconds", "bytes_per_second", "hours", "time_zone", "pages_max", "depth_max", "budget_min", "types",
     "length_max", "block", "pause",
@@ -68,12 +68,12 @@ def _set(job: str, verb: str, arguments: Sequence[str]) -> list[str]:
     if not arguments:
         raise ConfigError("set takes SECTION.KEY=VALUE")
     for text in arguments:
-        if not _may_set(text):
+        if not may_set(text):
             raise ConfigError(f"{text.partition('=')[0]}: is set at a shell only (`irlcrawl set`), not from this page")
     return [verb, job, *arguments]
 
 
-def _may_set(text: str) -> bool:
+def may_set(text: str) -> bool:
     """Whether this is `section.key=...` or `site."name".key=...` of a key that leads to no file and no command."""
     if match := re.match(r'site\.(?:"[^"=]+"|[\w-]+)\.(\w+)=', text, re.ASCII):
         return match[1] in SITE_KEYS
@@ -89,6 +89,11 @@ def _none(job: str, verb: str, arguments: Sequence[str]) -> list[str]:
     return [verb, job]
 
 
+def _slow(job: str, verb: str, arguments: Sequence[str]) -> list[str]:
+    """What keeps the crawl from being faster."""
+    return [*_none(job, "why", arguments), "--slow"]
+
+
 def _one(job: str, verb: str, arguments: Sequence[str]) -> list[str]:
     if len(arguments) != 1:
         raise ConfigError(f"{verb} takes one URL, host or site")
@@ -101,7 +106,8 @@ def _seeds(job: str, verb: str, arguments: Sequence[str]) -> list[str]:
 
 VERBS: dict[str, Callable[[str, str, Sequence[str]], list[str]]] = {
     "seeds": _seeds, "retry": _retry, "set": _set, "block": _named, "unblock": _named, "pause": _plain,
-    "unpause": _plain, "prefer": _prefer, "stop": _none, "why": _one, "report": _none,
+    "unpause": _plain, "prefer": _prefer, "stop": _none, "why": _one, "slow": _slow,
+    "report": _none,
 }  # fmt: skip
 
 

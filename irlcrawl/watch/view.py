@@ -14,6 +14,7 @@ from typing import Any
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import status
 from irlcrawl.terminal import words
+from irlcrawl.worker.harvest.counters import COUNTERS
 
 Record = Mapping[str, Any]
 
@@ -54,13 +55,16 @@ class View:
 
 
 PLACES = {
-    "runs": ("ready", "at hand of their hosts, to be fetched next"),
+    "ready": ("ready", "at hand of their hosts, to be fetched next"),
     "queued": ("queued", "within the budget of their site"),
-    "deferred": ("over budget", "beyond the budget of their site; looked at again when the queues were gone through"),
-    "calendar": ("later", "more than their host takes now, or a long Crawl-delay"),
-    "rests": ("after a failure", "asked again when the rest is over"),
-    "resting": ("pages between visits", "visited again when that is worth it"),
-    "pending": ("not looked up yet", "new URLs between two passes"),
+    "over_budget": (
+        "over budget",
+        "beyond the budget of their site; looked at again when the queues were gone through",
+    ),
+    "scheduled": ("later", "more than their host takes now, or a long Crawl-delay"),
+    "resting": ("after a failure", "asked again when the rest is over"),
+    "visited": ("pages between visits", "visited again when that is worth it"),
+    "moving": ("not looked up yet", "new URLs between two passes"),
 }
 WAITS_FOR = {
     "host gap": "the least time between two requests to a host (politeness.gap_host_seconds)",
@@ -155,7 +159,7 @@ def _places(record: Record) -> list[Row]:
 
 
 def _place(name: str, number: int, record: Record) -> tuple[str, str]:
-    due = {"calendar": "calendar_due", "rests": "resting_due", "resting": "pages_due"}.get(name)
+    due = {"scheduled": "calendar_due", "resting": "resting_due", "visited": "pages_due"}.get(name)
     text = words.count(number)
     if due and record[due] is not None and record["updated"] is not None and record["state"] in status.ALIVE:
         seconds = record[due] - record["updated"]
@@ -213,8 +217,8 @@ def _addresses(record: Record) -> Iterator[Row]:
 def _limits(record: Record, config: Config | None) -> Iterator[Row]:
     """What the crawl may use of each thing, and how much of it is used."""
     places = record["waiting_by_place"] or {}
-    if places.get("queued") or places.get("deferred"):
-        within, over = places.get("queued", 0), places.get("deferred", 0)
+    if places.get("queued") or places.get("over_budget"):
+        within, over = places.get("queued", 0), places.get("over_budget", 0)
         text = f"{words.count(within)} within, {words.count(over)} over"
         yield Row("site budgets", text, within / (within + over), "URLs within and beyond the budget of their site")
     if config is None:
@@ -254,9 +258,9 @@ def _links(record: Record) -> Iterator[Row]:
     yield Row("URLs found", words.count(record["discovered_urls"]))
     yield Row("led to known URLs", words.count(record["duplicate_urls"]))
     yield Row("out of scope", words.count(record["out_of_scope_urls"]))
-    for label, name in (("in traps", "trapped_urls"), ("beyond page.links_max", "beyond_max_urls")):
-        if record[name]:
-            yield Row(label, words.count(record[name]))
+    for counted in COUNTERS.values():
+        if counted.told and record[counted.field]:
+            yield Row(counted.told, words.count(record[counted.field]))
     if record["seeds"]:
         yield Row("seeds", f"{words.count(record['seeds'])}, {words.count(record['new_seeds'])} of them new")
     yield Row("to be repeated", words.plural(record["retry_count"] or 0, "request"))

@@ -75,7 +75,7 @@ def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
     assert url == b"http://silent.test/" and re.fullmatch(r"10\.0\.0\.\d every 8\.0 s after failures", told), told
     assert main.main(["urls", str(crawl.path), "--status", "queued", "--with", "rest=no_robots"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.split("\t")[:3] == ["queued", "rests", "http://closed.test/"]
+    assert line.split("\t")[:3] == ["queued", "resting", "http://closed.test/"]
     with JobDir(crawl.path) as job:
         list(repair(job, set(), crawl.clock, Bar()))
         assert CrawlState.open(job, crawl.config, crawl.clock).counters["hosts_resting"] == record["resting_hosts"]

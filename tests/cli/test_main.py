@@ -124,7 +124,8 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monk
             "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
             "fetch.client": "httptools", "fetch.headers": ["X-A: b"], "fetch.types": ["text/html"],
-            "scope.opt_out_file": os.devnull,
+            "scope.opt_out_file": os.devnull, "cluster.token_file": os.devnull, "cluster.tls_cert": os.devnull,
+            "cluster.tls_key": os.devnull,
             "fetch.signing_key_file": f"{tmp_path}/{KEY_FILE}", "fetch.signature_agent": "https://bot.example.org",
         }.get(key.path)  # fmt: skip
         if value is None and key.choices:
@@ -334,9 +335,10 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == ExitCode.CONFIG and err.endswith("required: JOB\n"), "seeds may come otherwise"
     for verb in main.VERBS:
         code, out, _ = run(verb, "--help")
-        job = {"config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]"}.get(
-            verb, "JOB"
-        )
+        job = {
+            "config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]",
+            "worker-node": "DIR",
+        }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out
@@ -423,6 +425,9 @@ def test_the_readmes_commands_are_commands(
         code, _, err = run(*command[1:])
         if command[1] == "doctor":  # what it says is about this machine
             assert code in (ExitCode.DONE, ExitCode.FAILED) and "ok   clock" in run(*command[1:])[1]
+            continue
+        if command[1] == "worker-node":
+            assert code == ExitCode.CONFIG and "secret: No such file" in err
             continue
         lacking = command[1] in ("get", "seeds")  # no page was fetched, and no state was begun
         assert code == (ExitCode.FAILED if lacking else ExitCode.DONE), (command, err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from irlcrawl.base.exit_codes import ExitCode
 from tests.cluster.virtual_cluster import Cluster, Machine, Weather
 from tests.crawl.virtual_crawl import Web, star
 
-HOSTS, PAGES = 4, 6
+HOSTS, PAGES = 3, 4
 HOUR = 3600.0
 
 
@@ -55,7 +56,19 @@ def test_machines_fetch_all_and_nothing_twice(tmp_path: Path, monkeypatch: pytes
     )
 
 
-WEATHERS = [Weather(0.2, 0.2, 0.5, seed) for seed in range(50)]
+WEATHERS = [Weather(0.2, 0.2, 0.5, seed) for seed in range(20)]
+
+
+@pytest.mark.slow
+def test_whatever_the_network_does_a_thousand_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(26)
+    for seed in range(1000):
+        weather = Weather(rng.uniform(0, 0.5), rng.uniform(0, 0.5), rng.uniform(0, 3), seed)
+        with monkeypatch.context() as patched:
+            crawl, urls = cluster(tmp_path / str(seed), patched, weather)
+            assert crawl.run() is ExitCode.DONE, weather
+            assert sorted(crawl.outcomes()) == urls and set(crawl.web.pages_asked.values()) == {1}, weather
+        shutil.rmtree(tmp_path / str(seed), ignore_errors=True)
 
 
 @pytest.mark.parametrize("first", range(5))

@@ -134,7 +134,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "discovered_urls": (8, 8),
         "queued_urls": (4, 0),  # /3, /4, c.test, and gone.test, of which no turn has heard yet
         "leased_urls": (2, 0),  # /1, and that of b.test; c.test shares an address, so visits there are of one URL
-        "waiting_by_place": ({**NOWHERE, "runs": 6}, NOWHERE),  # all but the seed and /2, those with workers too
+        "waiting_by_place": ({**NOWHERE, "ready": 6}, NOWHERE),  # all but the seed and /2, those with workers too
         "responses": (1, 5),
         "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
         "calendar_urls": (0, 0),
@@ -179,7 +179,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "harvest_bytes": (0, 0),
         "lookups_per_url": (1.0, 1.0),
         "rereads_per_url": (0.0, 0.0),
-        "workers": (1, 0),
+        "workers": (1, 0), "machines": ([], []),
         "memory_bytes": (2000, 1000),
         # Clocks: of the hosts a, b and c, of two addresses. One parsed robots.txt of one rule.
         "held": (midway["held"], {"hosts": 0, "clocks": 5, "names": 0, "rules_bytes": RULES.nbytes,
@@ -198,7 +198,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     assert last["warc_bytes"] == sum(file.stat().st_size for file in crawl.job().warcs.iterdir())
 
 
-NOWHERE = dict.fromkeys(("pending", "queued", "deferred", "calendar", "rests", "resting", "runs"), 0)
+NOWHERE = dict.fromkeys(("moving", "queued", "over_budget", "scheduled", "resting", "visited", "ready"), 0)
 
 
 def size(answer: Answer) -> int:

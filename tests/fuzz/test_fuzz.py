@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from contextlib import suppress
 from pathlib import Path
+
+from drum import Damaged, Files
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.lists import ranked_floors
 from irlcrawl.config.toml import apply, load, override
+from irlcrawl.crawl.seeds import SeedsError, read_ranks
+from irlcrawl.worker.archive.reader import records
 from irlcrawl.worker.archive.unit import Unit
 from irlcrawl.worker.fetch.wire import Decoder, WireError
 from tests.fuzz.mutate import BYTES_MAX, mutated
@@ -58,3 +64,20 @@ def test_a_frame_of_many_brackets_ended_its_reader_by_another_error_than_a_wire_
 def test_a_number_of_seconds_with_hundreds_of_digits_was_a_traceback() -> None:
     with pytest.raises(ConfigError, match=r"fetch\.read_seconds"):
         apply(Config(), override("fetch.read_seconds=" + "3" * 400))
+
+
+def test_a_rank_of_thousands_of_digits_was_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "ranks").write_text("1" * 5000 + ",a.test\n")
+    with pytest.raises(SeedsError, match="is not rank,domain"):
+        read_ranks(str(tmp_path / "ranks"), 10)
+    config = Config()
+    config.budgets.ranks_file = str(tmp_path / "ranks")
+    with pytest.raises(ConfigError, match="is not rank,domain"):
+        ranked_floors(config)
+
+
+def test_a_record_whose_length_has_thousands_of_digits_is_damage(tmp_path: Path) -> None:
+    record = b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nx\r\n\r\n"
+    (tmp_path / "x.warc.gz").write_bytes(gzip.compress(record))
+    with pytest.raises(Damaged, match="without a length"):
+        list(records(Files(), str(tmp_path / "x.warc.gz")))

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from irlcrawl.crawl import seeds
+from irlcrawl.ask import report, shown_log
+from irlcrawl.config.toml import to_toml
+from irlcrawl.crawl import returns, seeds
 from irlcrawl.crawl.seeds import read_seeds
 from irlcrawl.export import hosts
+from irlcrawl.frontier.state import formats
 from irlcrawl.terminal.progress import Bar, Told
 from irlcrawl.terminal.words import size
 from irlcrawl.upkeep import snapshot
@@ -63,3 +66,20 @@ def test_a_snapshot_and_a_table_of_hosts(tmp_path: Path, monkeypatch: pytest.Mon
     table = Recorded()
     assert len(list(hosts.rows(job, str(tmp_path), table))) == 1
     assert table.stages == [["hosts", 31, 31]]
+
+
+def test_questions_that_read_all_of_a_long_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 30)), ["http://a.test/"], monkeypatch)
+    crawl.run()
+    job, bar = crawl.job(), Recorded()
+    job.write_config(to_toml(crawl.config))
+    size = job.crawl_log.stat().st_size
+    expected = report.report(job)
+    monkeypatch.setattr(shown_log, "SHOWN_FROM_BYTES", 1000)
+    assert report.report(job, bar_of=lambda: bar) == expected and expected["totals"]["spent"] == 31
+    assert bar.full() and bar.stages == [["crawl log", size, size]]
+    twice = Recorded()
+    selection = returns.Selection(reasons=("http_error",))
+    with shown_log.shown_reads(job, lambda: twice, times=2) as files:
+        list(returns.Drawing(job, formats.look(job.state), files, selection).entries())
+    assert twice.full() and twice.stages == [["crawl log", 2 * size, 2 * size]]

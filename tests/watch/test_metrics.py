@@ -19,6 +19,7 @@ from irlcrawl.crawl import gauges, status
 from irlcrawl.watch import metrics
 from irlcrawl.watch.log_tail import LogTail
 from irlcrawl.watch.metrics import METRICS, exposition, names
+from irlcrawl.worker.harvest.counters import COUNTERS
 from tests.crawl.test_gauges import size
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 from tests.watch.exposition import samples, types
@@ -82,7 +83,7 @@ def told(record: dict[str, Any]) -> dict[str, float | dict[str, float]]:
 
 def test_every_metric_has_the_value_that_its_name_says(known: dict[str, Any]) -> None:
     midway, end = told(known["midway"]), told(known["end"])
-    nowhere = dict.fromkeys(("pending", "queued", "deferred", "calendar", "rests", "resting", "runs"), 0)
+    nowhere = dict.fromkeys(("moving", "queued", "over_budget", "scheduled", "resting", "visited", "ready"), 0)
     states = dict.fromkeys((*status.ALIVE, "ended"), 0.0)
     cut = dict.fromkeys(("unparsed", "partly_read", "damaged", "unwanted", "challenge", "parked"), 0)
     web, slow = known["web"], "http://slow.test/"
@@ -105,11 +106,17 @@ def test_every_metric_has_the_value_that_its_name_says(known: dict[str, Any]) ->
         "irlcrawl_links_out_of_scope_total": (1, 1),
         "irlcrawl_links_trapped_total": (0, 0),
         "irlcrawl_links_beyond_max_total": (0, 0),
+        "irlcrawl_links_filtered_total": (0, 0),
+        "irlcrawl_pages_near_duplicate_total": (0, 0),
+        "irlcrawl_requisites_total": (0, 0),
+        "irlcrawl_requisites_beyond_max_total": (0, 0),
+        "irlcrawl_plugin_errors_total": (0, 0),
+        "irlcrawl_plugin_seconds_total": (0, 0),
         "irlcrawl_urls_returned_total": (0, 0),
         "irlcrawl_seeds_total": (1, 1),
         "irlcrawl_pages_cut_total": (cut, cut),
         "irlcrawl_urls": (
-            {**nowhere, "fetched": 3, "failed": 1, "excluded": 1, "rests": 1, "runs": 3},
+            {**nowhere, "fetched": 3, "failed": 1, "excluded": 1, "resting": 1, "ready": 3},
             {**nowhere, "fetched": 6, "failed": 2, "excluded": 1},
         ),
         "irlcrawl_urls_fetched": ({"ok": 3}, {"ok": 4, "http_error": 1, "redirect": 1}),
@@ -152,6 +159,19 @@ def test_metrics_of_merges_of_waiting_hosts_and_of_pages_that_are_visited_again(
     assert found["irlcrawl_merge_buckets"] == {"seen": 16}
     assert found["irlcrawl_merge_buckets_done"] == {"seen": 3}
     assert found["irlcrawl_page_visits_total"] == {"not_modified": 4}
+    assert told({**known["midway"], "plugin_us": 1_500_000})["irlcrawl_plugin_seconds_total"] == 1.5
+
+
+def test_every_counter_of_the_crawl_has_a_metric() -> None:
+    record = status.complete({counted.field: 1000 + number for number, counted in enumerate(COUNTERS.values())})
+    values = {
+        round(value * (1e6 if "seconds" in name else 1)) for (name, _), value in samples(exposition(record)).items()
+    }
+    known = {record[counted.field] for name, counted in COUNTERS.items() if counted.field and name not in LEFT_OUT}
+    assert known <= values
+
+
+LEFT_OUT = {"respelled"}  # how links are spelled says nothing of how a crawl goes
 
 
 def test_how_long_requests_took_by_opentelemetrys_name(known: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from irlcrawl.base.job import JobDir
-from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.keys import ConfigError, keys
 from irlcrawl.config.toml import load_stored, to_toml
 from irlcrawl.crawl import journal, status
 from irlcrawl.crawl.control_server import serve as answer
@@ -269,6 +269,7 @@ def test_what_a_form_can_send_steers_nothing(job: JobDir, ran: list[steering.Ask
         ("why", ["http://a.test/ x"], ["why", "JOB", "http://a.test/ x"]),
         ("stop", [], ["stop", "JOB"]),
         ("report", [], ["report", "JOB"]),
+        ("slow", [], ["why", "JOB", "--slow"]),
         # what a token must not buy
         ("set", ["hooks.command=touch /tmp/x"], None),
         ("set", ["archive.on_warc_closed=touch /tmp/x"], None),
@@ -299,6 +300,20 @@ def test_a_request_becomes_the_arguments_of_a_verb(verb: str, arguments: Any, ex
             steering.asked(Path("JOB"), request)
     else:
         assert steering.asked(Path("JOB"), request) == (expected, None)
+
+
+def test_texts_that_may_be_set_are_known_one_by_one() -> None:
+    """A key that takes a text may lead to a file or a command: a new one is looked at before it may be set here."""
+    texts = {
+        key.path: f'site."a.test".{key.name}=x' if key.section == "site" else f"{key.path}=x"
+        for key in keys() if key.type not in ("int", "float", "bool")
+    }  # fmt: skip
+    assert {path for path, text in texts.items() if steering.may_set(text)} == {
+        "scope.kind", "scope.include", "scope.exclude", "scope.block", "politeness.unit", "politeness.hours",
+        "politeness.time_zone", "politeness.shared_addresses", "fetch.client", "fetch.types", "fetch.http2",
+        "fetch.accept_language", "page.wishes_obeyed", "budgets.curve", "frontier.when_full", "site.hours",
+        "site.time_zone", "site.types",
+    }  # fmt: skip
 
 
 def test_seeds_come_as_text() -> None:

@@ -24,7 +24,7 @@ from tests.crawl.test_status import RECORD, commit
 HOSTILE = "http://evil.test/\x1b[2J<script>alert(1)</script>\u202e"
 MORE: dict[str, Any] = {
     "state": "running", "source": "live", "updated": 1_000_000_000.0, "started": 999_996_280.0,
-    "waiting_by_place": {"runs": 300, "queued": 600, "deferred": 100, "calendar": 0, "rests": 3, "resting": 0},
+    "waiting_by_place": {"ready": 300, "queued": 600, "over_budget": 100, "scheduled": 0, "resting": 3, "visited": 0},
     "resting_due": 1_000_000_060.0, "largest_addresses": {"192.0.2.7": 40}, "slowest_hosts": {"slow.test": 12.0},
     "fetching": {"https://b.test:443": 3.0}, "frontier_bytes": 5 * 10**8, "harvest_bytes": 10**6,
     "memory_bytes": 3 * 10**8, "workers": 2, "warc_bytes": 10**9, "disk_free_bytes": 10**11,

@@ -24,6 +24,9 @@ TYPES_MAX = 100
 
 _HEAD_END = re.compile(rb"<body[\s>]|</head\s*>\s*(?=<body[\s>])", re.IGNORECASE)
 _HEAD_CLOSED = re.compile(rb"</head\s*>", re.IGNORECASE)
+_CLOSES_ITSELF = re.compile(
+    rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp|a|div|span|p)((?:\s[^<>]*)?)/>", re.IGNORECASE
+)
 _JSONLD = re.compile(
     rb"""<script\b[^<>]*?\btype\s*=\s*["']?\s*application/ld\+json\b[^<>]*>(.*?)(?:</script|\Z)""",
     re.IGNORECASE | re.DOTALL,
@@ -35,47 +38,58 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" for letter in word)
 
 
-def _element(name: str) -> str:
-    """An element up to its end tag, or the end of the page."""
+def _element(name: str, xhtml: bool) -> str:
+    """An element up to its end tag, or the end of the page; of XHTML, none that closes itself."""
     word = _any_case(name)
-    return rf"{word}\b(?:[^<]++|<(?!/{word}\b)|(?!))*+"
+    return rf"{word}\b{'(?![^<>]*+(?<=/)>)' if xhtml else ''}(?:[^<]++|<(?!/{word}\b)|(?!))*+"
 
 
 _HIDING = ("script", "style", "textarea", "title", "template", "iframe", "noframes", "noembed", "xmp")
 _HREF = _any_case("href") + r"\s*="
-_LINKING = re.compile(
-    (
-        rf"""<(?:([aA])(?:{_any_case("rea")})?(?:\s+{_HREF}"""
-        rf"""|(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]{_HREF})"""
-        r"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)"""
-        rf"""|(?=[sStTiInNxX])(?:{"|".join(map(_element, _HIDING))}))"""
-    ).encode(),
-    re.DOTALL,
+_LINKING, _LINKING_XHTML = (
+    re.compile(
+        (
+            rf"""<(?:([aA])(?:{_any_case("rea")})?(?:\s+{_HREF}"""
+            rf"""|(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]{_HREF})"""
+            r"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)"""
+            rf"""|(?=[sStTiInNxX])(?:{"|".join(_element(name, xhtml) for name in _HIDING)}))"""
+        ).encode(),
+        re.DOTALL,
+    )
+    for xhtml in (False, True)
 )
 """What links (group 1), and what hides it: comments, and elements whose content is no markup, or no part of the page. A
 possessive group ends with an alternative that fails at once, as in worker/page/scan.py."""
 
 
-def read(body: bytes, codec: str) -> Content:
-    tree = _tree(_head(body), codec)
-    linking = _LINKING.findall(body)
+def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
+    head = _head(body)
+    tree = _tree(closed(head) if xhtml else head, codec)
+    linking = (_LINKING_XHTML if xhtml else _LINKING).findall(body)
     found = Content(links=len(linking) - linking.count(b""))
-    if root := tree.css_first("html"):
+    if root := tree.root:
         found.lang = (root.attributes.get("lang") or root.attributes.get("xml:lang") or "").strip()
-    if title := tree.css_first("title"):
-        found.title = collapsed(title.text(deep=True))
-    for element in tree.css("meta"):
-        _meta(element.attributes, found)
-    for element in tree.css("link[rel][href], base[href]"):
-        attributes = element.attributes
-        if element.tag == "base":
-            found.base = found.base or (attributes["href"] or "").strip()
-        elif not found.canonical and "canonical" in (attributes["rel"] or "").lower().split():
-            found.canonical = (attributes["href"] or "").strip()
+    titled = False
+    for element in tree.css("title, meta, link[rel*=canonical i][href], base[href]"):
+        tag = element.tag
+        if tag == "meta":
+            _meta(element.attributes, found)
+        elif tag == "title":
+            if not titled:
+                found.title, titled = collapsed(element.text(deep=True)), True
+        elif tag == "base":
+            found.base = found.base or (element.attributes["href"] or "").strip()
+        elif not found.canonical and "canonical" in (element.attributes["rel"] or "").lower().split():
+            found.canonical = (element.attributes["href"] or "").strip()
     if b"ld+json" in body:
         for match in _JSONLD.finditer(body):
             _types(_loaded(match[1], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
+
+
+def closed(markup: bytes) -> bytes:
+    """XHTML, with elements that close themselves (`<script src="x"/>`) as HTML has them, which takes those for open."""
+    return _CLOSES_ITSELF.sub(rb"<\1\2></\1>", markup)
 
 
 def links(body: bytes, codec: str) -> tuple[str, Iterator[Link]]:

@@ -455,8 +455,8 @@ class Politeness:
         if table.kind:  # numpy makes no view of nothing
             backoff = view(table.backoff)
             remembered = (backoff > 0) & (view(table.next) + BACKOFF_MEMORY * backoff > self._time.now())
-            backing_off = np.count_nonzero((view(table.kind) == Kind.ADDRESS) & remembered)
-        counts = {"shared": self.shared_counts().get("throttled", 0), "backing_off": int(backing_off)}
+            backing_off = int(np.count_nonzero((view(table.kind) == Kind.ADDRESS) & remembered))
+        counts = {"shared": self.shared_counts().get("throttled", 0), "backing_off": backing_off}
         return {name: count for name, count in counts.items() if count}
 
     def promises(self, entry: HostEntry) -> list[Promise]:

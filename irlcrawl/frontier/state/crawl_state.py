@@ -106,6 +106,8 @@ class CrawlState:
         self.pages, self.known, self.near = self.stores.pages, self.stores.known, self.stores.near
         self.price: float = catalog.get("price", first_price(1 / config.revisit.first_rate_days))
         """What a visit to a page has to be worth (irlcrawl/revisit/price.py)."""
+        self.worth_new = 0.0
+        """What the first fetch of a URL is worth, by those that turns brought; 0 as long as none did."""
         self.early = EARLY_ROWS
         """How many pages a turn takes before their dues."""
         self.clock_log = ClockLog(catalog, self.pool)

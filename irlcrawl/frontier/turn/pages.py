@@ -34,8 +34,8 @@ from irlcrawl.frontier.state.known_pages import (
     pending_of,
     taken_out,
 )
-from irlcrawl.revisit.beliefs import PRIOR_SHAPE, rate_code
-from irlcrawl.revisit.price import moved
+from irlcrawl.revisit.beliefs import PRIOR_SHAPE, Belief, rate_code
+from irlcrawl.revisit.price import moved, worth
 from irlcrawl.revisit.signals import RIGHT, told_codes
 from irlcrawl.revisit.visited import (
     CHANGE,
@@ -103,6 +103,7 @@ class TurnPages:
         self.learnt: list[Batch] = []  # key of a host, POOL
         self._served: list[F8] = []
         self._early = self._went = self._stayed = 0
+        self._new: F8 = np.zeros(2)  # URLs that were never fetched, and their weight
         self._known: list[Batch] = []  # rows for the drum `pages`, in the order in which they came
         self._known_rows = 0
 
@@ -293,12 +294,14 @@ class TurnPages:
 
     def bring(self, edits: Edits, wanted: int, others: bool, now: float, pend: Callable[[Batch], None]) -> int:
         """Take pages from their rest: pend(LINK and PAGE rows) gets those to be visited. wanted: URLs that the turn
-        brings; others: new ones wait, too. Returns how many it were."""
+        brings; others: new ones wait, too, and get what visits do not: as much as may be while a first fetch is worth
+        more than the price of a visit, which rises by that. Returns how many it were."""
         state, keys = self._state, self._state.config.revisit
         if not self.enabled or wanted <= 0 or not state.pages.rows:
             return 0
         least = math.ceil(wanted * keys.share_min) if others else wanted
-        most = max(least, math.ceil(wanted * keys.share_max)) if others else wanted
+        share = keys.share_max if state.price >= state.worth_new else keys.share_min
+        most = max(least, math.ceil(wanted * share)) if others else wanted
         brought = sum(self._take(batch, now, pend) for batch in state.pages.due(edits, now, most))
         if brought < least:
             for batch in state.pages.early(edits, min(least - brought, state.early)):
@@ -315,6 +318,12 @@ class TurnPages:
         pend(rows.filter(looked.go))
         return int(looked.go.sum())
 
+    def new(self, rows: Batch) -> None:
+        """URLs that are fetched for the first time: what that is worth is told from those of each turn."""
+        if self.enabled:
+            weight = WEIGHTS[weight_codes(rows)] * self.again.rules.of(rows["url"]).weight
+            self._new += np.array([rows.rows, weight.sum()])
+
     def released(self, served: F8, stayed: int, prices: Batch) -> None:
         """What a release came to: worths of the pages that went, at hosts that were not full; how many did not fit;
         new prices of hosts (key, price)."""
@@ -330,6 +339,10 @@ class TurnPages:
         served = np.concatenate([np.empty(0), *self._served])
         known = state.pages.rows + state.runs.rows
         state.price = moved(state.price, served, known)
+        if self._new[0]:
+            rate, most = np.array([self.again.rate]), np.array([state.config.revisit.every_max_days])
+            unknown = Belief(np.array([PRIOR_SHAPE]), PRIOR_SHAPE / rate)
+            state.worth_new = float(worth(unknown, self._new[1:] / self._new[0], most)[0])
         if self._early:
             fitted = self._went >= self._stayed
             state.early = min(2 * state.early, EARLY_ROWS_MAX) if fitted else max(state.early // 2, EARLY_ROWS)

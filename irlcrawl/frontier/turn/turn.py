@@ -403,11 +403,15 @@ class Turn:
                     self.writer(),
                     self.edits,
                     wanted,
-                    lambda rows: self._pend(rows, OP_NEW),
+                    self._pend_new,
                     lambda rows: self._over_quota(rows, task),
                 )
             if state.hosts.pending_rows:
                 self._release(task)
+
+    def _pend_new(self, rows: Batch) -> None:
+        self._pages.new(rows)
+        self._pend(rows, OP_NEW)
 
     def _pend(self, rows: Batch, op: int) -> None:
         """URLs before the hosts drum; a queue may hold more of them than memory should."""

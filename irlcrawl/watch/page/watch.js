@@ -306,6 +306,7 @@ function point(card, at) {
 const LINES = "one a line";
 const VERBS = {
   why: ["Why: where a URL, a host or a site stands", "a URL, a host or a site"],
+  slow: ["Why not faster: what bounds the crawl, and the key that would change it", "takes nothing"],
   report: ["Report: sites by reputation, budget, cost and yield", "nothing; of a large crawl it takes a while"],
   seeds: ["Add seeds", `URLs, ${LINES}`],
   block: ["Block hosts or patterns", `hosts or sites, ${LINES}; pattern:RE2 for URLs`],
@@ -317,6 +318,7 @@ const VERBS = {
   set: ["Set a key", `section.key=value, ${LINES}`],
 };
 
+const ALONE = ["slow", "report"];
 const GRAVE = {
   stop: () => "Stop the crawl? It ends cleanly, and `irlcrawl resume` goes on with it.",
   block: (names) => `Block ${names.join(", ")}? URLs of it that wait are excluded.`,
@@ -367,7 +369,7 @@ function chosen() {
   const verb = $("verb").value;
   $("hint").textContent = VERBS[verb][1];
   $("weight-label").hidden = verb !== "prefer";
-  $("what").hidden = $("what-label").hidden = verb === "report";
+  $("what").hidden = $("what-label").hidden = ALONE.includes(verb);
 }
 
 function ready() {
@@ -381,7 +383,7 @@ function ready() {
   $("steer").addEventListener("submit", (event) => {
     event.preventDefault();
     const verb = $("verb").value, text = $("what").value;
-    const names = verb === "report" ? [] : text.split("\n").map((line) => line.trim()).filter(Boolean);
+    const names = ALONE.includes(verb) ? [] : text.split("\n").map((line) => line.trim()).filter(Boolean);
     if (verb === "prefer") names.push($("weight").value);
     act(verb, verb === "seeds" ? [] : names, verb === "seeds" ? text : undefined);
   });

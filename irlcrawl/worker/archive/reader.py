@@ -79,6 +79,9 @@ def record_at(files: Files, path: str, offset: int) -> Record:
     raise Damaged(path, offset, "the file ends where a record should begin")
 
 
+_SPACES = " \t\n\r\x0b\x0c"  # those of bytes
+
+
 class _Members:
     def __init__(self, files: Files, path: str, offset: int) -> None:
         self._files = files
@@ -102,7 +105,7 @@ class _Members:
         if fields is None:
             raise Damaged(self._path, begin, "a gzip member that is no WARC record")
         length = fields.get("content-length", "")
-        if not (length.isascii() and length.isdigit()):
+        if not (length.isascii() and length.isdigit() and len(length) <= 18):
             raise Damaged(self._path, begin, "a WARC record without a length")
         block, tail = _block(rest, pieces, int(length), keep)
         if tail != b"\r\n\r\n":
@@ -177,6 +180,18 @@ def _block(rest: bytes, pieces: Iterator[bytes], length: int, keep: bool) -> tup
 
 
 def _parse_head(head: bytes) -> dict[str, str] | None:
+    if head.isascii() and head.startswith((WARC_VERSION + b"\r\n", OLDER_VERSION + b"\r\n")):
+        told: dict[str, str] = {}
+        for text in head.decode().split("\r\n")[1:]:
+            name, colon, value = text.partition(":")
+            if not colon:
+                return None
+            told[name.lower()] = value.strip(_SPACES)
+        return told
+    return _parse_any_head(head)
+
+
+def _parse_any_head(head: bytes) -> dict[str, str] | None:
     version, *lines = head.split(b"\r\n")
     if version not in (WARC_VERSION, OLDER_VERSION):
         return None

@@ -44,9 +44,12 @@ class Offers:
             self._spoken.popitem(last=False)
 
     def speaks_otherwise(self, key: PoolKey, error: Exception) -> bool:
-        """Whether that server refused a handshake because it speaks HTTP/2 alone, which was not known before."""
+        """Whether that server refused a handshake because it speaks HTTP/2 alone, which was not known before. One that
+        refuses what it is known for is known no more."""
         refused = isinstance(error, ssl.SSLError) and _REFUSAL in str(error)  # Python has no name for this alert
-        if not refused or self._mode != "needed" or key in self._spoken:
+        if not refused or self._mode == "off":
+            return False
+        if self._spoken.pop(key, None) is not None or self._mode != "needed":
             return False
         self.learn(key, HTTP2)
         return True

@@ -48,13 +48,16 @@ class Services(Protocol):
     clock: Clock
     fetcher: Fetcher
     terms: TermsOf
-    signer: Signs | None
-    """None: requests are not signed."""
     stopping: asyncio.Event
     redirected: dict[int, tuple[bytes, int]]
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
     blocked: Callable[[bytes], bool] | None
     """Whether the operator lets nothing be asked of a URL; None: none is blocked."""
+
+    @property
+    def signer(self) -> Signs | None:
+        """None: requests are not signed."""
+        ...
 
     async def keep(self, unit: Unit, exchange: Exchange | None, rules: Rules | None = None) -> Pointer | None:
         """Archive a unit and take in what it yields; where its robots.txt text was put, if it brought one. `rules` of
@@ -440,7 +443,12 @@ class Visit:
                 url = target
         finally:
             self._patience = patience
-        if fetched.reason is not Reason.OK or fetched.exchange is None or not 200 <= fetched.status < 300:
+        if (
+            fetched is None
+            or fetched.reason is not Reason.OK
+            or fetched.exchange is None
+            or not 200 <= fetched.status < 300
+        ):
             return ""
         return tdmrep.lines(fetched.exchange.decoded(tdmrep.BYTES_MAX)[0])
 

@@ -43,9 +43,10 @@ class Wishes:
                     found |= wishes.of_meta(name, content, self._agents)
         if rules is not None:
             found |= rules.wishes_for(exchange.url)
-            # What comes with a page takes the place of what tdmrep.json says of it, name by name.
-            said = {wish.partition("=")[0] for wish in found}
-            found |= {wish for wish in rules.tdm_for(exchange.url) if wish.partition("=")[0] not in said}
+            if of_file := rules.tdm_for(exchange.url):
+                # What comes with a page takes the place of what tdmrep.json says of it, name by name.
+                said = {wish.partition("=")[0] for wish in found}
+                found |= {wish for wish in of_file if wish.partition("=")[0] not in said}
         return wishes.combined(found) if found else wishes.NONE
 
     def withhold(self, said: wishes.Wishes, exchange: Exchange, now: float) -> bool:

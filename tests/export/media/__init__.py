@@ -10,4 +10,5 @@ xhtml.py      export/media/test_handlers.py
 xml.py        export/media/test_handlers.py
 sniff.py      export/media/test_handlers.py
 html.py       export/media/test_handlers.py
+pdf_reader.py  export/media/test_pdf.py
 """

@@ -82,3 +82,12 @@ def test_words_of_images_stand_for_a_link_without_words() -> None:
 )
 def test_media_types_by_their_first_bytes(body: bytes, declared: str, found: str) -> None:
     assert detected(body, declared) == found
+
+
+@pytest.mark.parametrize(("xhtml", "found"), [(False, 1), (True, 2)])
+def test_links_behind_an_element_that_closes_itself(xhtml: bool, found: int) -> None:
+    """In HTML such a `<script/>` is open, and hides what follows up to its end tag."""
+    handler = handler_of("application/xhtml+xml" if xhtml else "text/html")
+    assert handler is not None
+    body = b'<title>x</title><script src="x"/><a href=1>x</a><script>"<a href=2>"</script><a href=3>x</a><script/>'
+    assert handler.read(body, "utf-8").links == found

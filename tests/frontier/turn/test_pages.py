@@ -213,13 +213,20 @@ def test_discovery_and_visits_share_a_turn(tmp_path: Path) -> None:
     first = crawl.step(0.5, 200)
     crawl.clock.advance(30 * DAY_S)
     assert sum(int(ready.index["rows"].sum()) for ready in first.ready) == 200
-    result = crawl.turn(100)
-    rows = Batch.concat([
-        crawl.state.runs.take(np.full(n, ready.segment), np.arange(n), pages=True)
-        for ready in result.ready for n in [int(ready.index["rows"].sum())]
-    ])  # fmt: skip
-    share = (rows["visits"] > 0).mean()
-    assert 0.75 <= share <= 0.85  # revisit.share_max
+
+    def share(price: float) -> float:
+        crawl.state.price = price
+        result = crawl.turn(100)
+        rows = Batch.concat([
+            crawl.state.runs.take(np.full(n, ready.segment), np.arange(n), pages=True)
+            for ready in result.ready for n in [int(ready.index["rows"].sum())]
+        ])  # fmt: skip
+        return float((rows["visits"] > 0).mean())
+
+    assert 1 < crawl.state.worth_new < 100
+    assert 0.15 <= share(0.01) <= 0.25  # revisit.share_min: a first fetch is worth more than another visit
+    crawl.state.worth_new = 0.001
+    assert 0.75 <= share(0.01) <= 0.85  # revisit.share_max
     crawl.close()
 
 

@@ -87,7 +87,7 @@ class Http2Server:
         self.asked: list[dict[str, str]] = []
         self.resets = 0
         self.port = 0
-        self._only = only
+        self.only = only
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,7 +106,7 @@ class Http2Server:
     async def _start(self) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         trustme.CA().issue_cert("a.test").configure_cert(context)
-        context.set_alpn_protocols(list(self._only))
+        context.set_alpn_protocols(["h2", "http/1.1", "acme-tls/1"])
         listening = socket.create_server(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         listening.setblocking(False)
@@ -118,7 +118,7 @@ class Http2Server:
                 sock, _ = await self._loop.sock_accept(listening)
                 sock.setblocking(True)
                 hello = await self._loop.run_in_executor(None, sock.recv, 4096, socket.MSG_PEEK)
-                if not any(bytes((len(name),)) + name.encode() in hello for name in self._only):
+                if not any(bytes((len(name),)) + name.encode() in hello for name in self.only):
                     sock.sendall(NO_APPLICATION_PROTOCOL)
                     sock.close()
                     continue

@@ -102,6 +102,19 @@ def test_a_server_that_refuses_everything_else_is_asked_in_http_2(mode: str, rea
         assert len(server.asked) == (0 if mode == "off" else 2)
 
 
+def test_a_server_that_speaks_http_2_no_more_is_asked_in_http_1_again() -> None:
+    async def use(client: Client) -> list[Fetched]:
+        first = await client.fetch(asked_of(server))
+        server.only = ("http/1.1",)
+        client._pool.close()
+        return [first, *[await client.fetch(asked_of(server)) for _ in range(2)]]
+
+    with Http2Server({"/": page(b"x")}) as server:
+        first, second, third = run(configured("needed"), use)
+    assert (first.reason, second.reason) == (Reason.OK, Reason.CONNECT), "that is asked again"
+    assert third.exchange is not None and third.exchange.body == b"in 1.1 ."
+
+
 def test_a_server_that_refuses_whatever_it_is_offered_is_left_with_its_alert() -> None:
     with Http2Server({}, only=("acme-tls/1",)) as server:
         first, second = get(server, "/", "/", config=configured("needed"))

@@ -1,0 +1,65 @@
+"""What sitemaps and feeds say of the pages that they list, as rows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.worker.page import sitemaps
+from tests.cli.conftest import Run
+from tests.export.made import Page, make_job
+
+XML = {"Content-Type": "application/xml"}
+SITEMAP = b"""<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:news="http://www.google.com/schemas/sitemap-news/0.9">
+<url><loc>http://a.test/1?a=1&amp;b=2</loc><lastmod>2005-01-01</lastmod><changefreq>monthly</changefreq>
+<priority>0.8</priority></url>
+<!-- <url><loc>http://a.test/no</loc><priority>1.0</priority></url> -->
+<url><loc><![CDATA[ /2 ]]></loc></url>
+<url><loc>mailto:x@a.test</loc><priority>1.0</priority></url>
+<url><loc>http://a.test/n</loc><news:news><news:publication_date>2008-12-23</news:publication_date></news:news></url>
+</urlset>"""
+INDEX = b"""<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>http://a.test/s1.xml.gz</loc>
+<lastmod>2004-10-01T18:23:17+00:00</lastmod></sitemap></sitemapindex>"""
+RSS = b"""<rss version="2.0"><channel><link>http://a.test/</link><lastBuildDate>x</lastBuildDate><item><link>/r</link>
+<pubDate>Tue, 03 Jun 2003 09:39:21 GMT</pubDate></item></channel></rss>"""
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="/self" rel="self"/><entry><title>T</title>
+<link rel="alternate" href="/a"/><updated>2003-12-13T18:30:02Z</updated></entry></feed>"""
+
+
+def test_each_entry_of_a_list_is_a_row_with_what_is_said_of_it(tmp_path: Path, run: Run) -> None:
+    job = make_job(tmp_path / "job", [
+        Page("http://a.test/s.xml", SITEMAP, XML), Page("http://a.test/i.xml", INDEX, XML),
+        Page("http://a.test/s1.xml.gz", gzip.compress(SITEMAP[:-100].replace(b"/1?", b"/packed?")),
+             {"Content-Type": "application/gzip"}),
+        Page("http://a.test/rss", RSS, {"Content-Type": "application/rss+xml"}),
+        Page("http://a.test/atom", ATOM, {"Content-Type": "application/atom+xml"}),
+        Page("http://a.test/", b"<a href=/x>x</a>"), Page("http://a.test/gone.xml", SITEMAP, XML, status=404),
+    ])  # fmt: skip
+    code, out, _ = run("export", "listed", job.path)
+    assert code == ExitCode.DONE
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert all(row["fetch_time"].startswith("2023-11-14T22:30:0") for row in rows)
+    said = {row["list_url"].removeprefix("http://a.test/"): [] for row in rows}
+    for row in rows:
+        said[row["list_url"].removeprefix("http://a.test/")].append(
+            [row["url"].removeprefix("http://a.test"), row["element"], row["lastmod"], row["priority"],
+             row["changefreq"]]
+        )  # fmt: skip
+    assert said.pop("s1.xml.gz")[0] == ["/packed?a=1&b=2", "url", "2005-01-01", "0.8", "monthly"]
+    assert said == {
+        "s.xml": [["/1?a=1&b=2", "url", "2005-01-01", "0.8", "monthly"], ["/2", "url", None, None, None],
+                  ["/n", "url", "2008-12-23", None, None]],
+        "i.xml": [["/s1.xml.gz", "sitemap", "2004-10-01T18:23:17+00:00", None, None]],
+        "rss": [["/r", "item", "Tue, 03 Jun 2003 09:39:21 GMT", None, None]],
+        "atom": [["/a", "entry", "2003-12-13T18:30:02Z", None, None]],
+    }  # fmt: skip
+
+
+def test_a_list_without_end_has_as_many_rows_as_a_crawl_takes_links_of_it(tmp_path: Path, run: Run) -> None:
+    entries = b"".join(b"<url><loc>/%d</loc></url>" % number for number in range(sitemaps.LINKS_MAX + 5))
+    job = make_job(tmp_path / "job", [Page("http://a.test/s.xml", b"<urlset>" + entries + b"</urlset>", XML)])
+    out = run("export", "listed", job.path)[1]
+    assert out.count("\n") == sitemaps.LINKS_MAX
