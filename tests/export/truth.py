@@ -71,6 +71,8 @@ class Page(HTMLParser):
         authority = target.hostname + (f":{target.port}" if target.port not in (None, 80) else "")
         path = quote(target.path or "/", safe="/%:@!$&'()*+,;=~-._")
         url = urlunsplit((target.scheme, authority, path, quote(target.query, safe="=&%/?:@!$'()*+,;~-._"), ""))
+        if href.strip().partition("#")[0].endswith("?"):
+            url += "?"  # the standard library drops an empty query, which is another URL
         if url != self.url:
             self.links.append((url, _plain(words), " ".join(rel.lower().split())))
 
