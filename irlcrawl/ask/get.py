@@ -158,7 +158,8 @@ def _record(files: Files, job: JobDir, entry: LogEntry) -> tuple[str, Record]:
             raise Damaged(path, offset, f"the crawl log says that this is the record of {_text(entry.url)}; it is not")
         return path, record
     where = f"{_text(entry.url)}: archived in {name} at offset {offset}"
-    if (node := node_of(name, load_stored(job.config_file).archive.prefix)) is not None:
+    prefix = load_stored(job.config_file).archive.prefix if job.config_file.exists() else ""
+    if prefix and (node := node_of(name, prefix)) is not None:
         raise Unavailable(f"{where}, which lies on the machine {node}: copy it to {warcs}, or ask there")
     raise Unavailable(f"{where}, but {warcs} has no such file")
 

@@ -426,9 +426,6 @@ def test_the_readmes_commands_are_commands(
         if command[1] == "doctor":  # what it says is about this machine
             assert code in (ExitCode.DONE, ExitCode.FAILED) and "ok   clock" in run(*command[1:])[1]
             continue
-        if command[1] == "revisit":  # this crawl fetches each URL once
-            assert code == ExitCode.CONFIG and "revisit.enabled is false" in err
-            continue
         if command[1] == "worker-node":
             assert code == ExitCode.CONFIG and "secret: No such file" in err
             continue
