@@ -1,9 +1,11 @@
-"""What files of HTML say, read by the standard library alone: nothing of irlcrawl is imported here."""
+"""What files of HTML say, by the standard library and docsweb's rules of URLs: nothing of irlcrawl is imported here."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from urllib.parse import quote, urldefrag, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin
+
+from tools.docsweb import urls
 
 
 class Page(HTMLParser):
@@ -44,7 +46,7 @@ class Page(HTMLParser):
             self._add(values["href"], values.get("alt", ""), values.get("rel", ""))
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == "a":
+        if tag in ("a", "td", "th"):  # what is open in a cell ends with it
             self._end_anchor()
         elif tag in self._in:
             self._in.remove(tag)
@@ -62,15 +64,10 @@ class Page(HTMLParser):
         self._anchor, self._words, self._alts = None, [], []
 
     def _add(self, href: str, words: str, rel: str) -> None:
-        try:
-            target = urlsplit(urldefrag(urljoin(self.base, href.strip()))[0])
-        except ValueError:
-            return
-        if target.scheme not in ("http", "https") or not target.hostname:
-            return
-        authority = target.hostname + (f":{target.port}" if target.port not in (None, 80) else "")
-        path = quote(target.path or "/", safe="/%:@!$&'()*+,;=~-._")
-        url = urlunsplit((target.scheme, authority, path, quote(target.query, safe="=&%/?:@!$'()*+,;~-._"), ""))
+        target = urls.resolve(href, urls.parse(self.base))
+        if target is None or not target.host or target.host.startswith("["):
+            return  # no page here names an address of IPv6 but wrongly
+        url = str(target._replace(host=target.host.encode("idna").decode()))
         if url != self.url:
             self.links.append((url, _plain(words), " ".join(rel.lower().split())))
 
