@@ -288,6 +288,10 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
         "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai. If queued: "
         "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
     )  # fmt: skip
+    parser.add_argument(
+        "--machine", action="store_true",
+        help="one column more: the machine on which the page is archived; -: this one, or none. Not with queued",
+    )  # fmt: skip
 
 
 def _retry_arguments(parser: argparse.ArgumentParser) -> None:
@@ -601,7 +605,7 @@ VERBS = {
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
-        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE]",
+        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE] [--machine]",
         "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
