@@ -34,7 +34,7 @@ DEPENDENCIES = (
 
 COMMON = {
     "crawl.user_agent", "crawl.operator", "crawl.workers", "scope.kind", "scope.include", "scope.exclude",
-    "scope.depth_max", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
+    "scope.depth_max", "cluster.ray", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
     "limits.pages_per_site", "politeness.gap_host_seconds", "archive.dedupe_from",
 }  # fmt: skip
 """`crawl --help` shows the options of these keys; the options of all other keys work, too."""
@@ -190,9 +190,9 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _key_option(group: Any, key: Key) -> None:
-    """`--section-key`; for the section `crawl` also `--key`."""
+    """`--section-key`; for the section `crawl`, and for some more, also `--key`."""
     names = [f"--{key.path.replace('.', '-').replace('_', '-')}"]
-    if key.section == "crawl" or key.path == "archive.dedupe_from":
+    if key.section == "crawl" or key.path in ("archive.dedupe_from", "cluster.ray"):
         names.append(f"--{key.name.replace('_', '-')}")
     more: dict[str, Any] = {"metavar": "|".join(key.choices) or {"int": "N", "float": "X"}.get(key.type, "TEXT")}
     if key.type == "bool":
@@ -636,6 +636,11 @@ VERBS = {
         "%(prog)s DIR --frontier HOST:PORT --token-file FILE [--cert FILE] [--name NAME] [--workers N]",
         "on another machine: fetch for a crawl that listens (cluster.listen)",
         verbs_cluster.worker_node_arguments, verbs_cluster.worker_node,
+    ),
+    "cluster": Verb(
+        "%(prog)s up|add|status|down|check JOB [NAME ...] [--ray HOST:PORT] [-s SECTION.KEY=VALUE]",
+        "the machines of a Ray cluster that fetch for a crawl: bring them up, add some, show them, send them home",
+        verbs_cluster.cluster_arguments, verbs_cluster.cluster,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,
