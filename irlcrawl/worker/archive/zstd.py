@@ -49,12 +49,16 @@ def is_zstd(files: Files, path: str, handle: Handle | None = None) -> bool:
 
 
 def packer(level: int) -> Callable[..., bytes]:
-    """Makes one frame of a record, as record.member makes a gzip member; for one thread. `packed` goes unused: data
-    that is compressed already is passed over quickly."""
+    """Makes one frame of a record, as record.member makes a gzip member; for one thread. Its last `packed` bytes, which
+    are compressed already, get blocks of their own: in one block with them the header would not be compressed."""
     context = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
 
     def pack(record: bytes, packed: int = 0) -> bytes:
-        return context.compress(record)
+        if not packed:
+            return context.compress(record)
+        stream, start = context.compressobj(size=len(record)), len(record) - packed
+        head = stream.compress(record[:start]) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        return head + stream.compress(record[start:]) + stream.flush()
 
     return pack
 
