@@ -104,7 +104,7 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
         ),
         "  the unit as JSON": lambda p: p.unit.to_json(),
         "  digests": lambda p: (record.digest(p.exchange.body), record.digest(p.exchange.header, p.exchange.body)),
-        "records compressed (isal)": compress,
+        f"records compressed ({archive.compression})": compress,
         "records appended (page cache)": lambda p: os.write(sink, p.exchange.body),
         "process, all of it": lambda p: process(p.unit, p.exchange, p.location, context),
         "  crawl log line": lambda p: crawl_log.line(p.unit, p.exchange, p.location),
