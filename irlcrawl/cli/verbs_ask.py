@@ -18,6 +18,7 @@ from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
+from irlcrawl.base.job_files import CRAWL_LOG
 from irlcrawl.cli.filters import host_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
@@ -243,7 +244,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.like is not None:
         job = JobDir(args.like).require()
         record, base = status_record.read_status(job), load_stored(job.config_file)
-        log = sum(entry.stat().st_size for entry in os.scandir(job.logs) if entry.name.startswith("crawl.log"))
+        log = sum(entry.stat().st_size for entry in os.scandir(job.logs) if entry.name.startswith(CRAWL_LOG))
         pages = plans.pages_like(record, log, args.like)
         hosts = hosts or (record["pace"] or {}).get("hosts") or None
     config = load(args.config, base=base)

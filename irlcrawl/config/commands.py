@@ -62,7 +62,7 @@ def _digest(job: Path, key: str, text: str) -> str:
 
 def _file() -> Path:
     home = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / FILE
+    return (Path(home) if os.path.isabs(home) else Path.home() / ".local/state") / FILE
 
 
 def _known() -> frozenset[str]:
