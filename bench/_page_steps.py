@@ -20,7 +20,7 @@ from irlcrawl.base.url import Base
 from irlcrawl.config.keys import Config
 from irlcrawl.web.coding import decode
 from irlcrawl.web.scope import Scope
-from irlcrawl.worker.archive import crawl_log, record, redo
+from irlcrawl.worker.archive import crawl_log, record, redo, zstd
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.fetch.response import ResponseReader
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
@@ -68,7 +68,10 @@ def _pages(warcs: str, config: Config) -> Iterable[Page]:
 def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
     context = Context(config, 1, Scope(config.scope, config.site, [b"any"]))
     reader = ResponseReader(config.fetch.header_bytes_max)
-    level = config.archive.gzip_level
+    archive = config.archive
+    member: Callable[..., bytes] = partial(record.member, level=archive.gzip_level)
+    if archive.compression == "zstd":
+        member = zstd.packer(archive.zstd_level)
     sink = os.open(os.path.join(state, "sink"), os.O_WRONLY | os.O_CREAT)
 
     def read(page: Page) -> None:
@@ -78,8 +81,8 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
     def compress(page: Page) -> None:
         request, response = page.records
         body = page.exchange.body
-        record.member(request, level)
-        record.member(response, level, len(body) + len(record.END) if record.is_packed(body) else 0)
+        member(request)
+        member(response, packed=len(body) + len(record.END) if record.is_packed(body) else 0)
 
     def harvest(batch: list[UnitRows]) -> None:
         builder = HarvestBuilder(Files(), state, 0, SystemClock())
@@ -101,7 +104,7 @@ def _timed(pages: list[Page], config: Config, state: str) -> dict[str, float]:
         ),
         "  the unit as JSON": lambda p: p.unit.to_json(),
         "  digests": lambda p: (record.digest(p.exchange.body), record.digest(p.exchange.header, p.exchange.body)),
-        "records compressed (isal)": compress,
+        f"records compressed ({archive.compression})": compress,
         "records appended (page cache)": lambda p: os.write(sink, p.exchange.body),
         "process, all of it": lambda p: process(p.unit, p.exchange, p.location, context),
         "  crawl log line": lambda p: crawl_log.line(p.unit, p.exchange, p.location),

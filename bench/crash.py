@@ -43,7 +43,7 @@ from bench import _jobs
 from bench.crawl import ours, tree
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import WARC
+from irlcrawl.base.job_files import WARC_SUFFIXES
 from tools.docsweb import audit, oracle, serve
 from tools.options import amount, whole
 
@@ -168,7 +168,7 @@ def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
     found: dict[str, list[float]] = defaultdict(list)
     broken = 0
     for path in sorted(warcs.iterdir()):
-        broken += not path.name.endswith(WARC)
+        broken += not path.name.endswith(WARC_SUFFIXES)
         try:
             with path.open("rb") as stream:
                 for record in ArchiveIterator(stream, check_digests="raise"):

@@ -20,6 +20,8 @@ from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
+from drum import Files
+
 from bench._page_steps import steps
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.job import JobDir
@@ -50,6 +52,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench worker", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sets", default="all", help="docsweb sets or groups (default %(default)s)")
     parser.add_argument("--mirrors", type=whole(0), default=1, help="mirror hosts per set (default %(default)s)")
+    parser.add_argument("--no-gzip", action="store_true", help="the web sends everything uncompressed")
     parser.add_argument("--https", action="store_true", help="over TLS")
     parser.add_argument("--lease", type=whole(1), default=64, help="URLs of a visit (default %(default)s)")
     parser.add_argument("--no-steps", action="store_true", help="only the worker as a whole")
@@ -59,7 +62,9 @@ def main(argv: list[str]) -> int:
     config = load(overrides=[*SETTINGS, *options.settings])
     directory = Path(tempfile.mkdtemp(prefix="irlcrawl-bench-"))
     try:
-        with serve.running(directory / "web", options.sets, mirrors=options.mirrors, https=options.https) as web:
+        with serve.running(
+            directory / "web", options.sets, mirrors=options.mirrors, https=options.https, gzip=not options.no_gzip
+        ) as web:
             addresses = {host.name: host.address for served in web.sets for host in served.hosts}
             urls = sorted(oracle.expected(web))
             result = crawl(directory / "job", config, urls, addresses, options.lease)
@@ -173,4 +178,5 @@ def crawl(job: Path, config: Config, urls: list[str], addresses: dict[str, str],
         "user_us": round(user / len(urls) * 1e6, 1),
         "system_us": round(system / len(urls) * 1e6, 1),
         "pages_per_s": round(len(urls) / seconds, 1),
+        "archive_bytes_page": round(Files().total(JobDir(job).warcs) / len(urls)),
     }

@@ -11,8 +11,6 @@ from typing import Literal
 
 from drum.files import Damaged, Files
 
-from isal import isal_zlib
-
 from irlcrawl.ask.outcomes import entries_of
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN, node_of
@@ -23,7 +21,7 @@ from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive import crawl_log, taken_down
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.log_parts import find
-from irlcrawl.worker.archive.reader import Record, record_at
+from irlcrawl.worker.archive.reader import Record, record_at, unpacked
 from irlcrawl.worker.archive.record import date as record_date
 from irlcrawl.worker.archive.record import uri
 from irlcrawl.worker.archive.redo import REVISIT, exchange_of
@@ -54,7 +52,7 @@ def get(
     entry = _entry(files, job, stored, what, bar_of)
     path, record = _record(files, job, entry)
     if what == "record":
-        return _uncompressed(files, path, record)
+        return unpacked(files, path, record)
     if (at := taken_down.since(record)) is not None:
         why = Unit.from_json(record.unit or "{}", stored).detail
         raise Unavailable(_gone(stored, at, why))
@@ -173,15 +171,6 @@ def _payload(exchange: Exchange) -> bytes:
             "the whole record holds them as received"
         )
     return body
-
-
-def _uncompressed(files: Files, path: str, record: Record) -> bytes:
-    handle = files.open(path)
-    try:
-        data = files.pread(handle, record.end - record.offset, record.offset)
-    finally:
-        files.close(handle)
-    return isal_zlib.decompress(data, 31)
 
 
 def _gone(url: bytes, at: str, why: str) -> str:

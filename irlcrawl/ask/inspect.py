@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from irlcrawl.base.job import JobDir, command
-from irlcrawl.base.job_files import CONFIG, CRAWL_LOG, HISTORY, LOGS, OPEN, STATE, WARC, WARCS
+from irlcrawl.base.job_files import CONFIG, CRAWL_LOG, HISTORY, LOGS, OPEN, STATE, WARC_SUFFIXES, WARCS
 from irlcrawl.config.keys import Config, keys, value_of
 from irlcrawl.config.toml import load_stored
 from irlcrawl.crawl import status
@@ -54,7 +54,7 @@ def _changed(config: Config) -> Iterator[str]:
 
 
 def _places(job: JobDir) -> Iterator[str]:
-    closed, open_ = _measure(job.warcs, WARC), _measure(job.warcs, OPEN)
+    closed, open_ = _measure(job.warcs, WARC_SUFFIXES), _measure(job.warcs, OPEN)
     text = f"{words.plural(closed[0], 'archive file')}, {words.size(closed[1])}"
     if open_[0]:
         text += f", and {open_[0]} not closed yet, {words.size(open_[1])}"
@@ -71,7 +71,7 @@ def _files(directory: Path) -> tuple[int, str, str]:
     return number, f"file, {words.size(size)}", f"files, {words.size(size)}"
 
 
-def _measure(directory: Path, suffix: str = "") -> tuple[int, int]:
+def _measure(directory: Path, suffix: str | tuple[str, ...] = "") -> tuple[int, int]:
     """(files, bytes) of the files in `directory` that end with `suffix`; a running crawl may delete some meanwhile."""
     number = size = 0
     if not directory.is_dir():

@@ -18,6 +18,7 @@
                         steering.log                                who steered the crawl, and how
                         hooks.undelivered                           events of which nobody could be told
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
+                        PREFIX-TIME-SERIAL-sSSSS.warc.zst           those with archive.compression = "zstd"
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
                         payloads.seg                                what earlier crawls hold (archive.dedupe_from)
                         log-FROM-UNTIL.seg                          of a piece of the crawl log; LOCK: one adds to them
@@ -61,7 +62,9 @@ OWN_LOG = "irlcrawl.log"
 STEERING_LOG = "steering.log"
 UNDELIVERED = "hooks.undelivered"
 COMPRESSED = ".gz"
-WARC = ".warc.gz"
+ZSTD = ".zst"
+WARC, WARC_ZSTD = ".warc.gz", ".warc.zst"
+WARC_SUFFIXES = (WARC, WARC_ZSTD)
 OPEN = ".open"
 
 _LOG_INDEX = re.compile(r"log-([0-9a-f]{16})-([0-9a-f]{16})\.seg")
@@ -70,7 +73,9 @@ _HARVEST = re.compile(r"harvest-(\d{4,})-(\d{6,})\.seg")
 _RETURNS = re.compile(r"returns-\d+\.seg")
 _RULES_LOG = re.compile(r"robots-(\d{4,})\.log")
 _LOG_PART = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<compressed>\.gz)?")
-_WARC = re.compile(r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.gz(?P<open>\.open)?")
+_WARC = re.compile(
+    r"(?P<prefix>.+)-(?P<time>\d{17})-(?P<serial>\d{5,})-s(?P<stream>\d{4,})\.warc\.(?P<packed>gz|zst)(?P<open>\.open)?"
+)
 
 
 def temporary(name: str) -> str:
@@ -176,11 +181,13 @@ class Warc(NamedTuple):
     serial: int
     stream: int
     open: bool = False  # still written, or left so by a crash
+    zstd: bool = False  # of zstd frames; else of gzip members
 
 
 def warc_name(name: Warc) -> str:
     """The name of an archive, as it is on the disk now."""
-    closed = f"{name.prefix}-{name.time}-{name.serial:05d}-s{name.stream:04d}{WARC}"
+    suffix = WARC_ZSTD if name.zstd else WARC
+    closed = f"{name.prefix}-{name.time}-{name.serial:05d}-s{name.stream:04d}{suffix}"
     return closed + OPEN if name.open else closed
 
 
@@ -189,7 +196,15 @@ def parse_warc(name: str) -> Warc | None:
     match = _WARC.fullmatch(name)
     if match is None:
         return None
-    return Warc(match["prefix"], match["time"], int(match["serial"]), int(match["stream"]), match["open"] is not None)
+    return Warc(
+        match["prefix"], match["time"], int(match["serial"]), int(match["stream"]), match["open"] is not None,
+        match["packed"] == "zst",
+    )  # fmt: skip
+
+
+def warc_stem(name: str) -> str:
+    """The name of an archive without its suffix: what is made of it is called so, too."""
+    return name.removesuffix(WARC).removesuffix(WARC_ZSTD)
 
 
 # -- indexes/ ----------------------------------------------------------------------------------------------------------
@@ -197,7 +212,7 @@ def parse_warc(name: str) -> Warc | None:
 
 def cdxj_name(warc: str) -> str:
     """The index of a closed archive."""
-    return warc.removesuffix(WARC) + ".cdxj"
+    return warc_stem(warc) + ".cdxj"
 
 
 def log_index_name(begin: int, end: int) -> str:

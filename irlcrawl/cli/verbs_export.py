@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import WARC_ZSTD
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave
@@ -168,6 +169,8 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 
     archives, still_open = closed(job, Files())
     _note_open(bar, still_open)
+    if packed := sum(archive.name.endswith(WARC_ZSTD) for archive in archives):
+        bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only (README)")
     wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), args.title)
 
 

@@ -448,7 +448,15 @@ class Budgets:
 class Archive:
     prefix: str = key("irlcrawl", "First part of the names of WARC files.")
     roll_bytes: int = key(1_000_000_000, "A WARC file is closed, and the next begun, at this many bytes.", low=1 << 20)
-    gzip_level: int = key(1, "Compression level of WARC files, from 0 (fastest) to 3 (smallest).", low=0, high=3)
+    compression: str = key(
+        "gzip", "How WARC files are compressed. gzip: every tool reads them. zstd: .warc.zst by the IIPC's proposal, "
+        "which few tools read yet. After a change, files that are there stay as they are.", choices=("gzip", "zstd"),
+    )  # fmt: skip
+    gzip_level: int = key(1, "Compression level of gzip WARC files, from 0 (fastest) to 3 (smallest).", low=0, high=3)
+    zstd_level: int = key(
+        3, "Compression level of zstd WARC files, from 1 (fastest) to 19 (smallest, a hundred times as slow).", low=1,
+        high=19,
+    )  # fmt: skip
     dedupe_bytes_min: int = key(
         1024, "A body of at least so many bytes that the same WARC file holds already is stored as a revisit record, "
         "which names the first one. 0: off.", low=0,

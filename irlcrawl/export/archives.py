@@ -60,7 +60,7 @@ class Capture:
 
     @property
     def length(self) -> int:
-        """Bytes of the record's gzip member."""
+        """Bytes of the record as it is packed."""
         return self.record.end - self.record.offset
 
 

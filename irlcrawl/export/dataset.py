@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from drum.files import Files
 
-from irlcrawl.base.job_files import WARC
+from irlcrawl.base.job_files import warc_stem
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.export import links, listed, pages
 from irlcrawl.export.archives import Archive, captures
@@ -137,7 +137,7 @@ def write(plan: Plan, directory: str, archive: Archive) -> int:
     if plan.what == "graph":
         return _write_edges(plan, directory, archive)
     opened: dict[str, Writer] = {}
-    stem = archive.name.removesuffix(WARC)
+    stem = warc_stem(archive.name)
     suffix = PARQUET if plan.format == PARQUET else JSON_LINES
     try:
         for subset, row in rows(plan, archive):
@@ -160,7 +160,7 @@ def write(plan: Plan, directory: str, archive: Archive) -> int:
 
 
 def edges_path(directory: str, archive: str) -> str:
-    return os.path.join(directory, archive.removesuffix(WARC) + ".edges")
+    return os.path.join(directory, warc_stem(archive) + ".edges")
 
 
 def _write_edges(plan: Plan, directory: str, archive: Archive) -> int:

@@ -1,7 +1,7 @@
 """WACZ 1.1.1 (specs.webrecorder.net/wacz/1.1.1): a crawl's archives in one ZIP file with an index and a list of pages,
 which ReplayWeb.page opens from a disk or over the web without reading all of it.
 
-    archive/*.warc.gz                 as they are
+    archive/*.warc.gz, *.warc.zst     as they are (the second kind is for other players than ReplayWeb.page)
     indexes/index.cdx.gz, index.idx   CDXJ in gzip members of 300 lines, and the first key of each
     pages/pages.jsonl                 the pages that a person named (seeds)
     pages/extraPages.jsonl            all other pages

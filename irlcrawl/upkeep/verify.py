@@ -1,7 +1,9 @@
-"""WARC files checked by themselves: every gzip member and record whole, every digest right, every unit complete.
+"""WARC files checked by themselves: every gzip member or zstd frame and record whole, every digest right, every unit
+complete.
 
 `check_file` is one pass in constant memory, which fsck uses, too. `verify` also has warcio, which shares no code with
-us, read each file. After a broken record the next whole one is looked for, so one flipped byte is one finding.
+us, read each file; it knows no zstd frames, and gets what is in them. After a broken record the next whole one is
+looked for, so one flipped byte is one finding.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from drum.files import Damaged, Files, Handle
 from drum.sectors import SECTOR_BYTES, Unreadable
 
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import OPEN, WARC
+from irlcrawl.base.job_files import OPEN, WARC_SUFFIXES
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note
-from irlcrawl.worker.archive import taken_down
+from irlcrawl.worker.archive import taken_down, zstd
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import digest, split_response
 from irlcrawl.worker.archive.redo import RESPONSE, REVISIT
@@ -109,9 +111,10 @@ def next_record(files: Files, path: str, start: int, size: int) -> int:
     """The offset of the next whole record at or behind `start`; `size` if there is none."""
     handle = files.open(path)
     try:
+        magic = zstd.MAGIC if zstd.is_zstd(files, path, handle) else GZIP_MAGIC
         while start < size:
             data, behind = _readable(files, handle, start)
-            at = data.find(GZIP_MAGIC)
+            at = data.find(magic)
             if at < 0:
                 start = behind
                 continue
@@ -129,7 +132,7 @@ def next_record(files: Files, path: str, start: int, size: int) -> int:
 def _readable(files: Files, handle: Handle, start: int) -> tuple[bytes, int]:
     """The bytes that can be read from there up to a bad sector, and where to look next if nothing is found in them."""
     try:
-        return files.pread(handle, SEARCH_BYTES + len(GZIP_MAGIC), start), start + SEARCH_BYTES
+        return files.pread(handle, SEARCH_BYTES + len(zstd.MAGIC), start), start + SEARCH_BYTES
     except Unreadable as error:
         behind = error.offset - error.offset % SECTOR_BYTES + SECTOR_BYTES
         return files.pread(handle, error.offset - start, start) if error.offset > start else b"", behind
@@ -223,12 +226,15 @@ def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
     at = 0
     bar.stage(f"{os.path.basename(path)}, by warcio", size)
     with open(path, "rb") as stream:
-        reader = ArchiveIterator(stream, check_digests=True)
+        packed = zstd.is_zstd(Files(), path)
+        reader = ArchiveIterator(zstd.content(stream) if packed else stream, check_digests=True)
         try:
             for record in reader:
                 record.content_stream().read()
                 if record.digest_checker is not None and record.digest_checker.passed is False:  # None: it has none
-                    yield Finding(True, path, reader.get_record_offset(), "warcio: a digest that is not right")
+                    yield Finding(
+                        True, path, at if packed else reader.get_record_offset(), "warcio: a digest that is not right"
+                    )
                 bar.read(stream.tell() - at)
                 at = stream.tell()
         except (ArchiveLoadFailed, EOFError, OSError, ValueError) as error:
@@ -240,5 +246,5 @@ def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
 def warcs_of(files: Files, directory: str) -> Iterator[str]:
     """The archives in a directory."""
     for name in files.listdir(directory):
-        if name.removesuffix(OPEN).endswith(WARC):
+        if name.removesuffix(OPEN).endswith(WARC_SUFFIXES):
             yield os.path.join(directory, name)

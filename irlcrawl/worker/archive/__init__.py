@@ -3,6 +3,7 @@
 unit.py        a unit and an exchange: the shapes that worker, replay and readers share
 known.py       what is known of a page that is visited again: the columns that go with its unit
 record.py      the bytes of WARC records
+zstd.py        Zstandard frames, which an archive may have in the place of gzip members
 dedupe.py      which payloads the open file holds already
 payloads.py    which payloads earlier crawls hold already
 warc.py        the WARC files of one stream: names, appending, closing

@@ -1,7 +1,8 @@
-"""Records of a .warc.gz, read forward one gzip member at a time, in bounded memory and linear time.
+"""Records of an archive, read forward one gzip member or zstd frame at a time, in bounded memory and linear time.
 
-Bytes that are not a whole member with exactly one whole record are `Damaged` at that member's offset. The caller knows
-whether that is a torn tail (redo.py cuts it) or a broken archive (an error for people).
+Bytes that are not a whole member (of an archive of zstd frames: a whole frame, zstd.py) with exactly one whole record
+are `Damaged` at that member's offset. The caller knows whether that is a torn tail (redo.py cuts it) or a broken
+archive (an error for people).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from drum.files import Damaged, Files
 
 from isal import isal_zlib
 
+from irlcrawl.worker.archive import zstd
 from irlcrawl.worker.archive.record import UNIT_FIELD, WARC_VERSION
 
 READ_BYTES = 256 << 10
@@ -31,10 +33,11 @@ _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # 
 class Record:
     """One record. With keep=False its `block` is empty."""
 
-    offset: int  # of its gzip member
-    end: int  # of its gzip member
+    offset: int  # of its gzip member or zstd frame
+    end: int  # of that; also of frames behind it that decoders ignore
     fields: dict[str, str]  # WARC header, names in lower case
     block: bytes
+    zstd: bool = False  # it is a zstd frame
 
     @property
     def kind(self) -> str:
@@ -57,9 +60,21 @@ def records(files: Files, path: str, offset: int = 0, *, keep: bool = True) -> I
         reader.close()
 
 
+def unpacked(files: Files, path: str, record: Record) -> bytes:
+    """A record as it is stored, decompressed: header and block."""
+    handle = files.open(path)
+    try:
+        data = files.pread(handle, record.end - record.offset, record.offset)
+    finally:
+        files.close(handle)
+    return zstd.unpacked(data) if record.zstd else isal_zlib.decompress(data, _GZIP)
+
+
 def fields_at(files: Files, path: str, offset: int) -> dict[str, str] | None:
     """The WARC header of the record at `offset`, whose block is not read; None if it is longer than
     READ_HEAD_BYTES, or none is there."""
+    if zstd.is_zstd(files, path):
+        return _fields_of_frame(files, path, offset)
     handle = files.open(path)
     try:
         data = files.pread(handle, READ_HEAD_BYTES, offset)
@@ -70,6 +85,16 @@ def fields_at(files: Files, path: str, offset: int) -> dict[str, str] | None:
     except _InflateError:
         return None
     return _parse_head(head) if end else None
+
+
+def _fields_of_frame(files: Files, path: str, offset: int) -> dict[str, str] | None:
+    reader = _Members(files, path, offset)
+    try:
+        return _parse_head(reader.head(READ_HEAD_BYTES))
+    except Damaged:
+        return None
+    finally:
+        reader.close()
 
 
 def record_at(files: Files, path: str, offset: int) -> Record:
@@ -90,6 +115,9 @@ class _Members:
         self._read = b""  # bytes of the file from _read_at
         self._read_at = offset
         self._handle = files.open(path)
+        self._zstd = zstd.is_zstd(files, path, self._handle)
+        self._unpacked, self._called = (self._unframed, "zstd frame") if self._zstd else (self._inflate, "gzip member")
+        self._context = zstd.decompressor()
 
     def close(self) -> None:
         self._files.close(self._handle)
@@ -99,18 +127,27 @@ class _Members:
 
     def record(self, keep: bool) -> Record:
         begin = self._at
-        pieces = self._inflate(begin)
+        pieces = self._unpacked(begin)
         head, rest = self._head(pieces, begin)
         fields = _parse_head(head)
         if fields is None:
-            raise Damaged(self._path, begin, "a gzip member that is no WARC record")
+            raise Damaged(self._path, begin, f"a {self._called} that is no WARC record")
         length = fields.get("content-length", "")
         if not (length.isascii() and length.isdigit() and len(length) <= 18):
             raise Damaged(self._path, begin, "a WARC record without a length")
         block, tail = _block(rest, pieces, int(length), keep)
         if tail != b"\r\n\r\n":
             raise Damaged(self._path, begin, "a WARC record whose length is not the one it says")
-        return Record(begin, self._at, fields, block)
+        if self._zstd:
+            self._at += self._skipped()
+        return Record(begin, self._at, fields, block, self._zstd)
+
+    def head(self, bytes_max: int) -> bytes:
+        """The WARC header of the record that begins here. Damaged where none does, or a longer one."""
+        head, _ = self._head(self._unpacked(self._at), self._at)
+        if len(head) > bytes_max:
+            raise Damaged(self._path, self._at, "a longer header than that")
+        return head
 
     def _head(self, pieces: Iterator[bytes], begin: int) -> tuple[bytes, bytes]:
         """The WARC header without its blank line, and what was inflated after it."""
@@ -122,7 +159,36 @@ class _Members:
                 return data[:end], data[end + 4 :]
             if len(data) > HEAD_BYTES_MAX:
                 break
-        raise Damaged(self._path, begin, "a gzip member that is no WARC record")
+        raise Damaged(self._path, begin, f"a {self._called} that is no WARC record")
+
+    def _unframed(self, begin: int) -> Iterator[bytes]:
+        """One frame's content in pieces; when it is exhausted, _at is the end of the frame."""
+
+        def take(length: int) -> bytes:
+            data = b""
+            while len(data) < length:
+                piece = self._peek()[: length - len(data)]
+                if not piece:
+                    raise Damaged(self._path, begin, "a zstd frame cut short")
+                self._at += len(piece)
+                data += piece
+            return data
+
+        try:
+            yield from zstd.frame(self._context, take)
+        except zstd.NotAFrame as error:
+            raise Damaged(self._path, begin, f"not a zstd frame: {error}") from None
+
+    def _skipped(self) -> int:
+        """Bytes of the whole frames that come next and that decoders ignore."""
+        total = 0
+        if self._peek().startswith(zstd.MAGIC):
+            return total
+        while size := zstd.skipped(self._files.pread(self._handle, 8, self._at + total)):
+            if self._at + total + size > self._files.size(self._handle):
+                break
+            total += size
+        return total
 
     def _inflate(self, begin: int) -> Iterator[bytes]:
         """One member's content in pieces; when it is exhausted, _at is the end of the member."""

@@ -2,8 +2,8 @@
 
 It takes exactly the bytes that the response took, so that nothing else in the file moves: the crawl log, harvests and
 the catalogue of this crawl and of its snapshots name places in archives, and all of them stay right. What is left over
-is filled with empty deflate blocks, which stand for no byte of the record. The request before it stays: its bytes are
-the crawler's own.
+is filled with empty deflate blocks, which stand for no byte of the record (zstd.of_length fills frames). The request
+before it stays: its bytes are the crawler's own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from isal import isal_zlib
 
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.archive import record as records
+from irlcrawl.worker.archive import zstd
 from irlcrawl.worker.archive.reader import Record
 from irlcrawl.worker.archive.unit import Unit
 
@@ -32,8 +33,9 @@ def since(record: Record) -> str | None:
 
 
 def in_place_of(record: Record, at: float, reason: str) -> bytes:
-    """The gzip member that takes the place of a record of CONTENT, as long as it was. at: unix seconds. The reason is
-    cut where there is no room for it. ValueError when the record ends no unit, or is too small to be replaced."""
+    """The gzip member or zstd frame that takes the place of a record of CONTENT, as long as it was. at: unix seconds.
+    The reason is cut where there is no room for it. ValueError when the record ends no unit, or is too small to be
+    replaced."""
     unit = Unit.from_json(record.unit or "", record.fields.get("warc-target-uri", "").encode("ascii"))
     length = record.end - record.offset
     refers_to = record.fields.get("warc-record-id", "")
@@ -42,7 +44,8 @@ def in_place_of(record: Record, at: float, reason: str) -> bytes:
     ):  # fmt: skip
         unit = replace(unit, reason=Reason.TAKEN_DOWN, detail=detail, wishes=unit.wishes if refers else "")
         text = _record(unit, record.fields.get("warc-warcinfo-id", ""), refers, at)
-        if (found := _member(text, length)) is not None:
+        found = zstd.of_length(text, length) if record.zstd else _member(text, length)
+        if found is not None:
             return found
     raise ValueError(f"its {length} bytes are too few for the record that would take their place")
 

@@ -10,8 +10,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from drum.files import Files, Handle
@@ -20,7 +21,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import OPEN, Warc, is_prefix, parse_warc, warc_name
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import NO_SEGMENT
-from irlcrawl.worker.archive import record
+from irlcrawl.worker.archive import record, zstd
 from irlcrawl.worker.archive.dedupe import Held
 from irlcrawl.worker.archive.reader import fields_at
 from irlcrawl.worker.archive.record import Refers
@@ -94,12 +95,13 @@ class WarcWriter:
         roll_bytes: int,
         gzip_level: int,
         clock: Clock,
+        zstd_level: int | None = None,
         dedupe_bytes_min: int = 0,
         payloads: Payloads | None = None,
     ) -> None:
-        """`info`: see warcinfo_values; `dedupe_bytes_min`: archive.dedupe_bytes_min; `payloads`: what earlier crawls
-        hold. ValueError for a prefix that cannot be part of a file name; FileExistsError if the stream has files
-        already, for offsets of two writers would mean different things."""
+        """`info`: see warcinfo_values; `zstd_level`: None for gzip; `dedupe_bytes_min`: archive.dedupe_bytes_min;
+        `payloads`: what earlier crawls hold. ValueError for a prefix that cannot be part of a file name;
+        FileExistsError if the stream has files already, for offsets of two writers would mean different things."""
         self._handle: Handle | None = None
         if not is_prefix(prefix):
             raise ValueError(f"archive.prefix is made of letters, digits, '.', '_' and '+', not {prefix!r}")
@@ -109,7 +111,10 @@ class WarcWriter:
         self._stream = stream
         self._info = dict(info)
         self._roll_bytes = roll_bytes
-        self._level = gzip_level
+        self._zstd = zstd_level is not None
+        self._member: Callable[..., bytes] = partial(record.member, level=gzip_level)
+        if zstd_level is not None:
+            self._member = zstd.packer(zstd_level)
         self._clock = clock
         self._dedupe_bytes_min = dedupe_bytes_min
         self._payloads = payloads
@@ -195,7 +200,7 @@ class WarcWriter:
     def _members(self, unit: Unit, exchange: Exchange | None) -> tuple[bytes, bytes, str]:
         """What comes before the unit's last record, that record, and the payload digest."""
         if exchange is None:
-            return b"", record.member(record.metadata(unit, self._warcinfo_id), self._level), ""
+            return b"", self._member(record.metadata(unit, self._warcinfo_id)), ""
         self._sha1 = record.sha1(exchange.body)
         refers = self._refers(unit, exchange, self._sha1)
         if refers is not None and refers.profile is record.NOT_MODIFIED:
@@ -204,7 +209,7 @@ class WarcWriter:
         digest = record.digest_text(self._sha1)
         request, response = record.request_and_response(unit, exchange, self._warcinfo_id, digest, refers)
         packed = len(exchange.body) + len(record.END) if refers is None and record.is_packed(exchange.body) else 0
-        return record.member(request, self._level), record.member(response, self._level, packed), digest
+        return self._member(request), self._member(response, packed=packed), digest
 
     def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
@@ -253,13 +258,13 @@ class WarcWriter:
         now_ms = int(self._clock.now() * 1000)
         stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(now_ms // 1000)) + f"{now_ms % 1000:03d}"
         serial = self._serial + 1 if self._name else 0
-        name = warc_name(Warc(self._prefix, stamp, serial, self._stream))
+        name = warc_name(Warc(self._prefix, stamp, serial, self._stream, zstd=self._zstd))
         info = record.warcinfo(self._warcinfo_id, name, now_ms / 1000, self._info)
         self._handle = self._files.create(os.path.join(self._directory, name + OPEN))
         self._files.fsync_dir(self._directory)
         self._name, self._serial, self._offset = name, serial, 0
         self._held = Held() if self._dedupe_bytes_min else None
-        return record.member(info, self._level)
+        return self._member(info)
 
     def _abandon(self) -> None:
         """A write failed part way: cut the torn unit off, keep the whole ones, and leave the name to recovery."""

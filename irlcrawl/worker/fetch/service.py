@@ -94,9 +94,11 @@ class Worker:
         self._context = Context(self.config, hello["seed"], self._scope)
         stream = hello["stream"]
         archive = self.config.archive
+        zstd_level = archive.zstd_level if archive.compression == "zstd" else None
         self._warc = WarcWriter(
             files, str(JobDir(job).warcs), archive.prefix, stream, roll_bytes=archive.roll_bytes,
-            gzip_level=archive.gzip_level, clock=self.clock, dedupe_bytes_min=archive.dedupe_bytes_min,
+            gzip_level=archive.gzip_level, zstd_level=zstd_level, clock=self.clock,
+            dedupe_bytes_min=archive.dedupe_bytes_min,
             payloads=Payloads.open(files, JobDir(job)) if archive.dedupe_from else None,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,

@@ -40,9 +40,11 @@ def few_units() -> list[tuple[Unit, Exchange | None]]:
     ]
 
 
-def write(directory: Path, units: list[tuple[Unit, Exchange | None]], roll_bytes: int = 10**9) -> Written:
+def write(
+    directory: Path, units: list[tuple[Unit, Exchange | None]], roll_bytes: int = 10**9, zstd_level: int | None = None
+) -> Written:
     """Units in a directory whose last file is left open, as by a crash."""
-    writer = writer_in(directory, roll_bytes=roll_bytes)
+    writer = writer_in(directory, roll_bytes=roll_bytes, zstd_level=zstd_level)
     return [(unit, exchange, writer.append(unit, exchange)) for unit, exchange in units]
 
 
@@ -50,11 +52,12 @@ def replay(directory: Path, after: tuple[int, int] = redo.START) -> Written:
     return list(redo.units(FILES, os.fspath(directory), 1, after))
 
 
-def test_every_cut_leaves_exactly_the_whole_units(tmp_path: Path) -> None:
-    written = write(tmp_path, few_units())
+@pytest.mark.parametrize("zstd_level", [None, 3])
+def test_every_cut_leaves_exactly_the_whole_units(tmp_path: Path, zstd_level: int | None) -> None:
+    written = write(tmp_path, few_units(), zstd_level=zstd_level)
     (path,) = paths_in(tmp_path)
     data = path.read_bytes()
-    for length in range(len(data)):
+    for length in range(0, len(data), 1 if zstd_level is None else 7):
         path.write_bytes(data[:length])
         whole = [row for row in written if row[2].end <= length]
         removed = redo.cut_tail(FILES, os.fspath(path))
@@ -132,12 +135,13 @@ class Watching(Quick):
         return data
 
 
-def test_a_cut_reads_the_file_once_in_small_pieces(tmp_path: Path) -> None:
+@pytest.mark.parametrize("zstd_level", [None, 3])
+def test_a_cut_reads_the_file_once_in_small_pieces(tmp_path: Path, zstd_level: int | None) -> None:
     """Bounded memory and linear time, for many small units as for one large body, and for none of what is known."""
     noise = random.Random(5)
     small = [(failed_unit(), None)] * 3_000
     large = unit_of()
-    written = write(tmp_path, [*small, (large, exchange_of(large, noise.randbytes(3_000_000)))])
+    written = write(tmp_path, [*small, (large, exchange_of(large, noise.randbytes(3_000_000)))], zstd_level=zstd_level)
     (path,) = paths_in(tmp_path)
     with path.open("ab") as file:
         file.write(b"\0" * 1_000_000)
@@ -173,9 +177,10 @@ def test_what_a_harvest_covers_is_never_cut(tmp_path: Path) -> None:
     assert short.read_bytes() == bytes(data[: known - 1])
 
 
-def test_replay_gives_the_units_after_any_position_across_rolled_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("zstd_level", [None, 3])
+def test_replay_gives_the_units_after_any_position_across_rolled_files(tmp_path: Path, zstd_level: int | None) -> None:
     units = [(unit, exchange) for _ in range(4) for unit, exchange in few_units()]
-    written = write(tmp_path, units, roll_bytes=3_000)
+    written = write(tmp_path, units, roll_bytes=3_000, zstd_level=zstd_level)
     other = writer_in(tmp_path, stream=2)
     other.append(failed_unit(), None)
     assert [path.suffix for path in paths_in(tmp_path)].count(".open") == 2
