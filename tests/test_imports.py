@@ -36,7 +36,7 @@ ROOMS = {
         "irlcrawl.revisit",
         "irlcrawl.frontier.politeness", "irlcrawl.frontier.state", "irlcrawl.frontier.turn",
         "irlcrawl.frontier.dispatch", "irlcrawl.cluster",
-        "irlcrawl.crawl", "irlcrawl.upkeep", "irlcrawl.ask", "irlcrawl.export.media", "irlcrawl.export",
+        "irlcrawl.crawl", "irlcrawl.rounds", "irlcrawl.upkeep", "irlcrawl.ask", "irlcrawl.export.media", "irlcrawl.export",
         "irlcrawl.watch", "irlcrawl.cli",
     ),
     "tools": ("tools", "tools.docsweb", "tools.sampleweb", "tools.simweb"),

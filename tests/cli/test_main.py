@@ -337,7 +337,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
         code, out, _ = run(verb, "--help")
         job = {
             "config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]",
-            "worker-node": "DIR",
+            "fetch": "LIST", "worker-node": "DIR",
         }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
