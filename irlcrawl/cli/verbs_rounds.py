@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.job import JobDir, command
+from irlcrawl.base.job import JobDir, JobError, command
 from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.open_files import allow_all
+from irlcrawl.config import commands
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import from_dict, load_stored
 from irlcrawl.terminal import words
@@ -64,7 +65,7 @@ def generate(args: argparse.Namespace) -> int:
     from irlcrawl.rounds.generate import Wish, directory_for
     from irlcrawl.rounds.generate import generate as made_of
 
-    job, wish = JobDir(args.job).require(), Wish(args.urls, args.per_host, args.lists, args.until * 3600)
+    job, wish = _begun(args.job), Wish(args.urls, args.per_host, args.lists, args.until * 3600)
     with job:
         check_alone(job)
         directory = directory_for(args.out)
@@ -86,6 +87,7 @@ def fetch(args: argparse.Namespace) -> int:
     from irlcrawl.frontier.dispatch.machine_clocks import machine_clocks
     from irlcrawl.frontier.state.lease_log import boot_id
     from irlcrawl.rounds.fetch import Fetch, Told, WorkerDied, adopt
+    from irlcrawl.rounds.fetch_list import head_of
     from irlcrawl.worker.fetch.process import Process, start_worker
 
     if args.workers < 0:
@@ -93,6 +95,7 @@ def fetch(args: argparse.Namespace) -> int:
     job, files, clock = JobDir(args.out), Sectors(), SystemClock()
     if job.exists():
         raise ConfigError(f"{job.path}: the JOB of a crawl; a fetch needs a directory of its own")
+    head_of(files, args.list)
     logging.basicConfig(stream=sys.stderr, format="irlcrawl: %(message)s", level=logging.WARNING)
     allow_all()
 
@@ -125,7 +128,7 @@ def update(args: argparse.Namespace) -> int:
     """ConfigError, JobError, OSError, Damaged."""
     from irlcrawl.rounds.update import update as taken_in
 
-    job = JobDir(args.job).require()
+    job = _begun(args.job)
     fetches = [JobDir(path) for path in dict.fromkeys(map(os.path.abspath, args.fetches))]
     for each in fetches:
         if not each.state.is_dir():
@@ -143,16 +146,27 @@ def update(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def _begun(path: str) -> JobDir:
+    """A JOB with a state. JobError."""
+    job = JobDir(path).require()
+    if not job.has_catalogue():
+        raise JobError(f"{job.path}: its crawl has taken no seeds yet; crawl first, if only with limits.pages=1")
+    return job
+
+
 def _open(job: JobDir, work: Callable[[CrawlState, Config], Awaitable[R]]) -> R:
-    """`work` with the state of a crawl that is locked and does not run."""
+    """`work` with the state of a crawl that is locked and does not run. Commands of its configuration run for archives
+    that come back, so they must have been allowed."""
     from drum.sectors import Sectors
 
     import uvloop
 
     from irlcrawl.frontier.state.crawl_state import CrawlState
 
+    config = load_stored(job.config_file)
+    commands.check(job.path, commands.named(config))
+
     async def opened() -> R:
-        config = load_stored(job.config_file)
         state = CrawlState.open(job, config, SystemClock(), Sectors())
         try:
             return await work(state, config)
