@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import os
 import signal
@@ -80,6 +79,8 @@ def generate(args: argparse.Namespace) -> int:
 
 def fetch(args: argparse.Namespace) -> int:
     """ConfigError, JobError, OSError, Damaged."""
+    import asyncio
+
     from drum.sectors import Sectors
 
     import uvloop
@@ -169,6 +170,11 @@ def _open(job: JobDir, work: Callable[[CrawlState, Config], Awaitable[R]]) -> R:
     async def opened() -> R:
         state = CrawlState.open(job, config, SystemClock(), Sectors())
         try:
+            if owing := sorted({known["node"] for known in state.streams.values() if known.get("node")}):
+                raise JobError(
+                    f"{job.path}: machines have something to hand over ({', '.join(owing)}): let the crawl run with "
+                    "cluster.listen until they have, and stop it"
+                )
             return await work(state, config)
         finally:
             state.close()

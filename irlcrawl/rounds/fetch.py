@@ -81,7 +81,7 @@ def adopt(files: Files, job: JobDir, path: str) -> Head:
     head = head_of(files, path)
     if files.exists(there):
         known = head_of(files, there)
-        if (known.crawl, known.segment) != (head.crawl, head.segment):
+        if known.id != head.id:
             raise ConfigError(
                 f"{job.path}: has another list already (of segment {known.segment}); name a new directory"
             )

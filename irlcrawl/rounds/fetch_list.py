@@ -28,6 +28,7 @@ class Head:
     """What a list says beside its URLs."""
 
     crawl: str  # the crawl's id
+    id: str  # the list's own
     segment: int
     until: float  # the crawl takes its URLs back then
     first: int  # of its `streams` streams

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple
 
 from drum import Batch, Edits, Ragged
@@ -31,9 +32,9 @@ from irlcrawl.crawl import lists
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.frontier.state.hosts import state_batch
+from irlcrawl.frontier.state.hosts import HostRecord, state_batch
 from irlcrawl.frontier.state.runs import LISTS, RUN, Lent
-from irlcrawl.rounds.fetch_list import WAITING_RUN, Head, list_name, write
+from irlcrawl.rounds.fetch_list import WAITING_RUN, Head, head_of, list_name, write
 
 STREAMS = 256
 """Kept for each list: one for each worker of each time that its fetch is begun."""
@@ -92,9 +93,9 @@ async def generate(state: CrawlState, config: Config, clock: Clock, wish: Wish, 
 
 def _finish(state: CrawlState, directory: str) -> None:
     """Lists that were lent, and not named before a kill, get their names."""
-    for segment in state.runs.lent:
+    for segment, lent in state.runs.lent.items():
         path = os.path.join(directory, list_name(segment))
-        if state.files.exists(path + UNNAMED):
+        if state.files.exists(path + UNNAMED) and head_of(state.files, path + UNNAMED).id == lent.id:
             state.files.rename(path + UNNAMED, path)
             state.files.fsync_dir(directory)
 
@@ -142,9 +143,11 @@ def _lend(state: CrawlState, loop: CrawlLoop, spread: list[list[_Pick]], until: 
             urls, index = _rows(state, loop, picks)
             segment = state.runs.add(writer, edits, urls, index.select([*RUN]))
             sites = sorted({pick.host.site for pick in picks})
-            state.runs.lent[segment] = Lent(until - state.clock_set, stream, STREAMS, sites)
-            edits.set(f"{LISTS}{segment}", [*state.runs.lent[segment]])
-            head = Head(state.crawl_id, segment, until, stream, STREAMS, state.seed, to_dict(state.config), scope)
+            lent = state.runs.lent[segment] = Lent(token_hex(8), until - state.clock_set, stream, STREAMS, sites)
+            edits.set(f"{LISTS}{segment}", [*lent])
+            head = Head(
+                state.crawl_id, lent.id, segment, until, stream, STREAMS, state.seed, to_dict(state.config), scope
+            )  # fmt: skip
             path = os.path.join(directory, list_name(segment))
             write(state.files, path + UNNAMED, head, urls, index)
             made[segment] = Made(path, urls.rows, index.rows)
@@ -171,15 +174,18 @@ def _rows(state: CrawlState, loop: CrawlLoop, picks: list[_Pick]) -> tuple[Batch
     start = np.cumsum(counts) - counts
     now = loop.clock.now()
     wait = [max(0.0, loop.dispatcher.politeness.due(pick.host) - now) for pick in picks]
-    # Texts of robots.txt stay with the crawl: who fetches asks for them.
-    blank = {"robots": int(Robots.UNKNOWN), "robots_until": 0.0, "rules_log": 0, "rules_offset": 0, "rules_length": 0}
-    records = state_batch((pick.host.key, replace(pick.host.record, **blank)) for pick in picks)
+    records = state_batch((pick.host.key, _without_robots(pick.host.record)) for pick in picks)
     index = records.with_(
         site=np.array([pick.host.site for pick in picks], np.uint64), start=start.astype(np.uint32),
         rows=counts.astype(np.uint32), priority=urls["priority"][start], wait=np.array(wait),
         origin=Ragged.from_list([origin_of(url) for url in urls["url"].take(start).tolist()]),
     )  # fmt: skip
     return urls, index.select([*WAITING_RUN])
+
+
+def _without_robots(record: HostRecord) -> HostRecord:
+    """Texts of robots.txt stay with the crawl: a fetch asks for them."""
+    return replace(record, robots=int(Robots.UNKNOWN), robots_until=0.0, rules_log=0, rules_offset=0, rules_length=0)
 
 
 def directory_for(path: str) -> str:

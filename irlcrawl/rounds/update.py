@@ -49,7 +49,8 @@ async def update(state: CrawlState, config: Config, clock: Clock, fetches: Seque
     heads = [_head(files, state, each) for each in fetches]
     backs = list[Back]()
     for fetch, head in zip(fetches, heads, strict=True):
-        taken = head.segment in state.runs.lent
+        lent = state.runs.lent.get(head.segment)
+        taken = lent is not None and lent.id == head.id
         if taken:
             recover(files, fetch, head, clock)
             _end_list(state, head, _bring(files, fetch, state.job, head))

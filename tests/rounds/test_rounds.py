@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from drum import Files
+from drum import Catalog, Edits, Files
 from drum.files import Data
 from drum.files import Path as FilePath
 from drum.segment import Segment
@@ -15,6 +16,7 @@ from drum.segment import Segment
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.cli import main
 from irlcrawl.frontier.state import formats
 from irlcrawl.rounds.generate import Made
 from irlcrawl.terminal.progress import Bar
@@ -169,6 +171,47 @@ def test_update_twice_changes_nothing(crawl: Rounds) -> None:
     assert [back.taken for back in crawl.update("first")] == [False]
     assert total(crawl) == before
     sound(crawl)
+
+
+def test_a_fetch_of_another_list_with_the_same_number_is_not_taken_in(crawl: Rounds) -> None:
+    """A repaired state numbers its segments anew, and an opened snapshot goes on from an earlier number."""
+    crawl.seed()
+    shutil.copytree(crawl.path, saved := crawl.path.with_name("saved"))
+    crawl.fetch(*crawl.generate(urls=2), "first")
+    shutil.rmtree(crawl.path)
+    saved.rename(crawl.path)
+    (made,) = crawl.generate()
+    assert [back.taken for back in crawl.update("first")] == [False]
+    crawl.archived.clear()
+    assert crawl.fetch(made, "second").done == 4
+    assert [back.taken for back in crawl.update("second")] == [True]
+    sound(crawl)
+
+
+def test_pages_that_are_visited_again_are_in_lists_as_pages(crawl: Rounds) -> None:
+    crawl.config.revisit.enabled = True
+    crawl.config.revisit.first_rate_days = 1.0
+    crawl.config.limits.pages = len(crawl.web.answers)
+    assert crawl.run() == ExitCode.SIZE_LIMIT
+    crawl.clock.advance(30 * 86400.0)
+    (made,) = crawl.generate()
+    assert crawl.fetch(made, "again").done == made.urls > 10
+    visits = formats.look(crawl.job().state).get("ledger")["visits"]
+    crawl.update("again")
+    assert formats.look(crawl.job().state).get("ledger")["visits"] == visits + made.urls
+    sound(crawl)
+
+
+def test_no_list_is_made_while_machines_owe_what_they_fetched(
+    crawl: Rounds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl.seed()
+    catalog, edits = Catalog.open(crawl.job().state), Edits()
+    edits.set("streams/1", {"next": 0, "warc": [0, 0], "node": "m7"})
+    catalog.commit(edits)
+    words = ["generate", str(crawl.path), "-o", f"{crawl.path}-lists", "--urls", "5"]
+    assert main.main(words) == ExitCode.FAILED and "m7" in capsys.readouterr().err
+    assert not list(Path(f"{crawl.path}-lists").iterdir())
 
 
 @pytest.mark.parametrize("request_number", [1, 3, 6, 9])

@@ -109,9 +109,11 @@ LISTS = "lists/"
 
 
 class Lent(NamedTuple):
-    """What the catalogue says of a list (`lists/SEGMENT`). `until`: unix seconds, at rest (clock_set.py). `first`: of
-    the `streams` streams that are kept for it. `sites`: keys of its URLs' sites."""
+    """What the catalogue says of a list (`lists/SEGMENT`). `id`: random, as in its file, because a repair or an opened
+    snapshot may use the number of a segment again. `until`: unix seconds, at rest (clock_set.py). `first`: of the
+    `streams` streams that are kept for it. `sites`: keys of its URLs' sites."""
 
+    id: str
     until: float
     first: int
     streams: int
