@@ -19,7 +19,16 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep, verbs_watch
+from irlcrawl.cli import (
+    verbs_ask,
+    verbs_cluster,
+    verbs_crawl,
+    verbs_export,
+    verbs_rounds,
+    verbs_steer,
+    verbs_upkeep,
+    verbs_watch,
+)
 from irlcrawl.cli.verbs_watch import DEFAULT_ADDRESS
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
@@ -631,6 +640,19 @@ VERBS = {
         "%(prog)s WHAT JOB [-o PATH] [options]",
         "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
         _export_arguments, verbs_export.export,
+    ),
+    "generate": Verb(
+        "%(prog)s JOB -o DIR --urls N [--per-host N] [--lists K] [--until HOURS]",
+        "write what a crawl that does not run would lease next as lists, for `fetch` on any machine",
+        verbs_rounds.generate_arguments, verbs_rounds.generate,
+    ),
+    "fetch": Verb(
+        "%(prog)s LIST -o DIR [--workers N]", "fetch a list, without its crawl: archives and harvests in DIR",
+        verbs_rounds.fetch_arguments, verbs_rounds.fetch,
+    ),
+    "update": Verb(
+        "%(prog)s JOB DIR ...", "take what fetches brought into a crawl that does not run",
+        verbs_rounds.update_arguments, verbs_rounds.update,
     ),
     "worker-node": Verb(
         "%(prog)s DIR --frontier HOST:PORT --token-file FILE [--cert FILE] [--name NAME] [--workers N]",

@@ -338,7 +338,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
         code, out, _ = run(verb, "--help")
         job = {
             "config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]",
-            "worker-node": "DIR", "cluster": "up|add",
+            "worker-node": "DIR", "cluster": "up|add", "fetch": "LIST",
         }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
@@ -433,7 +433,8 @@ def test_the_readmes_commands_are_commands(
         if command[1] == "cluster":
             assert code == ExitCode.CONFIG and "no Ray cluster is named" in err
             continue
-        lacking = command[1] in ("get", "seeds")  # no page was fetched, and no state was begun
+        # No page was fetched, no state was begun, and there is no list.
+        lacking = command[1] in ("get", "seeds", "generate", "fetch", "update")
         assert code == (ExitCode.FAILED if lacking else ExitCode.DONE), (command, err)
     assert crawl.calls[-1][0].scope.exclude == ["\\?", "\\.pdf$"]
 
