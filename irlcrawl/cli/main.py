@@ -43,7 +43,7 @@ DEPENDENCIES = (
 
 COMMON = {
     "crawl.user_agent", "crawl.operator", "crawl.workers", "scope.kind", "scope.include", "scope.exclude",
-    "scope.depth_max", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
+    "scope.depth_max", "cluster.ray", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
     "limits.pages_per_site", "politeness.gap_host_seconds", "archive.dedupe_from",
 }  # fmt: skip
 """`crawl --help` shows the options of these keys; the options of all other keys work, too."""
@@ -199,9 +199,9 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _key_option(group: Any, key: Key) -> None:
-    """`--section-key`; for the section `crawl` also `--key`."""
+    """`--section-key`; for the section `crawl`, and for some more, also `--key`."""
     names = [f"--{key.path.replace('.', '-').replace('_', '-')}"]
-    if key.section == "crawl" or key.path == "archive.dedupe_from":
+    if key.section == "crawl" or key.path in ("archive.dedupe_from", "cluster.ray"):
         names.append(f"--{key.name.replace('_', '-')}")
     more: dict[str, Any] = {"metavar": "|".join(key.choices) or {"int": "N", "float": "X"}.get(key.type, "TEXT")}
     if key.type == "bool":
@@ -296,6 +296,10 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
         "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai. If queued: "
         "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--machine", action="store_true",
+        help="one column more: the machine on which the page is archived; -: this one, or none. Not with queued",
     )  # fmt: skip
 
 
@@ -610,7 +614,7 @@ VERBS = {
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
-        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE]",
+        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE] [--machine]",
         "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
@@ -654,6 +658,11 @@ VERBS = {
         "%(prog)s DIR --frontier HOST:PORT --token-file FILE [--cert FILE] [--name NAME] [--workers N]",
         "on another machine: fetch for a crawl that listens (cluster.listen)",
         verbs_cluster.worker_node_arguments, verbs_cluster.worker_node,
+    ),
+    "cluster": Verb(
+        "%(prog)s up|add|status|down|check JOB [NAME ...] [--ray HOST:PORT] [-s SECTION.KEY=VALUE]",
+        "the machines of a Ray cluster that fetch for a crawl: bring them up, add some, show them, send them home",
+        verbs_cluster.cluster_arguments, verbs_cluster.cluster,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,

@@ -10,7 +10,7 @@ import re
 import shlex
 from typing import Any
 
-from irlcrawl.base.job_files import is_prefix
+from irlcrawl.base.job_files import CONFIG, is_prefix
 from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
 from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
@@ -185,7 +185,7 @@ def check_start(config: Config) -> None:
     if config.archive.dedupe_from and not config.archive.dedupe_bytes_min:
         raise ConfigError("archive.dedupe_from: has no effect with archive.dedupe_bytes_min = 0")
     for path in config.archive.dedupe_from:
-        if not (os.path.isfile(path) or os.path.isfile(os.path.join(path, "irlcrawl.toml"))):
+        if not (os.path.isfile(path) or os.path.isfile(os.path.join(path, CONFIG))):
             raise ConfigError(f"archive.dedupe_from = {path}: neither a crawl nor a CDXJ file")
     ca_file = config.fetch.tls_ca_file
     if ca_file and not (os.path.isfile(ca_file) and os.access(ca_file, os.R_OK)):

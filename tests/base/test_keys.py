@@ -65,7 +65,7 @@ def test_seeds_and_homes_go_first_then_depth_by_depth_then_by_source(
 ) -> None:
     def rank(depth: int, source: Source, home: bool) -> tuple[int, int]:
         listed = [Source.LINK, Source.REDIRECT, Source.CANONICAL, Source.FRAME, Source.SCRIPT]
-        trust = 0 if source in (Source.SEED, Source.SITEMAP) else 1 + listed.index(source)
+        trust = 0 if source in (Source.SEED, Source.SITEMAP, Source.REQUISITE) else 1 + listed.index(source)
         return (0 if home else min(depth, DEPTH_SEPARATE_MAX)), trust
 
     mine, theirs = priority_of(*one), priority_of(*other)

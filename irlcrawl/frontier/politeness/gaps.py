@@ -292,9 +292,7 @@ class Gaps:
             if unit:
                 wait = table.gap[clock] = max(floor, self.stretch(fetch_s))
             if backoff or outcome != "ok":
-                backoff = table.backoff[clock] = self.backoff(kind, wait, backoff, outcome)
-                if unit and outcome == "throttled" and retry_after is None:
-                    backoff = table.backoff[clock] = self._cooled(backoff)
+                backoff = table.backoff[clock] = self.backoff(kind, wait, backoff, outcome, retry_after)
                 if backoff > wait:
                     wait, why = backoff, Delay.BACKOFF
             if unit:
@@ -327,11 +325,14 @@ class Gaps:
         longest = self._params.rest_max_seconds
         return max(backoff, min(self._params.cool_down_seconds, longest)) if 0 < third <= backoff else backoff
 
-    def backoff(self, kind: int, gap: float, backoff: float, outcome: Outcome) -> float:
+    def backoff(
+        self, kind: int, gap: float, backoff: float, outcome: Outcome, retry_after: float | None = None
+    ) -> float:
         """The back-off of a clock of such a kind and gap after a visit, from the one before it."""
         first, top = self._params.backoff_seconds, self._params.gap_host_max_seconds
         if self._is_unit(kind):
-            return _host_backoff(gap, backoff, outcome, first, self._params.rest_max_seconds)
+            longer = _host_backoff(gap, backoff, outcome, first, self._params.rest_max_seconds)
+            return self._cooled(longer) if outcome == "throttled" and retry_after is None else longer
         if kind == Kind.ADDRESS:
             return _address_backoff(gap, backoff, outcome, first, top)
         return backoff
