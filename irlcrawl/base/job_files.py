@@ -56,6 +56,8 @@ SEEDS_STREAM = 0
 """Whose harvests those of seeds and of repairs are; workers are streams from 1 on."""
 SEGMENT = ".seg"
 """That of drum/names.py, which is not imported here: asking loads no numpy."""
+LIST = "list.seg"
+"""In the state of a fetch without a frontier (irlcrawl/rounds): a copy of its list."""
 
 CRAWL_LOG = "crawl.log"
 OWN_LOG = "irlcrawl.log"
@@ -95,6 +97,11 @@ def parse_turn(name: str) -> int | None:
     """Its commit; None for a file of another kind."""
     match = _TURN.fullmatch(name)
     return None if match is None else int(match[1])
+
+
+def list_name(segment: int) -> str:
+    """The file of a list that `generate` writes, by the number of the ready segment that its URLs are lent from."""
+    return f"list-{segment:06d}{SEGMENT}"
 
 
 def harvest_name(stream: int, number: int) -> str:

@@ -13,6 +13,7 @@ import socket
 from ipaddress import ip_address
 from pathlib import Path
 
+from irlcrawl.base.job_files import temporary as temporary_name
 from irlcrawl.cluster.tcp import place_of, read_secret
 from irlcrawl.config.keys import Cluster, ConfigError
 
@@ -103,7 +104,7 @@ def make_certificate() -> tuple[bytes, bytes]:
 
 def _write(path: Path, data: bytes) -> None:
     """A file of its owner alone, whole or not at all. OSError."""
-    temporary = path.with_suffix(".tmp")
+    temporary = Path(temporary_name(os.fspath(path)))
     temporary.unlink(missing_ok=True)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import parse_harvest, temporary
+from irlcrawl.base.job_files import LIST, parse_harvest, temporary
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import host_of
 from irlcrawl.config.headers import secrets_of
@@ -45,7 +45,7 @@ from irlcrawl.frontier.politeness.politeness import Politeness
 from irlcrawl.frontier.state.hosts import records_of
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import RunReader, SegmentPlace, ready_hosts
-from irlcrawl.rounds.fetch_list import LIST, READY, RUNS, Head, head_of
+from irlcrawl.rounds.fetch_list import READY, RUNS, Head, head_of
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.fetch.process import Process

@@ -18,8 +18,6 @@ from irlcrawl.frontier.state.runs import BLOCK_ROWS, RUN
 
 WAITING_RUN = {**RUN, "wait": "f8"}
 """The index of a list: a row per host."""
-LIST = "list.seg"
-"""Under this name a copy of the list lies in the directory of a fetch, in state/."""
 READY, RUNS, HEAD = "ready", "runs", "list"
 
 
@@ -36,11 +34,6 @@ class Head:
     seed: int
     config: dict[str, Any]  # config/toml.py: to_dict
     scope_entries: list[str]
-
-
-def list_name(segment: int) -> str:
-    """The file of a list."""
-    return f"list-{segment:06d}.seg"
 
 
 def write(files: Files, path: str, head: Head, urls: Batch, index: Batch) -> None:

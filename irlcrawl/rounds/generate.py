@@ -24,6 +24,7 @@ import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job_files import list_name
 from irlcrawl.base.keys import origin_of
 from irlcrawl.base.rows import Robots
 from irlcrawl.config.keys import Config
@@ -34,7 +35,7 @@ from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
 from irlcrawl.frontier.state.runs import LISTS, RUN, Lent
-from irlcrawl.rounds.fetch_list import WAITING_RUN, Head, head_of, list_name, write
+from irlcrawl.rounds.fetch_list import WAITING_RUN, Head, head_of, write
 
 STREAMS = 256
 """Kept for each list: one for each worker of each time that its fetch is begun."""

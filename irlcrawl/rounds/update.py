@@ -21,7 +21,7 @@ from drum import Edits, Files
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.job_files import parse_harvest, parse_rules_log, temporary
+from irlcrawl.base.job_files import LIST, parse_harvest, parse_rules_log, temporary
 from irlcrawl.cluster.shipping import PIECE_BYTES
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.crawl import recovery
@@ -29,7 +29,7 @@ from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.runs import LISTS
 from irlcrawl.rounds.fetch import harvests, recover
-from irlcrawl.rounds.fetch_list import LIST, Head, head_of
+from irlcrawl.rounds.fetch_list import Head, head_of
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.rules_log import PART
 

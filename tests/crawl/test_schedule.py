@@ -61,7 +61,7 @@ class World:
         world = self
 
         class State:
-            runs = property(lambda self: SimpleNamespace(rows=world.runs))
+            runs = property(lambda self: SimpleNamespace(rows=world.runs, rows_here=world.runs))
             ledger = property(lambda self: SimpleNamespace(visits=world.fetched))
             waiting = property(lambda self: world.runs + world.queued + len(world.calendar + world.rests))
 
