@@ -55,10 +55,16 @@ def test_an_actor_that_is_told_to_end_starts_nothing_more(
 ) -> None:
     spec = played(tmp_path, lives, monkeypatch, 99)
     monkeypatch.setattr(actor, "AGAIN_S", 3600.0)
-    home = threading.Event()
+    ended, home, run = threading.Event(), threading.Event(), actor.Machine._run
+
+    def run_once(machine: actor.Machine) -> int:
+        status = run(machine)
+        ended.set()
+        return status
+
+    monkeypatch.setattr(actor.Machine, "_run", run_once)
     machine = actor.Machine(spec, home.set)
-    while machine.look()["status"] is None:
-        pass
+    assert ended.wait(30)
     assert machine.end()
     machine._keeper.join(30)
     assert not machine._keeper.is_alive() and not home.is_set() and len(lives.read_text().splitlines()) == 1
