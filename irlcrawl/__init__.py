@@ -12,6 +12,7 @@ revisit     when a page is worth another visit; no I/O
 frontier    the URLs that wait and the hosts they wait for: politeness, state, turn, dispatch
 cluster     workers on other machines
 crawl       the running crawl: its loop, turns, recovery and end
+rounds      generate, fetch, update: lists that are fetched without a frontier
 upkeep      looking after the files: fsck, repair, verify, snapshot
 ask         questions to a crawl, answered from its disk
 export      what a crawl has, for other tools

@@ -9,6 +9,7 @@ verbs_ask.py      status, config, inspect, urls, get, report, why, plan
 verbs_upkeep.py   fsck, doctor, verify, snapshot, snapshots, key
 verbs_export.py   export
 verbs_cluster.py  worker-node
+verbs_rounds.py   generate, fetch, update
 verbs_watch.py    watch
 filters.py        what --host and --site take
 alone.py          whether this process has JOB to itself

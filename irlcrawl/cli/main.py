@@ -19,7 +19,16 @@ from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
 from irlcrawl.base.memory import ran_out
-from irlcrawl.cli import verbs_ask, verbs_cluster, verbs_crawl, verbs_export, verbs_steer, verbs_upkeep, verbs_watch
+from irlcrawl.cli import (
+    verbs_ask,
+    verbs_cluster,
+    verbs_crawl,
+    verbs_export,
+    verbs_rounds,
+    verbs_steer,
+    verbs_upkeep,
+    verbs_watch,
+)
 from irlcrawl.cli.verbs_watch import DEFAULT_ADDRESS
 from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
@@ -34,7 +43,7 @@ DEPENDENCIES = (
 
 COMMON = {
     "crawl.user_agent", "crawl.operator", "crawl.workers", "scope.kind", "scope.include", "scope.exclude",
-    "scope.depth_max", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
+    "scope.depth_max", "cluster.ray", "limits.pages", "limits.bytes", "limits.seconds", "limits.pages_per_host",
     "limits.pages_per_site", "politeness.gap_host_seconds", "archive.dedupe_from",
 }  # fmt: skip
 """`crawl --help` shows the options of these keys; the options of all other keys work, too."""
@@ -190,9 +199,9 @@ def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _key_option(group: Any, key: Key) -> None:
-    """`--section-key`; for the section `crawl` also `--key`."""
+    """`--section-key`; for the section `crawl`, and for some more, also `--key`."""
     names = [f"--{key.path.replace('.', '-').replace('_', '-')}"]
-    if key.section == "crawl" or key.path == "archive.dedupe_from":
+    if key.section == "crawl" or key.path in ("archive.dedupe_from", "cluster.ray"):
         names.append(f"--{key.name.replace('_', '-')}")
     more: dict[str, Any] = {"metavar": "|".join(key.choices) or {"int": "N", "float": "X"}.get(key.type, "TEXT")}
     if key.type == "bool":
@@ -287,6 +296,10 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
         "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai. If queued: "
         "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--machine", action="store_true",
+        help="one column more: the machine on which the page is archived; -: this one, or none. Not with queued",
     )  # fmt: skip
 
 
@@ -601,7 +614,7 @@ VERBS = {
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", _job_argument, verbs_ask.inspect),
     "urls": Verb(
-        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE]",
+        "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE] [--machine]",
         "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
@@ -628,10 +641,28 @@ VERBS = {
         "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
         _export_arguments, verbs_export.export,
     ),
+    "generate": Verb(
+        "%(prog)s JOB -o DIR --urls N [--per-host N] [--lists K] [--until HOURS]",
+        "write what a crawl that does not run would lease next as lists, for `fetch` on any machine",
+        verbs_rounds.generate_arguments, verbs_rounds.generate,
+    ),
+    "fetch": Verb(
+        "%(prog)s LIST -o DIR [--workers N]", "fetch a list, without its crawl: archives and harvests in DIR",
+        verbs_rounds.fetch_arguments, verbs_rounds.fetch,
+    ),
+    "update": Verb(
+        "%(prog)s JOB DIR ...", "take what fetches brought into a crawl that does not run",
+        verbs_rounds.update_arguments, verbs_rounds.update,
+    ),
     "worker-node": Verb(
         "%(prog)s DIR --frontier HOST:PORT --token-file FILE [--cert FILE] [--name NAME] [--workers N]",
         "on another machine: fetch for a crawl that listens (cluster.listen)",
         verbs_cluster.worker_node_arguments, verbs_cluster.worker_node,
+    ),
+    "cluster": Verb(
+        "%(prog)s up|add|status|down|check JOB [NAME ...] [--ray HOST:PORT] [-s SECTION.KEY=VALUE]",
+        "the machines of a Ray cluster that fetch for a crawl: bring them up, add some, show them, send them home",
+        verbs_cluster.cluster_arguments, verbs_cluster.cluster,
     ),
     "snapshot": Verb(
         "%(prog)s JOB NAME", "keep the crawl as it is now, while it runs or not", _snapshot_arguments,

@@ -14,16 +14,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
-from irlcrawl.base.job_files import CRAWL_LOG
+from irlcrawl.base.job_files import CRAWL_LOG, node_of
 from irlcrawl.cli.filters import host_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import bar_for, reader_may_leave
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.archive.crawl_log import LogEntry
 
 WATCH_SECONDS = 1.0
 DONE = ("fetched", "failed", "excluded")
@@ -96,6 +99,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
 
     from irlcrawl.ask.outcomes import last_words, outcomes
     from irlcrawl.base.reasons import Reason
+    from irlcrawl.config.toml import load_stored
 
     wanted = args.status
     outcome = wanted if wanted in OUTCOMES else None
@@ -109,11 +113,19 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     code = wanted if outcome is None else None
     # A line a URL, unless asked for each time that one was put off, or put back.
     entries = last_words if outcome is None or outcome in DONE else outcomes
+    prefix = load_stored(job.config_file).archive.prefix if args.machine else None
     asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
     for entry in entries(job, status=code, note=args.note, bar_of=bar_for, **asked):
         if outcome is None or entry.outcome == outcome:
             told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
-            yield str(entry.status), entry.reason, entry.url.decode(), *told
+            yield str(entry.status), entry.reason, entry.url.decode(), *told, *_machine(entry, prefix)
+
+
+def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:
+    """On which machine its page is archived; `-`: on this one, or nowhere. prefix: archive.prefix; None: not asked."""
+    if prefix is None:
+        return ()
+    return ((entry.warc and node_of(entry.warc[0], prefix)) or "-",)
 
 
 def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:

@@ -54,10 +54,14 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
         return _dry_run(job, config, len(seeds))
     if job.exists() and (record := ask(job.socket, "status")) is not None:
         return _beside(job, args, record, seeds, changed)
+    if config.cluster.ray:
+        _on_ray("check", job, config)
     from irlcrawl.crawl.start import run_crawl
 
     with job:
         check_alone(job)
+        if config.cluster.ray:
+            _on_ray("up", job, config)
         progress = progress_for(status_record.VIEW, quiet=args.quiet)
         _log_to(job.own_log, progress.note)
         _tell_changes(changed, None if args.quiet else progress.note)
@@ -68,6 +72,14 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     with unheard(sys.stdout):
         _tell_end(job, code, args.job, load_stored(job.config_file))
     return code
+
+
+def _on_ray(action: str, job: JobDir, config: Config) -> None:
+    """See to the machines, in a process beside this one, which is about to fork. ConfigError."""
+    from irlcrawl.cluster.on_ray import beside
+
+    if beside(action, job.path, config.cluster):
+        raise ConfigError(f"cluster.ray = {config.cluster.ray}: no crawl without its machines; without Ray: --ray ''")
 
 
 def _beside(

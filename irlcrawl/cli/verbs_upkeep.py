@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -148,10 +149,10 @@ def verify(args: argparse.Namespace) -> int:
     """Check archives alone: those of a JOB, or single files."""
     from drum.sectors import Sectors
 
+    from irlcrawl.upkeep.verify import elsewhere, warcs_of
     from irlcrawl.upkeep.verify import verify as check
-    from irlcrawl.upkeep.verify import warcs_of
 
-    files, paths = Sectors(), list[str]()
+    files, paths, notes = Sectors(), list[str](), []
     for what in args.what:
         if not os.path.isdir(what):
             if not os.path.exists(what):
@@ -164,9 +165,10 @@ def verify(args: argparse.Namespace) -> int:
         if not found and not JobDir(what).exists():
             raise JobError(f"{what}: no archives here")
         paths += found
+        notes.append(elsewhere(JobDir(what), files))
     bar = bar_for(quiet=args.quiet)
     try:
-        return _told(check(files, paths, bar), bar, args.json)
+        return _told(itertools.chain(check(files, paths, bar), *notes), bar, args.json)
     finally:
         bar.close()
 

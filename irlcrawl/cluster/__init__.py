@@ -10,4 +10,8 @@ shipping.py  files as pieces, and their way back onto a disk
 tcp.py       the carrier for networks: TCP and TLS, and the proof that both sides know the secret
 node.py      the process of another machine: its workers, what they wrote, and its end when nobody hears it
 nodes.py     the frontier's side: who is there, whose workers those are, and what to do when a machine is gone
+access.py    where a crawl listens, its secret and its certificate: given, or made
+on_ray.py    machines of a Ray cluster: which there are, whether the cluster is fit, and an actor on each
+actor.py     what Ray starts on each machine: it keeps the node's process running there
+stranger.py  whether a Ray cluster answers somebody without its token
 """

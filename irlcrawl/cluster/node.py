@@ -46,6 +46,7 @@ END_STEP_S = 0.05
 KILLED = -9
 OVER = "the crawl is over"
 """Why a node is sent away when all is well."""
+LEFT = "it was told to end, and has handed over what it had"
 
 _log = logging.getLogger("irlcrawl.node")
 
@@ -107,16 +108,23 @@ class Session:
         self._told_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
-        self._ended = False
+        self._ended = self._leaving = False
+        self._owing: set[int] = set()  # streams of earlier sessions that are not handed over yet
 
-    async def run(self) -> None:
-        """Until the frontier is gone, or sends this node away. Whatever was not shipped is on the disk."""
+    async def run(self, leave: asyncio.Event) -> None:
+        """Until the frontier is gone, or sends this node away, or, once `leave` is set, everything is handed over.
+        Whatever was not shipped is on the disk."""
         self.channel.send(
             {"t": "greet", "node": self._name, "id": node_id(self._job, self._files), "places": self.places}
         )
         taking = self._task(self._take_all())
         try:
             while self.over is None and self._failure is None:
+                if leave.is_set() and not self._leaving:
+                    self._leave()
+                if self._leaving and not self._workers and not self._owing and self.channel.idle:
+                    self.over = LEFT
+                    break
                 now = self._clock.since_boot()
                 if now - self.channel.echoed_at > LIFE_S or self._carrier.refused is not None:
                     break
@@ -133,6 +141,17 @@ class Session:
             self.channel.close()
         if self._failure is not None:
             raise self._failure
+
+    def _leave(self) -> None:
+        """Visits are dropped now, and nothing more is begun; what is there is handed over."""
+        self._leaving = True
+        if self._context is None:  # it said nothing yet: what is owed waits for the next life of this node
+            self.over = "it was told to end before the crawl answered; what it has waits on its disk"
+            return
+        self.channel.send({"t": "leave"})
+        for worker in self._workers.values():
+            if worker.wire is not None:
+                worker.wire.send({"t": "abort"})
 
     def _tell_time(self, now: float) -> None:
         if self.channel.told is not None:
@@ -176,11 +195,12 @@ class Session:
                 config = from_dict(hello["config"])
                 scope = Scope(config.scope, config.site, [entry.encode("ascii") for entry in hello["scope_entries"]])
                 self._context = Context(config, hello["seed"], scope, again=True)
-                self._sweep({int(stream) for stream in message["left"]})
+                self._owing = {int(stream) for stream in message["left"]}
+                self._sweep(self._owing)
                 for stream, (number, serial, offset) in message["left"].items():
                     self._positions[int(stream)] = number, (serial, offset)
                     self._task(self._redo(int(stream), KILLED))
-            case "worker":
+            case "worker" if not self._leaving:
                 await self._begin(message["stream"], message["hello"])
             case "say":
                 self._say(message["stream"], message["m"])
@@ -274,6 +294,7 @@ class Session:
         self._tell_gone(stream, status)
 
     def _tell_gone(self, stream: int, status: int) -> None:
+        self._owing.discard(stream)
         self.channel.send({"t": "gone", "stream": stream, "status": status})
 
     # -- shipping --------------------------------------------------------------------------------------------------
@@ -285,7 +306,8 @@ class Session:
                 worker.said_bye = True
             elif message["file"] is not None:
                 await self._ship(message["file"])
-            self._relay(worker.stream, message)
+            if not (self._leaving and worker.said_bye):  # it may have had visits in hand: `gone` says it
+                self._relay(worker.stream, message)
             worker.owed.task_done()
 
     async def _ship(self, harvest: str) -> None:
@@ -333,12 +355,21 @@ def node_id(job: JobDir, files: Files) -> str:
 
 
 async def serve(
-    job: JobDir, name: str, connect: Callable[[str], Carrier], clock: Clock, start: Start, places: int, files: Files
+    job: JobDir,
+    name: str,
+    connect: Callable[[str], Carrier],
+    clock: Clock,
+    start: Start,
+    places: int,
+    files: Files,
+    leave: asyncio.Event | None = None,
 ) -> str:
-    """Sessions, one after the other, until the frontier sends this node away; why it did. connect(number): a carrier
-    for the session of that number. OSError, Damaged."""
-    while True:
+    """Sessions, one after the other, until the frontier sends this node away, or `leave` is set; why it ended.
+    connect(number): a carrier for the session of that number. OSError, Damaged."""
+    leave = leave or asyncio.Event()
+    while not leave.is_set():
         session = Session(job, name, connect(secrets.token_hex(16)), clock, start, places, files)
-        await session.run()
+        await session.run(leave)
         if session.over is not None:
             return session.over
+    return "it was told to end; what it did not hand over waits on its disk"

@@ -142,6 +142,9 @@ class Node:
                 await asyncio.get_running_loop().run_in_executor(
                     None, write_piece, state.files, state.dir, name, message["at"], data, message["last"]
                 )
+            case "leave":
+                _log.info("machine %s leaves", self.name)
+                self.places = 0  # workers that end now get no successors
             case "gone":
                 self._nodes.gone(self, message["stream"], message["status"])
 

@@ -16,7 +16,12 @@ from pathlib import Path
 
 from irlcrawl.config.keys import Config, ConfigError
 
-KEYS = ("archive.on_warc_closed", "hooks.command")
+KEYS = ("archive.on_warc_closed", "hooks.command", "cluster.ray")
+"""The last is no command; but a Ray cluster is given the user's token, and what it answers is unpickled."""
+_MEANS = {
+    "": "this command would run as you",
+    "cluster.ray": "who answers there gets your token, and could run code as you",
+}
 FILE = Path("irlcrawl") / "allowed-commands"
 """Below $XDG_STATE_HOME, or ~/.local/state."""
 
@@ -49,9 +54,9 @@ def check(job: Path, commands: Mapping[str, str]) -> None:
     for key, text in commands.items():
         if _digest(job, key, text) not in known:
             raise ConfigError(
-                f"{key} = {text!r}: a file says so, and this command would run as you; if it is yours, give the option "
+                f"{key} = {text!r}: a file says so, and {_MEANS.get(key, _MEANS[''])}; if it is yours, give the option "
                 "--allow-commands once (of crawl and resume), or set it: irlcrawl set JOB "
-                f"{key}=COMMAND"
+                f"{key}={'HOST:PORT' if key in _MEANS else 'COMMAND'}"
             )
 
 

@@ -534,6 +534,15 @@ class Cluster:
         3600.0, "Seconds for which a machine that is silent is waited for. Then it is given up, and what its workers "
         "had in hand is fetched by others, some of it a second time.", low=60.0,
     )  # fmt: skip
+    ray: str = key(
+        "", "Address HOST:PORT of a Ray cluster: each machine of it that has a resource `disk:NAME` fetches for the "
+        "crawl. Of `listen`, `token_file` and `tls_cert` what is not set is made, in JOB/cluster. Empty: off.",
+    )  # fmt: skip
+    directory: str = key(
+        "~/irlcrawl", "Where the archives of machines on Ray lie, on each of them: in DIRECTORY/CRAWL/NAME, where ~ is "
+        "the home of the user for whom Ray runs there.",
+    )  # fmt: skip
+    node_workers: int = key(0, "Workers on each machine on Ray. 0: one for each core.", low=0, high=256)
 
 
 @dataclass

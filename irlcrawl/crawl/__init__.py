@@ -15,6 +15,7 @@ old_rules.py         deleting robots logs that no record points to any more
 deaths.py            workers that die, and their replacement
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest
+lists.py             lists of URLs that are out (irlcrawl/rounds), and their way back
 returns.py           URLs that are put back: choosing them, and writing them as a harvest
 orders.py            pages that the operator wants visited now
 steering.py          verbs that change how a crawl goes on

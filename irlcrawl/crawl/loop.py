@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from drum import Edits
@@ -22,7 +22,7 @@ from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.proxies import Proxies, read_logins
 from irlcrawl.config.signing_key import read_key
 from irlcrawl.config.toml import to_dict
-from irlcrawl.crawl import recovery
+from irlcrawl.crawl import lists, recovery
 from irlcrawl.crawl.deaths import Deaths
 from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.limits import Limits
@@ -85,6 +85,7 @@ class CrawlLoop:
             self.outage, self._wakeup.set,
         )  # fmt: skip
         self.dispatcher.runs.committed(state.runs.segments())
+        self.dispatcher.lent = lists.sites(state)
         self.limits = Limits(state, config, self.this_run.started)
         self.schedule = Schedule(config, clock, state, self.dispatcher, self.fleet)
         self.gauges = Gauges(state, self.this_run, self.dispatcher, self.schedule, self.limits, self.outage)
@@ -127,6 +128,8 @@ class CrawlLoop:
         await self.turns.first(harvests, states, streams)
         state.catalog.sweep()
         RulesLog.drop_old(state.files, state.dir, now - OLD_S, lambda stream: set_since(state.catalog, stream))
+        lists.take_back(state, lists.over(state, self.clock.now()))
+        self.dispatcher.lend(lists.sites(state))
         self._coming = state.runs.hosts()
         self._opened = True
         self._bring_more()
@@ -141,6 +144,11 @@ class CrawlLoop:
         self.dispatcher.bring(ready, [records[one.key] for one in ready])
         if len(ready) < BROUGHT_AT_ONCE:
             self._coming = None
+
+    def bring_all(self) -> None:
+        """Every host with URLs in runs that is still to come."""
+        while self._coming is not None:
+            self._bring_more()
 
     @property
     def paused(self) -> bool:
@@ -195,6 +203,8 @@ class CrawlLoop:
             self.fleet.watch(now)
             self.outage.watch(now)
             self._old_rules.look()
+            if self.dispatcher.lent and self._coming is None and not self.turns.running:
+                self._end_lists(now)
             if self._coming is None and self.turns.due(now):
                 self.turns.begin()
             if self._over():
@@ -206,6 +216,14 @@ class CrawlLoop:
                 raise failure
             if (result := self.turns.finish()) is not None and result.folded:
                 self.deaths.page_taken_in()
+
+    def _end_lists(self, now: float) -> None:
+        """Lists whose date has passed: their URLs are leased as any others from now on."""
+        if segments := lists.over(self.state, now):
+            lists.take_back(self.state, segments)
+            self.dispatcher.lend(lists.sites(self.state))
+            self._coming = chain.from_iterable(map(self.state.runs.hosts_of, segments))
+            self.schedule.moved = True
 
     def fail(self, error: BaseException | None) -> None:
         """For who works beside the loop: `run` raises it."""
@@ -333,12 +351,16 @@ class CrawlLoop:
             return not self.fleet.workers
         if self.config.revisit.enabled and self.state.pages.rows:
             return False  # only limits end it
-        return self.fleet.idle and not self.dispatcher.hosts and self.state.waiting == 0
+        hosts = len(self.dispatcher.hosts) - self.dispatcher.lent_hosts
+        lent = self.state.runs.rows if self.dispatcher.lent else 0  # all runs, where no other host is in memory
+        return self.fleet.idle and not hosts and self.state.waiting == lent
 
     async def _end(self) -> ExitCode:
         """Nothing is out: say good-bye to the workers and commit the last word."""
         if self.ending is None:
-            self.stop(ExitCode.DONE)
+            if lent := self.state.runs.rows:
+                _log.warning("nothing is left but %d URLs of sites of which lists are out", lent)
+            self.stop(ExitCode.INTERRUPTED if lent else ExitCode.DONE)
             while self.fleet.workers or self.deaths.pending:
                 self.fleet.watch(self.clock.now())
                 self.outage.watch(self.clock.now())

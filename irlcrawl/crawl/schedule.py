@@ -119,7 +119,7 @@ class Schedule:
         if self.closed:
             return False
         hosts_max = self._config.frontier.hosts_active_max
-        return self._state.runs.rows < self._rows_high and len(self._hosts.hosts) < hosts_max
+        return self._state.runs.rows_here < self._rows_high and len(self._hosts.hosts) < hosts_max
 
     def rows_wanted(self) -> int:
         """Enough to last until the turn after the next may end, and never past high water."""
@@ -127,7 +127,7 @@ class Schedule:
             return 0
         until_next = 2 * (REST_FACTOR + 2) * self.turn_seconds + 2 * NEAR_S
         enough = max(ROWS_WANTED_MIN, int(self.pages_per_s * until_next))
-        return min(enough, self._rows_high - self._state.runs.rows)
+        return min(enough, self._rows_high - self._state.runs.rows_here)
 
     # -- decisions -------------------------------------------------------------------------------------------------
 

@@ -241,11 +241,12 @@ class Supervisor:
 
     async def _listen(self, loop: CrawlLoop) -> Nodes | None:
         """For machines, if the configuration says so. ConfigError, OSError."""
-        if not self.config.cluster.listen:
+        keys = self.config.cluster
+        if not keys.listen and not keys.ray:
             return None
-        from irlcrawl.cluster import nodes
+        from irlcrawl.cluster import access, nodes
 
-        self._nodes = await nodes.listen(loop, self.config.cluster)
+        self._nodes = await nodes.listen(loop, access.filled(keys, self.job.path) if keys.ray else keys)
         loop.gauges.machines = self._nodes.record
         return self._nodes
 

@@ -26,6 +26,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from drum import Batch, Edits
@@ -229,7 +230,7 @@ class Turns:
     async def first(self, harvests: list[str], states: Batch | None, streams: Iterable[int]) -> None:
         """The turn of an opening: it folds what was recovered of `streams`. With URLs to lease at hand it merges
         nothing, for that takes as long as the state is large."""
-        task = self._task(harvests, states=states, urgent=True, merge=self._state.runs.rows == 0)
+        task = self._task(harvests, states=states, urgent=True, merge=self._state.runs.rows_here == 0)
         result = await self.on_thread(Turn(self._state).run, task)
         self._close_streams(result, streams)
         self._commit(result)
@@ -244,6 +245,15 @@ class Turns:
         all_told = await asyncio.get_running_loop().run_in_executor(None, self.closed.finish, seconds)
         self._thread.shutdown()
         return all_told
+
+    async def bring(self, rows: int) -> bool:
+        """A turn of a crawl that leases nothing (irlcrawl/rounds): so many more URLs into runs. Whether it did
+        anything."""
+        harvests, self._inbox = self._inbox, []
+        task = replace(self._task(harvests, urgent=True), rows_wanted=rows)
+        result = await self.on_thread(Turn(self._state).run, task)
+        self._take_in(result)
+        return result.moved
 
     def leave(self) -> None:
         """Who is told of closed archives is not waited for any longer."""

@@ -39,6 +39,7 @@ from irlcrawl.crawl import history
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.harvested import Reach, missing, not_closed, reach_of, shortened
 from irlcrawl.frontier.state.lease_log import LeaseLog
+from irlcrawl.frontier.state.runs import LISTS, Lent
 from irlcrawl.frontier.state.start_checks import (
     COPY_WROTE,
     check_edited,
@@ -442,8 +443,11 @@ class Fsck:
 
 
 def _covered(file: WarcName, streams: dict[int, Any], size: int, catalog: Catalog | None) -> int:
-    """Up to which byte of an archive a commit knows its units."""
+    """Up to which byte of an archive a commit knows its units; none of one that an `update` was killed over."""
     if file.stream in streams:
         serial, offset = streams[file.stream]["warc"]
         return size if file.serial < serial else offset if file.serial == serial else 0
+    lent = [Lent(*entry) for _, entry in catalog.items(LISTS)] if catalog is not None else []
+    if any(file.stream in range(one.first, one.first + one.streams) for one in lent):
+        return 0
     return size if catalog is not None and file.stream < catalog.get("stream-next", 0) else 0

@@ -12,9 +12,12 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from drum.catalog import Catalog
+from drum.errors import UnknownVersion
 from drum.files import Damaged, Files, Handle
 from drum.sectors import SECTOR_BYTES, Unreadable
 
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN, WARC_SUFFIXES
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note
@@ -50,6 +53,17 @@ def verify(files: Files, paths: list[str], bar: Bar) -> Findings:
                 yield from _verify(files, closed, bar)
             else:
                 yield note(path, "away since it was listed")
+
+
+def elsewhere(job: JobDir, files: Files) -> Findings:
+    """A note for each other machine that worked for a crawl: its archives lie there."""
+    try:
+        catalog = Catalog.open(job.state, files, readonly=True)
+    except (Damaged, UnknownVersion, OSError):  # archives are what is checked here
+        return
+    for key, _ in catalog.items("nodes/"):
+        name = key.removeprefix("nodes/")
+        yield note(os.fspath(job.warcs), f"more archives lie on machine {name}: verify its directory there")
 
 
 def _verify(files: Files, path: str, bar: Bar) -> Findings:

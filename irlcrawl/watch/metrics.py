@@ -1,9 +1,9 @@
 """/metrics: the status record as Prometheus and OpenMetrics have it.
 
 Names follow https://prometheus.io/docs/practices/naming/: base units, `_total` for what only grows, no unit hidden in a
-label. Labels have few values, which this program chooses (reasons, places, states): no host and no URL is one. What a
-crawl takes back (a URL that failed and is put back is failed no more) is a gauge. How long requests take has the name
-and the buckets of OpenTelemetry's semantic conventions for HTTP clients (log_tail.py counts it).
+label. Labels have few values, which this program chooses (reasons, places, states) or its operator (names of machines):
+no host and no URL is one. What a crawl takes back (a URL that failed and is put back is failed no more) is a gauge. How
+long requests take has the name and the buckets of OpenTelemetry's semantic conventions for HTTP clients (log_tail.py).
 """
 
 from __future__ import annotations
@@ -89,6 +89,14 @@ def _merges(name: str) -> Callable[[Record], Samples]:
     return lambda record: [({"store": drum}, merge[name]) for drum, merge in (record["merges"] or {}).items()]
 
 
+def _machine(field: str) -> Callable[[Record], Samples]:
+    return lambda record: [({"machine": one["name"]}, one[field]) for one in record["machines"] or ()]
+
+
+def _machines_up(record: Record) -> Samples:
+    return [({"machine": one["name"]}, float(one["state"] == "here")) for one in record["machines"] or ()]
+
+
 def _plugin_seconds(record: Record) -> Samples:
     return [({}, None if record["plugin_us"] is None else record["plugin_us"] / 1e6)]
 
@@ -149,6 +157,13 @@ METRICS = (
     _gauge("irlcrawl_disk_free_bytes", "disk_free_bytes", "Free on the file system of the crawl.", "bytes"),
     _gauge("irlcrawl_memory_resident_bytes", "memory_bytes", "Resident, of all processes of the crawl.", "bytes"),
     _gauge("irlcrawl_workers", "workers", "Worker processes alive."),
+    Metric("irlcrawl_machine_up", "gauge", "1 for another machine that is here, 0 if it is silent.", _machines_up),
+    Metric("irlcrawl_machine_workers", "gauge", "Workers of another machine.", _machine("workers")),
+    Metric("irlcrawl_machine_visits", "gauge", "Visits that another machine has in hand.", _machine("visits")),
+    Metric("irlcrawl_machine_streams_owed", "gauge", "Streams it has not handed over yet.", _machine("owed")),
+    Metric("irlcrawl_machine_silent_seconds", "gauge", "Since it was last heard.", _machine("heard_s"), "seconds"),
+    Metric("irlcrawl_machine_shipped_bytes", "counter", "Files that it sent in this session.",
+           _machine("shipped_bytes"), "bytes"),
     _gauge("irlcrawl_pages_resting", "pages", "Pages between two visits."),
     Metric("irlcrawl_page_visits", "counter", "Visits to pages, by change.", _by("change", "visits_by_change")),
 )  # fmt: skip

@@ -106,6 +106,7 @@ def test_a_crawl_gets_its_configuration_and_seeds(tmp_path: Path, run: Run, craw
 
 def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irlcrawl.config.plugins.check", lambda keys: None)  # no such plug-ins are installed
+    monkeypatch.setattr("irlcrawl.cluster.on_ray.beside", lambda action, job, keys: 0)  # nor is there such a Ray
     options = []
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
@@ -337,7 +338,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
         code, out, _ = run(verb, "--help")
         job = {
             "config": "[JOB]", "doctor": "[DIR]", "export": "WHAT JOB", "key": "DIR", "plan": "[--ram R]",
-            "worker-node": "DIR",
+            "worker-node": "DIR", "cluster": "up|add", "fetch": "LIST",
         }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
     code, out, _ = run("--version")
@@ -429,7 +430,11 @@ def test_the_readmes_commands_are_commands(
         if command[1] == "worker-node":
             assert code == ExitCode.CONFIG and "secret: No such file" in err
             continue
-        lacking = command[1] in ("get", "seeds")  # no page was fetched, and no state was begun
+        if command[1] == "cluster":
+            assert code == ExitCode.CONFIG and "no Ray cluster is named" in err
+            continue
+        # No page was fetched, no state was begun, and there is no list.
+        lacking = command[1] in ("get", "seeds", "generate", "fetch", "update")
         assert code == (ExitCode.FAILED if lacking else ExitCode.DONE), (command, err)
     assert crawl.calls[-1][0].scope.exclude == ["\\?", "\\.pdf$"]
 

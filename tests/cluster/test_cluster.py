@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.cli import main
+from irlcrawl.cluster import node
+from irlcrawl.config.toml import to_toml
 from tests.cluster.virtual_cluster import Cluster, Machine, Weather
 from tests.crawl.virtual_crawl import Web, star
 
@@ -23,6 +26,21 @@ class Anything(set[bytes]):
 
     def __contains__(self, one: object) -> bool:
         return False
+
+
+def test_urls_and_verify_say_on_which_machine_pages_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    assert crawl.run() is ExitCode.DONE
+    job = crawl.job()
+    job.write_config(to_toml(crawl.config))
+    assert main.main(["urls", str(job.path), "--machine"]) == ExitCode.DONE
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert sorted(row[2] for row in rows) == urls and {row[3] for row in rows} == {"m0", "m1"}
+    assert main.main(["verify", str(job.path), "--quiet"]) == ExitCode.DONE
+    told = capsys.readouterr().out
+    assert "more archives lie on machine m0" in told and "more archives lie on machine m1" in told
 
 
 def web() -> tuple[Web, list[str]]:
@@ -172,3 +190,26 @@ def test_a_machine_that_leaves_for_good_or_comes_back_with_an_old_disk(
     assert crawl.run(leave) is ExitCode.DONE
     assert sorted(crawl.outcomes()) == sorted(urls + late)
     assert not back or not list(crawl.machines[0].path.glob("state/harvest-*"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_machine_that_is_told_to_end_hands_over_and_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather(0.05, 0.05, 0.1, seed))
+    crawl.wait_s = HOUR
+    crawl.archived = Anything()
+    machine = crawl.machines[0]
+    ended: list[str] = []
+
+    async def leave(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        assert machine.task is not None
+        machine.leaving.set()
+        ended.append(await machine.task)
+
+    assert crawl.run(leave) is ExitCode.DONE
+    assert ended == [node.LEFT]
+    assert sorted(crawl.outcomes()) == urls
+    assert sum(crawl.web.pages_asked.values()) - len(urls) <= HOSTS
+    assert crawl.clock.now() - crawl.web.log[0][0] < HOUR, "others were given what it had in hand"

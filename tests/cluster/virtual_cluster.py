@@ -109,9 +109,17 @@ class Machine:
     def start(self) -> None:
         cluster = self.cluster
         assert self.task is None or self.task.done(), "a directory has one node: its lock sees to that"
+        self.leaving = asyncio.Event()
         self.task = asyncio.ensure_future(
             node.serve(
-                JobDir(self.path), self.name, self._connect, cluster.clock, self._worker, self.places, cluster.files
+                JobDir(self.path),
+                self.name,
+                self._connect,
+                cluster.clock,
+                self._worker,
+                self.places,
+                cluster.files,
+                self.leaving,
             )
         )
 

@@ -20,13 +20,14 @@ from tests.cli.test_main import AGENT, FakeCrawl, crawl
 
 __all__ = ["crawl"]  # the fixture
 
-KEYS = ("archive.on_warc_closed", "hooks.command")
+KEYS = ("archive.on_warc_closed", "hooks.command", "cluster.ray")
 
 
 @pytest.fixture
 def ran(crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCrawl:
     """What stands in for a crawl; what is allowed is remembered in `tmp_path`."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("irlcrawl.cluster.on_ray.beside", lambda action, job, keys: 0)
     return crawl
 
 

@@ -6,6 +6,7 @@ control_server.py   crawl/test_control.py
 alarms.py           crawl/test_hooks.py
 heartbeat.py        crawl/test_hooks.py, whole/test_steering.py
 journal.py          crawl/test_steering.py, cli/test_verbs_steer.py
+lists.py            rounds/test_rounds.py
 loop.py             crawl/test_ends.py, crawl/test_deaths.py
 patience.py         crawl/test_rests.py
 old_rules.py        frontier/turn/test_rules.py

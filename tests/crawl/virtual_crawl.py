@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from drum import Damaged, Files
 
@@ -43,6 +43,7 @@ from irlcrawl.worker.fetch.wire import Message
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 START = 1_000_000_000.0
+R = TypeVar("R")
 
 
 class Killed(Exception):
@@ -247,11 +248,15 @@ class Crawl:
 
     def run(self, main: Callable[[Crawl], Coroutine[Any, Any, Any]] | None = None, hours: float = 100.0) -> ExitCode:
         """Open (or open again), crawl, end. With `main` that is what runs beside the crawl."""
+        return self.play(lambda: self._run(main), hours)
+
+    def play(self, work: Callable[[], Coroutine[Any, Any, R]], hours: float = 100.0) -> R:
+        """Anything under the virtual clock that `kill` ends."""
         self._loop = loop = VirtualLoop(self.clock, self.latency_s)
         self._killed = loop.create_future()
         loop.call_later(hours * 3600, lambda: self._end(AssertionError(f"no end after {hours} hours")))
         try:
-            running = loop.create_task(self._run(main))
+            running = loop.create_task(work())
             running.add_done_callback(lambda task: self._killed.done() or self._killed.set_result(None))
             loop.run_until_complete(self._killed)
             return running.result()

@@ -147,6 +147,7 @@ def test_every_metric_has_the_value_that_its_name_says(known: dict[str, Any]) ->
     unseen = {
         f"irlcrawl_{name}" for name in ("merge_buckets", "merge_buckets_done", "page_visits_total", "hosts_delayed")
     }
+    unseen |= {name for name in names() if name.startswith("irlcrawl_machine_")}
     everything = {metric.name + "_total" * (metric.kind == "counter") for metric in METRICS}
     assert everything - set(expected) == unseen, "each has a value here, or in the next test"
 
@@ -160,6 +161,22 @@ def test_metrics_of_merges_of_waiting_hosts_and_of_pages_that_are_visited_again(
     assert found["irlcrawl_merge_buckets_done"] == {"seen": 3}
     assert found["irlcrawl_page_visits_total"] == {"not_modified": 4}
     assert told({**known["midway"], "plugin_us": 1_500_000})["irlcrawl_plugin_seconds_total"] == 1.5
+
+
+def test_metrics_of_each_other_machine(known: dict[str, Any]) -> None:
+    machines = [
+        {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "shipped_bytes": 1000},
+        {"name": "m2", "state": "away", "workers": 0, "visits": 0, "owed": 4, "heard_s": 90.0, "shipped_bytes": 10},
+    ]
+    found = told({**known["midway"], "machines": machines})
+    assert {name: values for name, values in found.items() if name.startswith("irlcrawl_machine_")} == {
+        "irlcrawl_machine_up": {"m1": 1, "m2": 0},
+        "irlcrawl_machine_workers": {"m1": 4, "m2": 0},
+        "irlcrawl_machine_visits": {"m1": 9, "m2": 0},
+        "irlcrawl_machine_streams_owed": {"m1": 0, "m2": 4},
+        "irlcrawl_machine_silent_seconds": {"m1": 0.5, "m2": 90},
+        "irlcrawl_machine_shipped_bytes_total": {"m1": 1000, "m2": 10},
+    }
 
 
 def test_every_counter_of_the_crawl_has_a_metric() -> None:

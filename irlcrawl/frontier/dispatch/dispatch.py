@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.keys import is_stand_in
+from irlcrawl.base.keys import is_stand_in, origin_of
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.base.url import split
@@ -89,6 +89,8 @@ class Dispatcher:
         """How long a visit takes of late, from its lease to its end."""
         self.failure: BaseException | None = None  # of a task, for the loop to raise
         self.paused_hosts = 0  # of those in memory
+        self.lent: set[int] = set()  # sites of which lists are out (irlcrawl/rounds): they are asked from there
+        self.lent_hosts = 0  # of those in memory
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,17 +127,36 @@ class Dispatcher:
             elif due > horizon or host.record.rests_until > self._clock.now():
                 self._put_off(host, due)
 
+    def asks(self, host: Host) -> bool:
+        """Whether a host in memory is neither paused nor lent."""
+        return host.site not in self.lent and not self._paused(host.name)
+
+    def lend(self, sites: set[int]) -> None:
+        """Of which sites lists are out from now on. Hosts of those that are back may be asked again."""
+        back, self.lent = self.lent - sites, sites
+        held = [host for host in self.hosts.values() if host.site in back and not self._paused(host.name)]
+        for host in held:  # a Python loop over the hosts of a list, at its end
+            self.lent_hosts -= 1
+            origin = origin_of(self.runs.read(host.runs[0].segment, host.runs[0].at, host.runs[0].at + 1)["url"][0])
+            ready = [ReadyHost(host.key, host.site, origin, run) for run in host.runs]
+            self.loads.count(host, -self.loads.rows(host))
+            self._forget(host)
+            self.bring(ready, [host.record] * len(ready))
+
     def _paused(self, name: str) -> bool:
         return self._config.crawl.pause or self._overrides.paused(name)
 
     def _kept(self, host: Host) -> bool:
         """Whether the operator keeps a host that came into memory from being asked: a blocked one leaves (its URLs came
-        into runs before it was blocked), a paused one stays, and waits for no clock."""
+        into runs before it was blocked), a paused one stays, and waits for no clock; so does one whose site is lent."""
         if self.block.host(host.name):
             self._retire(host, Reason.BLOCKED)
         elif self._paused(host.name):
             self.loads.hold(host)
             self.paused_hosts += 1
+        elif host.site in self.lent:
+            self.loads.hold(host)
+            self.lent_hosts += 1
         else:
             return False
         return True

@@ -3,6 +3,10 @@
 A URL's place (segment number, row) never changes; leases, WARC units and outcomes name it. A bitmap per segment says
 which URLs are done (docs/decisions.md says why not one integer per run). All bitmaps are written into one section at
 each commit that changed one.
+
+A ready segment may be *lent*: it is a list that `generate` wrote (irlcrawl/rounds), to be fetched somewhere else. Its
+URLs count as in runs, but the crawl leases none of them, and asks none of their sites, until the list is back or its
+date has passed. The catalogue says so: `lists/SEGMENT`.
 """
 
 from __future__ import annotations
@@ -101,6 +105,21 @@ class _Segment:
         self.row_bytes = section.nbytes / max(section.rows, 1)
 
 
+LISTS = "lists/"
+
+
+class Lent(NamedTuple):
+    """What the catalogue says of a list (`lists/SEGMENT`). `id`: random, as in its file, because a repair or an opened
+    snapshot may use the number of a segment again. `until`: unix seconds, at rest (clock_set.py). `first`: of the
+    `streams` streams that are kept for it. `sites`: keys of its URLs' sites."""
+
+    id: str
+    until: float
+    first: int
+    streams: int
+    sites: list[int]
+
+
 class SegmentPlace(NamedTuple):
     """Where the URLs of a ready segment are, and the first row of each of its blocks (and of the one behind them)."""
 
@@ -117,6 +136,7 @@ class Runs:
         self._segments: dict[int, _Segment] = {}
         self._refs: dict[int, dict[str, Any]] = {}
         self._next = int(catalog.get("ready-next", 0))
+        self.lent = {int(name.removeprefix(LISTS)): Lent(*entry) for name, entry in catalog.items(LISTS)}
         self._dirty = False
         self._progress: dict[str, Any] | None = catalog.get("progress")
         bits = self._read_progress(self._progress)
@@ -141,6 +161,11 @@ class Runs:
     def rows(self) -> int:
         """URLs not done, including leased ones."""
         return sum(segment.left for segment in self._segments.values())
+
+    @property
+    def rows_here(self) -> int:
+        """URLs not done that are not lent."""
+        return self.rows - sum(self._segments[number].left for number in self.lent if number in self._segments)
 
     @property
     def nbytes(self) -> int:
@@ -261,10 +286,15 @@ class Runs:
 
     def hosts(self) -> Iterator[ReadyHost]:
         """On open: every run with URLs left, in segment order; a run with done URLs in its middle comes as several."""
-        for number in sorted(self._segments):
-            ref = self._refs[number]
-            for index in self._pool.section(ref["file"], ref["runs"]).scan():
-                yield from ready_hosts(number, index, self._segments[number].done)
+        for number in sorted(self._segments.keys() - self.lent.keys()):
+            yield from self.hosts_of(number)
+
+    def hosts_of(self, number: int) -> Iterator[ReadyHost]:
+        """The same of one segment; nothing of one that is wholly done."""
+        if (ref := self._refs.get(number)) is None:
+            return
+        for index in self._pool.section(ref["file"], ref["runs"]).scan():
+            yield from ready_hosts(number, index, self._segments[number].done)
 
     def left(self, run: Run) -> list[Run]:
         """The parts of a run that are not done."""
