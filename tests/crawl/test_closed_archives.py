@@ -43,14 +43,15 @@ def test_every_archive_is_told_and_may_be_moved_while_the_crawl_goes_on(
             crawl.kill()
 
     crawl.on_request = on_request
-    for _ in range(2):
+    for compression in ("gzip", "zstd"):
+        crawl.config.archive.compression = compression
         with pytest.raises(Killed):
             crawl.run()
     assert crawl.run() == ExitCode.DONE
     job = save_config(crawl)
     assert list(job.warcs.iterdir()) == []
     moved = {path.name for path in away.iterdir()}
-    assert len(moved) > 6 and all(name.endswith(".warc.gz") for name in moved)
+    assert len(moved) > 6 and {name.split(".warc")[1] for name in moved} == {".gz", ".zst"}
     assert not Catalog.open(job.state, readonly=True).items("closed/")
     findings = list(Fsck(job, Bar(), now=lambda: START).run())
     assert not [found for found in findings if found.damage]

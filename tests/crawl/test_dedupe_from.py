@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import shutil
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,11 +19,13 @@ from warcio.archiveiterator import ArchiveIterator
 from irlcrawl.ask.get import Unavailable, get
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.cli import main
 from irlcrawl.config.toml import to_toml
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from irlcrawl.upkeep.verify import verify
 from irlcrawl.worker.archive.payloads import build
+from irlcrawl.worker.archive.record import digest
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 
 SITE = "http://a.test/"
@@ -116,3 +121,53 @@ def test_a_restart_knows_what_the_crawl_had_before(tmp_path: Path, monkeypatch: 
     crawled(tmp_path / "job", monkeypatch, web(), [])
     assert build(Files(), JobDir(tmp_path / "job"), [], 1024) == PAGES
     assert build(Files(), JobDir(tmp_path / "job"), [], 1 << 20) == 0
+
+
+def test_a_body_is_found_through_the_cdxj_file_that_names_its_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawled(tmp_path / "first", monkeypatch, web(), [])
+    source = tmp_path / "elsewhere" / "first.cdxj"
+    shutil.copytree(tmp_path / "first" / "warcs", source.parent)
+    assert main.main(["export", "cdxj", str(tmp_path / "first"), "-o", str(source), "--quiet"]) == ExitCode.DONE
+    shutil.rmtree(tmp_path / "first")
+    crawl = crawled(tmp_path / "second", monkeypatch, web(changed=2), [source])
+    assert kinds(tmp_path / "second") == {"revisit": PAGES - 2, "response": 3}
+    for url, answer in crawl.web.answers.items():
+        assert get(tmp_path / "second", url) == answer.body
+    for path in source.parent.glob("*.warc.*"):
+        path.unlink()
+    with pytest.raises(Unavailable, match=r"first\.cdxj"):
+        get(tmp_path / "second", SITE)
+
+
+def test_exports_say_what_they_can_of_bodies_that_are_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawled(tmp_path / "first", monkeypatch, web(), [])
+    job = crawled(tmp_path / "second", monkeypatch, web(changed=2), [tmp_path / "first"]).job()
+    for what in ("cdxj", "pages", "wacz"):
+        out = str(tmp_path / what)
+        assert main.main(["export", what, str(job.path), "-o", out, "--jobs", "1", "--quiet"]) == ExitCode.DONE
+    lines = [json.loads(line.split(" ", 2)[2]) for line in (tmp_path / "cdxj").read_text().splitlines()]
+    rows = [json.loads(line) for path in (tmp_path / "pages").glob("*.jsonl") for line in path.open()]
+    urls = {SITE, *(f"{SITE}{number}" for number in range(1, PAGES + 1))}
+    digests = {url: digest(answer.body) for url, answer in web(changed=2).answers.items()}
+    away = {SITE, *(f"{SITE}{number}" for number in range(1, PAGES - 2))}
+    assert {line["url"] for line in lines} >= urls and {row["url"] for row in rows} == urls
+    for told in lines:
+        if told["url"] in digests:
+            assert told["digest"] == digests[told["url"]] and told["status"] == "200"
+            assert (told["mime"] == "warc/revisit") == (told["url"] in away)
+    for row in rows:
+        if row["url"] in digests:
+            assert "sha1:" + row["content_digest"] == digests[row["url"]] and row["fetch_status"] == 200
+            assert (row["content_mime_type"] == "warc/revisit") == (row["url"] in away)
+    with zipfile.ZipFile(tmp_path / "wacz") as package:
+        names = {f"archive/{path.name}" for path in job.warcs.iterdir()}
+        assert names <= set(package.namelist())
+        indexed = gzip.decompress(package.read("indexes/index.cdx.gz"))
+        assert indexed.decode() == (tmp_path / "cdxj").read_text()
+        listed = b"".join(package.read(name) for name in package.namelist() if name.endswith("ages.jsonl"))
+        shown = {line.get("url") for line in map(json.loads, listed.splitlines())} - {None}
+    assert shown == digests.keys() - away, "a page whose body is elsewhere cannot be opened from this file alone"

@@ -106,6 +106,14 @@ def test_a_state_that_is_lost_is_made_anew_from_frames(job: JobDir) -> None:
     assert urls(job) == before
 
 
+def test_a_snapshot_has_the_archives_of_both_kinds(job: JobDir) -> None:
+    assert main.main(["snapshot", str(job.path), "one"]) == ExitCode.DONE
+    shot = JobDir(job.path / "snapshots" / "one")
+    assert {path.name for path in shot.warcs.iterdir()} == {path.name for path in job.warcs.iterdir()}
+    assert check(shot) == ExitCode.DONE and urls(shot) == urls(job)
+    assert get(shot.path, URL) == get(job.path, URL)
+
+
 def test_takedown_leaves_every_place_as_it_was(job: JobDir, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = {path.name: path.stat().st_size for path in job.warcs.iterdir()}
     page = get(job.path, "http://b.two.test/")
