@@ -93,11 +93,20 @@ def total(crawl: Rounds) -> tuple[int, int]:
 
 def test_a_crawl_that_goes_on_leaves_the_sites_of_lists_alone(crawl: Rounds) -> None:
     crawl.seed()
-    crawl.generate(urls=2)
-    assert crawl.run() == ExitCode.INTERRUPTED, "nothing is left but the lists"
-    asked = {url.split("/")[2] for _, url in crawl.web.log}
-    assert len(asked & {"s0.test", "s1.test", "s2.test", "s3.test"}) == 2
+    crawl.fetch(*crawl.generate(), "first")
+    crawl.update("first")
+    (made,) = crawl.generate(urls=2, per_host=1)
+    lent = {origin.decode().removeprefix("http://") for origin in hosts_of(crawl, made.path)}
+    assert len(lent) == 2, "of each of them four more URLs wait"
+    before = len(crawl.web.log)
+    assert crawl.run() == ExitCode.INTERRUPTED, "nothing is left but what the sites of the list have"
+    asked = {url.split("/")[2] for _, url in crawl.web.log[before:]}
+    assert len(asked) == 3 and not asked & lent
     sound(crawl)
+    crawl.fetch(made, "second")
+    crawl.update("second")
+    assert crawl.run() == ExitCode.DONE
+    assert fetched(crawl) == set(crawl.web.answers) and max(crawl.web.pages_asked.values()) == 1
 
 
 def test_a_host_and_what_it_shares_an_address_with_are_in_one_list(crawl: Rounds) -> None:
@@ -143,7 +152,9 @@ def test_a_list_that_never_comes_back_returns_by_itself(crawl: Rounds) -> None:
 
 def test_a_list_whose_date_passes_while_the_crawl_runs_returns_to_it(crawl: Rounds) -> None:
     crawl.seed()
-    crawl.generate(urls=2, hours=0.1)
+    crawl.fetch(*crawl.generate(), "first")
+    crawl.update("first")
+    crawl.generate(urls=2, per_host=1, hours=0.1)
     crawl.web.fetch_s = 100.0  # the others take longer than that
     assert crawl.run() == ExitCode.DONE
     assert fetched(crawl) == set(crawl.web.answers) and max(crawl.web.pages_asked.values()) == 1
