@@ -124,7 +124,7 @@ class History:
             yield at - seconds, url.split("/")[2], url
 
 
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])  # to make a failure smaller takes minutes
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])  # to make a failure smaller takes minutes
 @given(st.lists(a_run, min_size=1, max_size=5), st.integers(0, 5))
 def test_i1_i2_i3_every_run_goes_on_under_another_configuration(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run], seed: int

@@ -122,7 +122,8 @@ def test_a_name_that_does_not_exist_for_three_hours_loses_nothing(make: Make) ->
 
 
 @pytest.mark.parametrize("answer, outcome, most, pages", [
-    (SILENT, ("failed", "connect"), 14, 9), (Answer(reason=Reason.TLS), ("failed", "tls"), 14, 1),
+    pytest.param(SILENT, ("failed", "connect"), 14, 9, marks=pytest.mark.slow),
+    pytest.param(Answer(reason=Reason.TLS), ("failed", "tls"), 14, 1, marks=pytest.mark.slow),
     (BROKEN, ("fetched", "http_error"), 9, 1),
 ])  # fmt: skip
 def test_a_host_that_is_down_for_good_is_given_up_after_days_and_few_requests(

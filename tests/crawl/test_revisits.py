@@ -134,7 +134,7 @@ def test_a_crawl_goes_on_with_visits_switched_off_and_on(tmp_path: Path, monkeyp
 
 def test_a_host_that_is_away_for_a_while_loses_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     web = changing()
-    crawl = crawl_of(tmp_path, web, monkeypatch, 60)
+    crawl = crawl_of(tmp_path, web, monkeypatch, 30)
     before = web.moods["a.test"]
 
     async def away(crawl: Crawl) -> None:

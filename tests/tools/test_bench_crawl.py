@@ -178,6 +178,7 @@ def test_what_cannot_be_measured_is_refused(
     assert f"{' '.join(words[-2:])}: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_small_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """irlcrawl and wget over one small set, each once: the same pages, all of them, both told in the table."""
     try:

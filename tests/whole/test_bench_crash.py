@@ -11,6 +11,7 @@ from bench import _jobs, crash, outage
 from tools.docsweb.sets import DocswebError, cache_dir, chosen, unpacked
 
 
+@pytest.mark.slow
 def test_real_kills_lose_nothing_and_repeat_little(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """I2, I3, I5 from outside."""
     try:

@@ -45,6 +45,7 @@ def test_no_host_or_address_sees_a_request_too_soon_and_none_is_idle(serve: Serv
     assert max(idle.values()) < 0.25, idle
 
 
+@pytest.mark.slow  # in virtual time: tests/crawl/test_shared_address.py
 def test_many_sites_at_one_address_that_bears_it_share_many_requests_a_second(serve: Serve, job: Path) -> None:
     """They shared less than two: one request at a time, and a gap behind each. Here the address begins with ten."""
     hosts = {f"www.s{n}.test": "127.62.3.1" for n in range(80)}

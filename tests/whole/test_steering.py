@@ -71,7 +71,7 @@ def still_runs(running: Running) -> None:
         running.process.wait(0.05)
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_verb_holds_at_once_and_after_a_kill(serve: Serve, job: Path, killed: bool) -> None:
     web = Endless()
     served = serve(web, HOSTS)
