@@ -232,6 +232,7 @@ class Turns:
         nothing, for that takes as long as the state is large."""
         task = self._task(harvests, states=states, urgent=True, merge=self._state.runs.rows_here == 0)
         result = await self.on_thread(Turn(self._state).run, task)
+        self._limits.unfolded += result.folded  # reached in an earlier run: no visit of this one tells of them
         self._close_streams(result, streams)
         self._commit(result)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
-from tests.crawl.virtual_crawl import Crawl, Web, star
+from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
 
 
 @pytest.mark.parametrize("limit", [1, 5, 17, 40, 100])
@@ -47,6 +47,28 @@ def test_pages_of_a_dead_worker_are_not_taken_for_those_of_another(
     lost = web.pages_asked.total() - 150  # in flight when their worker died
     assert 0 <= lost <= 3 * len(names)
     assert set(web.pages_asked.values()) <= {1, 2}
+
+
+def test_pages_that_a_start_found_in_the_archives_are_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are folded in the first turn; nobody had told of them in this run, so as many more were leased: a crawl that
+    was killed passed its limit."""
+    names = [f"h{n}.test" for n in range(12)]
+    web = Web({url: links for name in names for url, links in star(name, 30).items()}, fetch_s=0.2)
+    crawl = Crawl(tmp_path / "job", web, [f"http://{name}/" for name in names], monkeypatch)
+    crawl.config.limits.pages = 150
+    crawl.config.politeness.gap_host_seconds = 0.1
+
+    async def kill(crawl: Crawl) -> None:
+        await asyncio.sleep(6)
+        crawl.kill()
+
+    with pytest.raises(Killed):
+        crawl.run(kill, hours=1)
+    assert 0 < web.pages_asked.total() < 150
+    assert crawl.run(hours=1) == ExitCode.SIZE_LIMIT
+    assert len(crawl.outcomes()) == 150
 
 
 def test_bytes_are_counted_before_they_are_harvested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
