@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from irlcrawl.web.robots import Rules
 from tests.conformance.conftest import Told
+from tests.web.test_robots import RFC_EXAMPLE
 
-SIMPLE = b"""User-Agent: *
-Disallow: *.gif$
-Disallow: /example/
-Allow: /publications/
-
-User-Agent: foobot
-Disallow:/
-Allow:/example/page.html
-Allow:/example/allowed.gif
-
-User-Agent: barbot
-User-Agent: bazbot
-Disallow: /example/page.html
-
-User-Agent: quxbot
-"""
 MERGED = b"user-agent: ExampleBot\ndisallow: /foo\ndisallow: /bar\n\nuser-agent: ExampleBot\ndisallow: /baz\n"
 LONGEST = b"User-Agent: foobot\nAllow: /example/page/\nDisallow: /example/page/disallowed.gif\n"
 CASES: list[tuple[str, bytes, str, str, bool]] = [
@@ -46,14 +31,15 @@ CASES: list[tuple[str, bytes, str, str, bool]] = [
     ("2.2.3, verbatim", b"User-agent: *\nDisallow: /path/foo-%24", "x", "/path/foo-$", False),
     ("2.2.4, other records", b"User-agent: x\nSitemap: https://a.test/s.xml\nUser-agent: y\nDisallow: /", "x", "/a",
      False),
-    *[("5.1, all others", SIMPLE, "otherbot", path, allowed) for path, allowed in (
+    *[("5.1, all others", RFC_EXAMPLE, "otherbot", path, allowed) for path, allowed in (
         ("/example/page.html", False), ("/a.gif", False), ("/a.gif?b", True), ("/publications/", True), ("/", True))],
-    *[("5.1, foobot", SIMPLE, "foobot", path, allowed) for path, allowed in (
+    *[("5.1, foobot", RFC_EXAMPLE, "foobot", path, allowed) for path, allowed in (
         ("/example/page.html", True), ("/example/allowed.gif", True), ("/example/disallowed.gif", False),
         ("/publications/", False))],
-    *[("5.1, barbot and bazbot", SIMPLE, token, path, allowed) for token in ("barbot", "bazbot") for path, allowed in (
+    *[("5.1, barbot and bazbot", RFC_EXAMPLE, token, path, allowed)
+      for token in ("barbot", "bazbot") for path, allowed in (
         ("/example/page.html", False), ("/example/other.html", True), ("/a.gif", True))],
-    ("5.1, quxbot", SIMPLE, "quxbot", "/example/page.html", True),
+    ("5.1, quxbot", RFC_EXAMPLE, "quxbot", "/example/page.html", True),
     ("5.2, longest match", LONGEST, "foobot", "/example/page/disallowed.gif", False),
     ("5.2, longest match", LONGEST, "foobot", "/example/page/", True),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import WEIGHT_MAX, origin_of, pair_key, priority_behind, priority_of, url_keys
+from irlcrawl.base.keys import WEIGHT_MAX, is_home, origin_of, pair_key, priority_behind, priority_of, url_keys
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import Steps, at_once
@@ -451,6 +451,16 @@ def _with_header_links(
     return list(links.items())
 
 
+def _weighted(one: Carried, link: tuple[bytes, Source], context: Context, extra: int) -> Carried:
+    """A link by the operator's rules, and by the weight that plug-ins gave it."""
+    url, source = link
+    weight = extra if context.weight_of is None else context.weight_of(url) + extra
+    if not weight:
+        return one
+    weight = min(max(weight, -WEIGHT_MAX), WEIGHT_MAX)
+    return one._replace(priority=priority_of(one.depth, source, is_home(url), weight))
+
+
 def _add(
     unit: Unit, context: Context, found: UnitRows, links: list[tuple[bytes, Source]], depth: int, hop: int
 ) -> Steps[None]:
@@ -468,7 +478,6 @@ def _add(
         for source in {source for _, source in links}
     }
     others: set[int] = set()
-    weight_of = context.weight_of
     for start in range(0, len(links), LINKS_STEP):
         if start:
             yield
@@ -480,14 +489,9 @@ def _add(
         ones = [
             carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
         ]
-        if weight_of is not None or weights is not None:
-            for at, (url, source) in enumerate(step):
-                weight = weight_of(url) if weight_of is not None else 0
-                if weights is not None:
-                    weight = min(max(weight + weights[start + at], -WEIGHT_MAX), WEIGHT_MAX)
-                if weight:
-                    home = len(origins[at]) + 1 == len(url)
-                    ones[at] = ones[at]._replace(priority=priority_of(depth, source, home, weight))
+        if context.weight_of is not None or weights is not None:
+            told = [0] * len(step) if weights is None else weights[start : start + LINKS_STEP]
+            ones = [_weighted(one, link, context, extra) for one, link, extra in zip(ones, step, told, strict=True)]
         rows += zip(url_keys(urls, seed, sites), sites, hosts, ones, urls, strict=True)
     others.discard(own_site)
     if any(source == Source.SITEMAP for _, source in links):
