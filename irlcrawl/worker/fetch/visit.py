@@ -16,7 +16,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, DOUBTFUL, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.base.url import PORTS, canonical, split
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX, Config
 from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.web import tdmrep
 from irlcrawl.web.retry_after import THROTTLES
@@ -32,6 +32,9 @@ from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 TDM_AGAIN_SECONDS = 3600.0
+FRESH_GAPS = 10
+"""So many gaps a robots.txt lasts at least, where its visit has no room for a page: by the time the host may be asked
+again it would be stale, and each visit would ask for nothing else."""
 """When a robots.txt is asked for again whose visit had no time for the tdmrep.json beside it."""
 
 
@@ -399,6 +402,8 @@ class Visit:
                 state, self._rules = Robots.RULES, self._services.rules_of(rules_from, tdm)
             elif found is None:  # it could not be asked now
                 seconds = min(seconds, TDM_AGAIN_SECONDS)
+        if state is not Robots.DENY and (self._paces or self._gap > self._config.politeness.visit_seconds):
+            seconds = max(seconds, min(FRESH_GAPS * self._gap, ROBOTS_FRESH_S_MAX))
         until = self._clock.now() + seconds
         fact = {
             "robots": int(state),

@@ -67,6 +67,20 @@ def test_rules_that_records_point_to_stay_when_robots_fresh_seconds_is_lowered(
     assert log.exists()
 
 
+@pytest.mark.parametrize("delay", [0, 30])
+def test_rules_that_are_stale_before_the_host_may_be_asked_again_are_used_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: int
+) -> None:
+    """Each visit asked for robots.txt and had no time for a page: the crawl never ended."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch, 20)
+    crawl.config.robots.fresh_seconds, crawl.config.politeness.visit_seconds = 1.0, 0.0 if not delay else 5.0
+    crawl.web.answers[ROBOTS].body += b"Crawl-delay: %d\n" % delay
+    crawl.config.politeness.gap_host_seconds = 2.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    asked = [url for _, url in crawl.web.log]
+    assert asked.count(ROBOTS) < len(asked) / 4
+
+
 def test_logs_are_as_old_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set forward by three days, a start deleted logs that records still pointed to: fsck called that damage."""
     crawl = crawl_of(tmp_path / "job", monkeypatch, 0)
