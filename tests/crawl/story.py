@@ -266,6 +266,7 @@ class Story:
         self.taken_down: set[str] = set()
         self.ends: dict[str, float] = {}
         self.checked = 0  # requests
+        self.code = 0  # of the last verb
         self._base(self.config)
         self.crawl.on_kept = self._kept
         small = lambda *known, **more: WarcWriter(*known, **{**more, "roll_bytes": ROLL_BYTES})  # noqa: E731
@@ -440,6 +441,7 @@ class Story:
             self.patch.setattr(time, "time", was)
         out.flush()
         text = out.buffer.getvalue().decode("utf-8", "backslashreplace")
+        self.code = code
         assert code in codes, f"{words}: {code}\n{text[-3000:]}\n{err.getvalue()[-3000:]}"
         return text
 
