@@ -37,7 +37,7 @@ def ask(story: Story) -> None:
         ["report"], ["report", "--by", "spent"], ["report", "--freshness"], ["report", "--steering"], ["config"],
     ):  # fmt: skip
         story.verb(*words)
-    story.verb("report", "--politeness")
+    story.verb("report", "--politeness", codes=(0, 1) if story.damaged else (0,))
     json.loads(story.verb("status", "--json"))
     for url in story.draw.sample(sorted(story.web.pages), 5):
         archived(story, url)
@@ -170,7 +170,7 @@ def damage(story: Story) -> None:
     files = [path for where in (job.state, job.logs) for path in sorted(where.rglob("*")) if path.is_file()]
     path = draw.choice([*files, job.config_file])
     story.say(f"  {path.name}")
-    if draw.random() < 0.6:
+    if draw.random() < 0.6 or path == job.config_file:  # a byte of it may be an edit
         path.unlink()
     else:
         data = bytearray(path.read_bytes())
