@@ -36,6 +36,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
+from irlcrawl.cluster.nodes import Nodes
 from irlcrawl.config.checks import absolute, check_resume, check_start, validate
 from irlcrawl.config.keys import Config, Priority, RevisitRule
 from irlcrawl.config.lists import opt_outs
@@ -57,6 +58,7 @@ from irlcrawl.worker.archive.payloads import build
 from irlcrawl.worker.archive.unit import Unit
 from irlcrawl.worker.archive.warc import WarcWriter
 from irlcrawl.worker.fetch import service
+from tests.cluster.virtual_cluster import Cluster, Machine
 from tests.crawl.varied_web import PRIVATE, SEED, VariedNames, VariedWeb
 from tests.crawl.virtual_crawl import Crawl, Killed, rest_shortly
 from tests.rounds.virtual_rounds import Rounds
@@ -179,8 +181,9 @@ class Known(set[bytes]):
         return super().__contains__(visit) and visit.split(b" ")[0] not in self.again
 
 
-class Crawling(Rounds):
-    """A crawl whose configuration is in JOB and is written there by each start, as the supervisor does it."""
+class Crawling(Rounds, Cluster):
+    """A crawl whose configuration is in JOB and is written there by each start, as the supervisor does it. It waits
+    for machines if there are any."""
 
     errors: list[BaseException]
     more: list[bytes]
@@ -205,17 +208,30 @@ class Crawling(Rounds):
             loop = self.loop = CrawlLoop(state, self.config, self.clock, self.machine)
             loop.dispatcher.resolver = self.names  # type: ignore[assignment]
             self.links, self.leased, self.running, self.socks = [], {}, {}, {}
+            nodes = self.nodes = Nodes(loop, self.wait_s) if self.machines else None
+            for machine in self.machines:
+                machine.start()
             old, name = list(state.streams), self._seeds(state)
             loop.deaths.replace = self._replace
+            if nodes is not None:
+                await nodes.settle()
+                old = nodes.settled(old)
             await loop.open(name, old)
             for _ in range(self.workers):
                 await self._add_worker()
+            if nodes is not None:
+                nodes.opened()
             beside = asyncio.ensure_future(main(self)) if main else None
             code = await loop.run()
             if beside and not beside.cancel():
                 beside.result()
+            if nodes is not None:
+                await nodes.close("the crawl is over")
             return code
         finally:
+            if self.nodes is not None:
+                await self.nodes.close(None)
+            self.nodes = None
             state.close()
 
     def _ended(self, stream: int, serving: asyncio.Task[None]) -> None:
@@ -330,6 +346,15 @@ class Story:
             check_resume(old, config)
         self.crawl.config = self.config = config
         self.crawl.workers = self.draw.choice([1, 1, 3])
+        self.machines(1 if self.draw.random() < chance / 2 else 0)
+
+    def machines(self, count: int) -> None:
+        """So many fetch for the next run. A run without them goes on without what they have not handed over."""
+        if self.crawl.machines and not count:
+            self.known.clear()
+        self.crawl.machines = [Machine(self.crawl, f"m{number}") for number in range(count)]
+        if count:
+            self.say(f"  with {count} machines")
 
     def run(self, chance: float) -> None:
         self.configure(chance)
@@ -504,6 +529,7 @@ class Story:
             config.limits.wait_hours, config.site, config.scope.block, config.crawl.pause = 0.0, {}, [], False
             config.priority, config.revisit_rule = [], []
             self.crawl.config = self.config = config
+            self.machines(0)
             if turn:
                 reasons = ("blocked", "opted_out", "quota_host", "quota_site", "frontier_full")
                 self.verb("retry", *(f"--reason={reason}" for reason in reasons))
