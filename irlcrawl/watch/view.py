@@ -82,7 +82,7 @@ def view(name: str, record: Record, config: Config | None = None) -> View:
     alive = record["state"] in status.ALIVE
     told = [
         Panel("rates", "Rates", list(_rates(record, alive))),
-        Panel("waiting", "Where URLs wait", _places(record), "no URL waits"),
+        Panel("waiting", "Where URLs wait", _places(record, alive), "no URL waits"),
         Panel("delayed", "Why hosts wait", _delays(record) if alive else [], "no host waits" if alive else ""),
         Panel("errors", "Errors by reason", _shares(status.errors_by_reason(record)), "no errors"),
         Panel("fetched", "Fetched by result", _shares(record["fetched_by_reason"] or {}), "nothing yet"),
@@ -144,7 +144,7 @@ def _rates(record: Record, alive: bool) -> Iterator[Row]:
         yield Row("frontier", "full", note="more waits than frontier.bytes_max allows")
 
 
-def _places(record: Record) -> list[Row]:
+def _places(record: Record, alive: bool) -> list[Row]:
     waiting = {name: number for name, number in (record["waiting_by_place"] or {}).items() if number}
     total = sum(waiting.values())
     ordered = sorted(waiting, key=lambda name: -waiting[name])
@@ -152,9 +152,9 @@ def _places(record: Record) -> list[Row]:
         Row(*_place(name, waiting[name], record), waiting[name] / total, PLACES.get(name, ("", ""))[1])
         for name in ordered
     ]
-    if record["wait_ends"] is not None and record["updated"] is not None:
+    if alive and record["wait_ends"] is not None and record["updated"] is not None:
         left = words.duration(max(record["wait_ends"] - record["updated"], 0))
-        rows.append(Row("nothing else is left", f"ends in {left}", note="limits.wait_hours"))
+        rows.append(Row("only rests are left", f"ends in {left}", note="limits.wait_hours"))
     return rows
 
 

@@ -65,7 +65,9 @@ def test_what_an_operator_asks_for_is_there() -> None:
 
 
 def test_a_crawl_that_ended_shows_how_and_nothing_of_the_moment() -> None:
-    shown = seen(state="done", source="committed")
+    shown = seen(state="done", source="committed", wait_ends=1_000_000_300.0)
+    assert ("waiting", "only rests are left") not in rows(shown), "a crawl that was done was still to end in 5 minutes"
+    assert rows(seen(wait_ends=1_000_000_300.0))["waiting", "only rests are left"].text == "ends in 5 min 00 s"
     assert not shown.alive and not {"now", "delayed", "slowest"} & {panel.key for panel in shown.panels}
     assert shown.told == "done, after 1 h 02 min" and shown.tiles[0].note == "3.3/s on average", "12,345 in 3,720 s"
 
