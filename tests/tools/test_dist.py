@@ -63,7 +63,8 @@ def test_wheels_are_pure_typed_and_whole(wheels: Path) -> None:
     ):  # fmt: skip
         assert any(there.endswith(f"share/{name}") for there in crawler), name
     sdist = names_in(wheels / f"irlcrawl-{version}.tar.gz")
-    assert {"contrib/irlcrawl@.service", "contrib/irlcrawl.bash", "contrib/_irlcrawl", "LICENSE", "CHANGELOG.md"} <= sdist
+    shells = {"contrib/irlcrawl.bash", "contrib/_irlcrawl", "contrib/irlcrawl.fish"}
+    assert {"contrib/irlcrawl@.service", "LICENSE", "CHANGELOG.md", *shells} <= sdist
 
 
 def installed(directory: Path, wheel: Path) -> Path:
