@@ -466,7 +466,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
     yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
     ahead = max(site["tail"] - site["current"], 0)
     last = f"; the last of them {words.plural(ahead, 'queue')} behind the one in use" if ahead else ""
-    yield f"  let through    {words.plural(site['placed'], 'URL')} so far{last}"
+    yield f"  within budget  {words.plural(site['placed'], 'URL')} so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
     tried = f"the first {words.plural(site['tried'], 'URL')} tried"  # of the log there may be more
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from budgets.sites import SiteRecord
+from budgets.star import WITHOUT_LIMIT
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import status
 from irlcrawl.terminal import words
@@ -76,9 +78,22 @@ WAITS_FOR = {
     "dns": "its name is looked up",
 }
 
+FAILED_AS = {
+    "silent": "no answer, no address, or nothing but 429 and 503 when they were asked last; asked again later",
+    "no_robots": "no robots.txt to be had; asked again later",
+    "given_up": "failed for politeness.host_dead_hours",
+}
+SLOWED = {
+    "shared": "addresses that many sites share, and that throttled once",
+    "backing_off": "asked more seldom after failures, 429 or 503",
+}
 
-def view(name: str, record: Record, config: Config | None = None) -> View:
-    """name: of the crawl. record: a complete status record. config: what the crawl goes by, for its limits."""
+
+def view(
+    name: str, record: Record, config: Config | None = None, sites: Mapping[str, SiteRecord] | None = None
+) -> View:
+    """name: of the crawl. record: a complete status record. config: what the crawl goes by, for its limits. sites: what
+    is known of some sites, by name (sites.py)."""
     alive = record["state"] in status.ALIVE
     told = [
         Panel("rates", "Rates", list(_rates(record, alive))),
@@ -90,7 +105,9 @@ def view(name: str, record: Record, config: Config | None = None) -> View:
         Panel("now", "Fetching now", _fetching(record) if alive else [], "nothing at this moment" if alive else ""),
         Panel("slowest", "Slowest hosts", _seconds(record["slowest_hosts"] or {}) if alive else []),
         Panel("largest", "Largest hosts", _counts((record["per_host_queue_size"] or {}).get("largest"), "URL")),
+        Panel("failing", "Failing hosts", _failing(record)),
         Panel("addresses", "Addresses", list(_addresses(record))),
+        Panel("sites", "Budgets of sites", list(_sites(sites or {}))),
         Panel("limits", "Budgets and limits", list(_limits(record, config))),
         Panel("machine", "Machine", list(_machine(record, alive))),
         Panel("links", "Links", list(_links(record))),
@@ -212,6 +229,29 @@ def _addresses(record: Record) -> Iterator[Row]:
     yield from _counts(record["largest_addresses"], "host")
     for name, number in (record["shared_addresses"] or {}).items():
         yield Row(f"shared, {name}", words.count(number), note="addresses in memory that many sites share")
+    for name, number in (record["throttled_addresses"] or {}).items():
+        label = name.replace("_", " ")
+        yield Row(f"slowed, {label}", words.count(number), note=SLOWED.get(name, ""))
+
+
+def _failing(record: Record) -> list[Row]:
+    hosts = {name: number for name, number in (record["resting_hosts"] or {}).items() if number}
+    total = sum(hosts.values())
+    return [
+        Row(name.replace("_", " "), words.plural(number, "host"), number / total, FAILED_AS.get(name, ""))
+        for name, number in sorted(hosts.items(), key=lambda one: -one[1])
+    ]
+
+
+def _sites(sites: Mapping[str, SiteRecord]) -> Iterator[Row]:
+    """How many URLs of a site may stand in one queue, and how many are beyond that."""
+    for name, site in sites.items():
+        known = site.placed + site.deferred
+        budget = "no limit" if site.budget >= WITHOUT_LIMIT else words.count(site.budget)
+        linked = f"{words.plural(site.in_degree, 'other site')} {'links' if site.in_degree == 1 else 'link'} to it"
+        note = f"{linked}; {words.plural(site.placed, 'URL')} within its budget so far"
+        text = f"{budget}, {words.count(site.deferred)} over"
+        yield Row(name, text, site.placed / known if known else None, note)
 
 
 def _limits(record: Record, config: Config | None) -> Iterator[Row]:
@@ -243,6 +283,10 @@ def _machine(record: Record, alive: bool) -> Iterator[Row]:
     if alive:
         yield Row("memory", words.size(record["memory_bytes"]), note="resident, all processes of the crawl")
         yield Row("workers", words.count(record["workers"]))
+    for one in record["machines"] or ():
+        here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
+        silent = f"away, heard {words.duration(one['heard_s'])} ago"
+        yield Row(one["name"], here if one["state"] == "here" else silent, note="another machine that fetches")
     yield Row("archives", words.size(record["warc_bytes"]))
     if record["disk_free_bytes"] is not None:
         yield Row("free disk", words.size(record["disk_free_bytes"]))
