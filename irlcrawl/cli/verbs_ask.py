@@ -23,9 +23,10 @@ from irlcrawl.cli.filters import host_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import bar_for, reader_may_leave
+from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave
 
 if TYPE_CHECKING:
+    from irlcrawl.upkeep.measure import Machine
     from irlcrawl.worker.archive.crawl_log import LogEntry
 
 WATCH_SECONDS = 1.0
@@ -256,7 +257,7 @@ def plan(args: argparse.Namespace) -> int:
     cores = args.cores or len(os.sched_getaffinity(0))
     if cores < 1 or args.pages < 1:
         raise ConfigError("--cores, --pages: take a number of at least 1")
-    machine = measure(Path.cwd()) if args.measure else kept() or DEVELOPERS
+    machine = _measured(measure) if args.measure else kept() or DEVELOPERS
     pages, hosts, base = plans.WEB, args.hosts, None
     if args.like is not None:
         job = JobDir(args.like).require()
@@ -269,6 +270,14 @@ def plan(args: argparse.Namespace) -> int:
     told = plans.plan(means, machine, pages, config, args.pages)
     _tell(told, plans.lines, args.json)
     return ExitCode.DONE
+
+
+def _measured(measure: Callable[[Path, Bar], Machine]) -> Machine:
+    bar = bar_for()
+    try:
+        return measure(Path.cwd(), bar)
+    finally:
+        bar.close()
 
 
 def _tell(told: dict[str, Any], lines: Callable[[dict[str, Any]], Iterable[str]], as_json: bool) -> None:
