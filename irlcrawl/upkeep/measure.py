@@ -2,7 +2,7 @@
 --measure` keeps it in the user's cache, where later plans find it.
 
 Three crawls, whose pages differ in bytes and in links, say what a page costs by itself, by its bytes and by its links.
-What they cost is all CPU time of their processes, less that of a crawl of one page, for starting is no cost of a page.
+What they cost is all CPU time of their processes, less what a short crawl takes beyond its pages, to start and to end.
 The status record's own rate is no help: it counts requests when their visit is over, in some seconds half of them.
 """
 
@@ -31,7 +31,11 @@ from irlcrawl.upkeep.little_web import address
 
 HOSTS = 32
 SECONDS = 4.0
+FIRST_PAGES = 200
 PROCESSES = 2  # the frontier, and a worker
+
+Crawled = tuple[dict[str, Any], float]
+"""The last status record of a crawl, and the CPU seconds of all its processes."""
 
 
 class Shape(NamedTuple):
@@ -109,16 +113,17 @@ def measure(directory: Path, bar: Bar) -> Machine:
     shapes = (SMALL, TYPICAL, LINKED)
     bar.stage("measuring", len(shapes) + 1, lambda count: words.plural(count, "crawl"))
     disk, _ = _speed(directory)
-    costs, resident = [], DEVELOPERS.process_bytes  # processes of so short a crawl have not grown yet
     with tempfile.TemporaryDirectory(dir=directory, prefix=".irlcrawl-measure-") as room:
-        _, start_s = crawled(Path(room) / "start", {"limits.pages": 1})
+        first = crawled(Path(room) / "first", {"limits.pages": FIRST_PAGES})
         bar.read(1)
-        for shape in shapes:
-            job = f"{shape.size}-{shape.links}"
-            record, cpu_s = crawled(Path(room) / job, {"limits.seconds": SECONDS}, shape)
-            costs.append(cost_of(record, cpu_s - start_s))
-            resident = max(resident, record["memory_bytes"] / PROCESSES)
+        made = {}
+        for number, shape in enumerate(shapes):
+            made[shape] = crawled(Path(room) / f"job-{number}", {"limits.seconds": SECONDS}, shape)
             bar.read(1)
+    start_s = start_of(first, made[TYPICAL])
+    costs = [cost_of(record, cpu_s - start_s) for record, cpu_s in made.values()]
+    grown = max(record["memory_bytes"] / PROCESSES for record, _ in made.values())
+    resident = max(grown, DEVELOPERS.process_bytes)  # processes of so short a crawl have not grown yet
     machine = machine_of(costs, disk, resident)
     path = cache_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,9 +131,18 @@ def measure(directory: Path, bar: Bar) -> Machine:
     return machine
 
 
+def start_of(first: Crawled, longer: Crawled) -> float:
+    """CPU seconds of a crawl that are no page's: starting, ending, and what the first pages load. From two crawls of
+    the same pages. JobError if they were not long enough."""
+    pages = longer[0]["fetched"] - first[0]["fetched"]
+    if pages < first[0]["fetched"]:
+        raise JobError("the crawl of the little web was over too soon: nothing could be measured")
+    return max(first[1] - first[0]["fetched"] * (longer[1] - first[1]) / pages, 0.0)
+
+
 def cost_of(record: dict[str, Any], cpu_s: float) -> Cost:
-    """From the last status record of a crawl by one worker, and the CPU time that its pages took. The record's `pace`
-    knows how processes share that time. JobError if it says too little."""
+    """From the last status record of a crawl by one worker, and the CPU seconds that its pages took. The record's
+    `pace` knows how processes share that time. JobError if it says too little."""
     pace, fetched = record["pace"] or {}, record["fetched"]
     passes = pace.get("passes", 0.0) * pace.get("passes_cpu", 0.0)
     shares = pace.get("workers_cpu", 0.0), pace.get("loop_cpu", 0.0) + passes, pace.get("loop_cpu", 0.0)
@@ -168,9 +182,8 @@ def little_web(shape: Shape = TYPICAL) -> Iterator[list[str]]:
         process.wait(10)
 
 
-def crawled(job: Path, keys: dict[str, Any], shape: Shape = TYPICAL) -> tuple[dict[str, Any], float]:
-    """The last status record of a crawl of the little web with these keys beside CRAWL_KEYS, and the CPU seconds of all
-    its processes. JobError."""
+def crawled(job: Path, keys: dict[str, Any], shape: Shape = TYPICAL) -> Crawled:
+    """A crawl of the little web with these keys beside CRAWL_KEYS. JobError."""
     with little_web(shape) as seeds:
         before = _cpu_of_children()
         run(job, seeds, {**CRAWL_KEYS, **keys})

@@ -18,7 +18,7 @@ from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.crawl.status import complete
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import measure as measuring
-from irlcrawl.upkeep.measure import DEVELOPERS, HOSTS, Cost, Shape, cost_of, crawled, machine_of, measure
+from irlcrawl.upkeep.measure import DEVELOPERS, HOSTS, Cost, Shape, cost_of, crawled, machine_of, measure, start_of
 
 RECORD = complete({
     "fetched": 1000, "discovered_urls": 5000, "duplicate_urls": 15_000, "queued_urls": 4000, "frontier_bytes": 400_000,
@@ -105,6 +105,14 @@ def test_pages_of_visits_that_were_not_over_are_counted_among_those_that_were_pa
         cost_of(complete({**RECORD, "pace": {}}), 1.0)
 
 
+def test_what_a_crawl_takes_to_start_and_end_is_no_cost_of_its_pages() -> None:
+    first, longer = ({"fetched": 300}, 0.7 + 300 * 0.001), ({"fetched": 4000}, 0.7 + 4000 * 0.001)
+    assert start_of(first, longer) == pytest.approx(0.7)
+    assert start_of(({"fetched": 300}, 0.1), longer) == 0
+    with pytest.raises(JobError, match="over too soon"):
+        start_of(first, ({"fetched": 400}, 1.0))
+
+
 def test_gaps_and_hosts_bound_a_crawl_of_few_hosts() -> None:
     config = Config()
     config.politeness.gap_host_factor = 0.0
@@ -132,6 +140,7 @@ def test_the_verb_plans_and_says_where_its_costs_come_from(
     assert main(["plan", "--cores", "-1"]) == ExitCode.CONFIG
 
 
+OTHER = Shape(15_000, 60)
 WITHIN = pytest.approx(1.0, abs=0.2)
 
 
@@ -169,11 +178,11 @@ def test_the_cpu_time_of_a_plan_is_within_a_fifth_of_a_crawl_of_other_pages(
     pages that no measurement had, and is three times as long."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     machine = measure(tmp_path, Bar())
-    record, cpu_s = crawled(tmp_path / "job", {"limits.seconds": 12}, Shape(15_000, 60))
-    _, start_s = crawled(tmp_path / "start", {"limits.pages": 1})
+    short = crawled(tmp_path / "short", {"limits.pages": 500}, OTHER)
+    record, cpu_s = longer = crawled(tmp_path / "job", {"limits.seconds": 15}, OTHER)
     pages = pages_like(record, log_of(tmp_path / "job"), "job")
     planned = machine.worker(pages.received, pages.links) + machine.frontier(pages.links)
-    assert planned / ((cpu_s - start_s) / record["fetched"]) == WITHIN
+    assert planned / ((cpu_s - start_of(short, longer)) / record["fetched"]) == WITHIN
 
 
 def log_of(job: Path) -> int:
