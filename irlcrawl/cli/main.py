@@ -362,7 +362,8 @@ def _prefer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="HOST|URL", help="a URL has a path or a scheme; else it is a name")
     parser.add_argument(
         "--weight", metavar="N", type=int,
-        help="its URLs go before others of their site as if they were so many links nearer to a seed; below 0: behind",
+        help="its URLs go before others of their site as if they were so many links nearer to a seed, from -10 to "
+        "10; below 0: behind",
     )  # fmt: skip
     parser.add_argument("--off", action="store_true", help="take the rule away again")
 
