@@ -172,7 +172,9 @@ def versions() -> str:
 
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it does not exist, else resumed")
+    parser.add_argument(
+        "job", metavar="JOB", type=_directory, help="directory of the crawl; made if it does not exist, else resumed"
+    )
     _seeds_arguments(parser)
     parser.set_defaults(going_on=False)
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
@@ -242,7 +244,14 @@ def _seeds_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _job_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl")
+    parser.add_argument("job", metavar="JOB", type=_directory, help="directory of the crawl")
+
+
+def _directory(name: str) -> str:
+    """A crawl in the directory `https:` is none that anybody meant, nor one in this directory by an empty name."""
+    if not name or "://" in name:
+        raise argparse.ArgumentTypeError(f"{name!r}: takes the directory of the crawl, before any URL")
+    return name
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
@@ -440,7 +449,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("reputation", "budget", "spent", "waiting", "yield"),
         help="what to order the sites by (reputation); not with --politeness",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="one JSON object; with --steering one a change")
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
