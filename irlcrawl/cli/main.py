@@ -108,7 +108,8 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
             signal.signal(number, signal.SIG_IGN)
         return ExitCode.INTERRUPTED
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or error
+        what = error.strerror or error
+        what = f"{error.filename}: {what}" if error.filename else what
         if is_disk_full(error):
             return _fail(f"{what}; make room, and run the same command again", ExitCode.DISK_FULL)
         return _fail(what, ExitCode.FAILED)
