@@ -69,6 +69,18 @@ class Rules:
             most[at] = most[at] if rule.every_max_seconds is None else rule.every_max_seconds / DAY_S
         return Terms(weight, np.minimum(least, most), most)
 
+    def keys_of(self, url: bytes) -> tuple[str, str]:
+        """The names of the keys that bound the time between two visits of a page: (least, most)."""
+        host, names = host_of(url), ["revisit.every_min_seconds", "revisit.every_max_days"]
+        for at, bound in enumerate(("every_min_seconds", "every_max_seconds")):
+            rule = next((n for n, (pattern, _) in enumerate(self._rules) if pattern.search(url)), None)
+            section = self._overrides.setter(host, f"revisit_{bound}") if self._overrides is not None else None
+            if rule is not None and getattr(self._rules[rule][1], bound) is not None:
+                names[at] = f"revisit_rule {rule + 1}.{bound}"
+            elif section is not None:
+                names[at] = f'site."{section}".revisit_{bound}'
+        return names[0], names[1]
+
     def _terms_of(self, host: str) -> tuple[float, float, float]:
         """(weight, least days, most days) of pages of a host that no rule is about."""
         assert self._overrides is not None
