@@ -40,6 +40,11 @@ def draw(lines: Path, where: Path) -> None:
     right.set_xlabel("visits a page and day", fontsize=8)
     right.set_xscale("log")
     right.set_yscale("log")
+    right.set_xticks(sorted({line["rate"] for line in found}), minor=False)
+    right.set_yticks([0.03, 0.05, 0.1, 0.2, 0.3], minor=False)
+    for axis in (right.xaxis, right.yaxis):
+        axis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+        axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
     _save(figure, where / "freshness.svg")
     figure, axes = pyplot.subplots(figsize=(6, 3.6))
     for line in middle:
