@@ -421,6 +421,12 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
     )
     parser.add_argument(
+        "--originals", action="store_true",
+        help="pages: rows of revisit records (a page was as before) have title, language, text and so on of the record "
+        "to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url and "
+        "original_time say which row has them",
+    )  # fmt: skip
+    parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",

@@ -662,6 +662,16 @@ class Site:
         "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "
         'Empty: off, also where a name above has one.',
     )  # fmt: skip
+    revisit_weight: float | None = key(
+        None, "Where pages are visited again, one of these hosts counts as much as so many of its kind; the weight of "
+        "its rule multiplies that. Without it: 1.", low=0.001, high=1000,
+    )  # fmt: skip
+    revisit_every_min_seconds: float | None = key(
+        None, "Replaces revisit.every_min_seconds for these hosts; a rule that sets it goes before.", low=0
+    )
+    revisit_every_max_seconds: float | None = key(
+        None, "Replaces revisit.every_max_days for these hosts; a rule that sets it goes before.", low=1
+    )
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
     pause: bool | None = key(None, "true: nothing is requested from these hosts for now; their URLs wait.")
 
@@ -687,8 +697,12 @@ class RevisitRule:
     weight: float | None = key(
         None, "The page counts as much as so many pages of its kind. Without it: 1.", low=0.001, high=1000
     )
-    every_min_seconds: float | None = key(None, "Replaces revisit.every_min_seconds for these pages.", low=0)
-    every_max_seconds: float | None = key(None, "Replaces revisit.every_max_days for these pages.", low=1)
+    every_min_seconds: float | None = key(
+        None, "Replaces revisit.every_min_seconds, and that of a site, for these pages.", low=0
+    )
+    every_max_seconds: float | None = key(
+        None, "Replaces revisit.every_max_days, and that of a site, for these pages.", low=1
+    )
 
 
 @dataclass
