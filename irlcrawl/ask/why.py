@@ -136,6 +136,8 @@ class _Question:
             places[place] += urls
         return {
             **self._site(),
+            **self._kept_back(),
+            **_private(counts),
             "waiting": dict(places),
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
             "hosts": len(hosts),
@@ -167,10 +169,10 @@ class _Question:
         if not seen:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
-                "a link to it was harvested, and waits for the next look" if waits
+                "a link to it was found, and is looked up with the next new links" if waits
                 else "never found: no page that was fetched links to it, or it is out of the crawl's scope"
             )  # fmt: skip
-            return {**found, "place": "harvested" if waits else "unknown"}
+            return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
 
     def _kept_back(self, url: bytes | None = None) -> Answer:
@@ -261,15 +263,14 @@ class _Question:
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
-            where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
+            where = f"{queue - current} behind the one in use" if queue > current else "which is in use"
             text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)
-            text = (
-                f"over its site's budget: it is placed again when queue {end} is drained ({reading.sites.current} is)"
-            )
-            return {"stands": text, "cycle_end": end, "current": reading.sites.current}
+            current = reading.sites.current
+            text = f"over its site's budget: looked at again when queue {end} is through ({current} is in use)"
+            return {"stands": text, "cycle_end": end, "current": current}
         return {"stands": "between two places: it is taken on within seconds"}
 
     def _why_rests(self, row: Batch) -> str:
@@ -365,6 +366,12 @@ class _Question:
         return _nested(counts), last
 
 
+def _private(counts: Answer) -> Answer:
+    """What to say of a site of which URLs were refused for their address."""
+    refused = counts.get("failed", {}).get(Reason.ADDRESS.name.lower(), 0)
+    return {"private": f"of {words.plural(refused, 'URL')}: {PRIVATE}"} if refused else {}
+
+
 def _told(entry: crawl_log.LogEntry) -> Answer:
     told = {
         "at": crawl_log.logged_time(entry), "url": entry.url.decode(), "status": entry.status,
@@ -417,12 +424,13 @@ def _site_lines(site: Answer) -> Iterator[str]:
     verb = "links" if site["in_degree"] == 1 else "link"
     held = f"; {words.count(site['unheld'])} if it brought more" if site["unheld"] > site["budget"] else ""
     free = site["budget"] >= WITHOUT_LIMIT
-    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} a queue"
+    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} at a time"
     yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
-    last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
-    yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
+    ahead = max(site["tail"] - site["current"], 0)
+    last = f"; the last of them {words.plural(ahead, 'queue')} behind the one in use" if ahead else ""
+    yield f"  within budget  {words.plural(site['placed'], 'URL')} so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
-    tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
+    tried = f"the first {words.plural(site['tried'], 'URL')} tried"  # of the log there may be more
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
 
 
