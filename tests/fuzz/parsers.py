@@ -47,7 +47,7 @@ from irlcrawl.worker.fetch.repair import repaired
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.wire import Decoder, WireError, encode
 from irlcrawl.worker.harvest.process import process
-from irlcrawl.worker.page import charset, links, scan, sitemaps
+from irlcrawl.worker.page import charset, entries, lastmods, links, scan, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from tests.worker.harvest.test_process import LOCATION, context, unit
 from tests.worker.harvest.test_process import exchange as page_exchange
@@ -68,7 +68,7 @@ SITEMAP = (
     b'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>'
     b"http://a.test/1?a=1&amp;b=2</loc><lastmod>2020-01-01</lastmod></url><!-- <loc>/n"
     b"o</loc> --><url><loc><![CDATA[ /2 ]]>"
-    b"</loc></url></urlset>"
+    b"</loc><priority>1.0</priority><changefreq>daily</changefreq></url></urlset>"
 )
 FEED = (
     b'<rss version="2.0"><channel><link>http://a.test/</link><item><link>/1</link></it'
@@ -217,6 +217,10 @@ def sitemap(data: bytes) -> None:
         with mock.patch.object(sitemaps, "WINDOW_BYTES", 1 + len(data) % 61 + len(data) // 100):
             assert sitemaps.listed(data, kind, BASE, as_text=True) == whole
         assert whole is None or all(canonical(url) == url for url in whole[0])
+    ranks = at_once(entries.ranks(data, BASE))
+    assert all(canonical(url) == url and 0 < rank <= entries.RANK_MAX for url, rank in ranks.items())
+    at_once(lastmods.changed_since(data, BASE, 0.0, 2e9))
+    assert len(list(entries.of_list(data, "text/xml", BASE, 10_000))) <= sitemaps.LINKS_MAX
     at_once(sitemaps.unpacking(data, b"http://a.test/s.xml.gz", 10_000))
 
 

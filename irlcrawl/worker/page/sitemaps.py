@@ -84,7 +84,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     if kind is None:
         return None
     if b"<!--" in body:
-        body = yield from _uncommented(body)
+        body = yield from uncommented(body)
     references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
     return (yield from _stored(references, url, LINKS_MAX))
 
@@ -95,7 +95,8 @@ def is_feed(body: bytes) -> bool:
     return kind is not None and kind[1] in FEEDS
 
 
-def _uncommented(body: bytes) -> Steps[bytes]:
+def uncommented(body: bytes) -> Steps[bytes]:
+    """The markup without its comments. In steps."""
     pieces: list[bytes] = []
     at = worked = 0
     while (start := body.find(b"<!--", at)) >= 0:
@@ -108,7 +109,7 @@ def _uncommented(body: bytes) -> Steps[bytes]:
     return b"".join([*pieces, body[at:]])
 
 
-def _found(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:
+def elements(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:
     """Matches of an element; None: a stop."""
     start = at = 0
     while start < len(body):
@@ -133,13 +134,13 @@ def _lines(body: bytes) -> Iterator[bytes | None]:
 
 def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes | None]:
     """What stands in elements, with CDATA undone; None: a stop."""
-    return (match and match[1].partition(b"]]>")[0] for match in _found(element, body))
+    return (match and match[1].partition(b"]]>")[0] for match in elements(element, body))
 
 
 def _of_feed(body: bytes) -> Iterator[bytes | None]:
     """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too); None: a stop."""
     yield from _texts(_RSS_LINK, body)
-    for match in _found(_ATOM_LINK, body):
+    for match in elements(_ATOM_LINK, body):
         if match is None:
             yield None
             continue
