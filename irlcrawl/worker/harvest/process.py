@@ -18,7 +18,7 @@ from typing import Any
 from irlcrawl.base.keys import WEIGHT_MAX, is_home, origin_of, pair_key, priority_behind, priority_of, url_keys
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
-from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base, canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
@@ -274,9 +274,14 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     body, partly = yield from exchange.decoding(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
+    large = len(body) > LARGE_BYTES
+    if large:
+        yield
     html = is_html(body, content_type)
     texts = texts_of(body) if html else []
     found.content = fingerprint(body, html, texts)
+    if large:
+        yield
     if html and context.config.page.near_duplicates:
         found.sketch = sketch(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
@@ -362,7 +367,7 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     depth = unit.carried.depth + 1
     inside = yield from _inside(urls, depth, context, found)
     yield from _add(unit, context, found, inside, depth, 0)
-    if found.lists == PageFlag.SITEMAP:
+    if found.lists == PageFlag.SITEMAP and len(urls) > 1:
         yield from _rank(unit, body, context, found)
     if unit.page is not None and context.config.revisit.enabled:
         yield from _signals(unit, body, context, found)
