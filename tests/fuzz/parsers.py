@@ -47,11 +47,13 @@ from irlcrawl.worker.fetch.repair import repaired
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.wire import Decoder, WireError, encode
 from irlcrawl.worker.harvest.process import process
-from irlcrawl.worker.page import charset, entries, lastmods, links, scan, sitemaps
+from irlcrawl.worker.page import charset, entries, lastmods, links, metas, requisites, scan, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from tests.worker.harvest.test_process import LOCATION, context, unit
 from tests.worker.harvest.test_process import exchange as page_exchange
 
+FOUND = Path(__file__).parent / "found"
+"""Inputs that a parser once failed for, one a file: PARSER-HASH."""
 BASE = b"http://a.test/dir/page?q"
 BODY_BYTES_MAX = 5000
 HEADER_BYTES_MAX = 2000
@@ -63,6 +65,12 @@ PAGE = (
     b"/4'>4</a></svg><iframe src=5 srcdoc="
     b"'&lt;a href=6&gt;'></iframe><noscript><img src=x><a href=/7></noscript><textarea"
     b"><a href=/no></textarea></body></html>"
+)
+NEEDS = (
+    b'<meta name=testbot content=noindex><link rel=stylesheet href=a.css><style>/* x */ @import "b.css";'
+    b" b { c: url( 'd' ) }</style><script src=e.js>'<img src=no>'</script><img srcset='f 1x, g 2x' src=\"h\">"
+    b"<video poster=i></video><!-- <img> --><textarea><img src=no></textarea><svg><image xlink:href=j /></svg>"
+    b"<input type=image src=k><iframe src=l></iframe><p style='background: url(m)'>"
 )
 SITEMAP = (
     b'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>'
@@ -209,6 +217,15 @@ def page(data: bytes) -> None:
         assert (list(again.references.items()), again.unvouched) == (list(read.references.items()), read.unvouched)
     links.extract(data, "application/xhtml+xml", BASE, params)
     assert 0 < fingerprint(data) < 1 << 64 and fingerprint(data) == fingerprint(data)
+
+
+def needs(data: bytes) -> None:
+    whole = at_once(requisites.of_page(data))
+    with mock.patch.object(requisites, "WINDOW_BYTES", 13 + len(data) % 61):
+        assert at_once(requisites.of_page(data)) == whole
+    text = data.decode("utf-8", "replace")
+    assert len(requisites.of_css(text)) <= requisites.REFERENCES_MAX and list(requisites.of_srcset(text)) is not None
+    assert all(name in ("robots", "testbot") for name, _ in metas.named(data, ("robots", "testbot")))
 
 
 def sitemap(data: bytes) -> None:
@@ -418,6 +435,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
                                b"x\n<?xml version='1.0' encoding=\"euc-jp\"?>", b"\n\xff\xfe<\0a\0"], charsets),
     "page": lambda: Parser([PAGE, PAGE[300:], b"<ul><li hidden><a href=1><li style='display:none'><a href=2></ul>"],
         page),
+    "requisites": lambda: Parser([PAGE, NEEDS], needs),
     "sitemap": lambda: Parser([SITEMAP, FEED, b"http://a.test/1\nhttp://a.test/2\r\n",
         gzip.compress(SITEMAP)], sitemap),
     "robots": lambda: Parser([ROBOTS], robots),
