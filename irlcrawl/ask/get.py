@@ -64,6 +64,16 @@ def get(
     return _payload(exchange)
 
 
+def typed_payload(job: JobDir, url: bytes) -> tuple[str, bytes]:
+    """(Content-Type, payload) of the last response to a URL in stored form. Errors as of get()."""
+    files = Files()
+    path, record = _record(files, job, _entry(files, job, url, "payload", Bar))
+    exchange = _exchange(path, record)
+    if record.kind == REVISIT:
+        exchange = _original(files, job, path, record)
+    return (exchange.value(b"content-type") or b"").decode("latin-1"), _payload(exchange)
+
+
 def _exchange(path: str, record: Record) -> Exchange:
     """The response in a record. Damaged; Unavailable if it was taken down."""
     url = record.fields.get("warc-target-uri", "")

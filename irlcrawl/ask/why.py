@@ -20,12 +20,13 @@ import numpy as np
 
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
+from irlcrawl.ask.get import Unavailable, typed_payload
 from irlcrawl.ask.outcomes import check_log, entries_of, outcomes
 from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
-from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
+from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
@@ -39,9 +40,12 @@ from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
+from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.harvest.rules_log import RulesLog
+from irlcrawl.worker.page import entries
 
+_LISTED = DISCOVERY_LETTER[Source.SITEMAP]
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10
 ON_ITS_WAY = ("ready", "moving")
@@ -89,14 +93,30 @@ class _Question:
         record = self._record(origin_of(self._url))
         stands = self._stands(history[-1] if history else None)
         via = next((entry.via.decode("ascii", "backslashreplace") for entry in history if entry.via), None)
+        listed = stands.get("source") == "sitemap" or (history and history[-1].path.endswith(_LISTED))
         return {
             **({"via": via} if via else {}),
             **stands,
+            **(self._listed(stands.get("via") or via or "") if listed else {}),
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
             "host": self._host(record, self._host_name),
             "site": self._site(),
         }
+
+    def _listed(self, via: str) -> Answer:
+        """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""
+        try:
+            content_type, body = typed_payload(self._reading.job, via.encode())
+        except (Unavailable, OSError):
+            return {}
+        config = self._reading.config
+        spelling = Spelling(config.urls, config.site)
+        for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
+            if self._url in (entry.url, spelling.of(entry.url)):
+                said = entry._asdict()
+                return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
+        return {}
 
     def all_of_host(self) -> Answer:
         """Every origin of a host name: with its port if one was named, else of all that wait or were asked."""
