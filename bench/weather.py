@@ -28,7 +28,7 @@ played (bench/_sim/long_crawl.py). It fetches at most `--rate` URLs a second. Th
 
 A web of ordinary sites is read within two weeks. With `--busy` each site has as many pages as it can be asked for in
 nine tenths of the time, by servers that take 15 s for each, so that the crawl is busy all the time, at an affordable
-number of requests; a turn then takes 6 s, because each costs CPU time here, and there would be one every 5 s.
+number of requests; a turn then takes 12 s, because each costs CPU time here, and there would be one every 5 s.
 
 The goals (issue 21): had_share of at least 99.5%, nothing given up within a day, capacity_used of at least 95%, no more
 memory in the last week than in the first. Ends with 1 if one is not reached.
@@ -60,7 +60,7 @@ from tools.simweb.web import Web
 
 START = 1_000_000_000.0
 SITE_PAGES, DEGREE = 50.0, 20.0
-BUSY_SITES, BUSY_TURN_S = 24, 6.0
+BUSY_SITES, BUSY_TURN_S = 24, 12.0
 BUSY_PAGES_A_WEEK = 3_300.0
 BUSY_WEB = {
     "site_size_exponent": 0.01, "site_size_noise": 1.01, "plural_pages_min": 10**9,  # sites of equal size and one host
