@@ -34,6 +34,8 @@ DONE = ("fetched", "failed", "excluded", "errors")
 OUTCOMES = (*DONE, "retry", "returned")
 SHOWN = 20
 """How many are shown without --top."""
+CORES_MAX, PAGES_MAX = 100_000, 1e15
+"""What a plan can be made for."""
 
 
 def status(args: argparse.Namespace) -> int:
@@ -224,6 +226,8 @@ def _steering(job: JobDir, args: argparse.Namespace) -> int:
         raise ConfigError("--steering goes with --top and --json alone")
     steered = journal.read(job)
     with reader_may_leave():
+        if not steered and not args.json:
+            print("nobody has steered this crawl")
         for one in steered if args.top is None else steered[len(steered) - min(args.top, len(steered)) :]:
             print(json.dumps(one._asdict()) if args.json else "  ".join(one))
     return ExitCode.DONE
@@ -254,9 +258,11 @@ def plan(args: argparse.Namespace) -> int:
         name: None if (text := getattr(args, name)) is None else plans.parse_size(f"--{name}", text)
         for name in ("ram", "disk", "bandwidth")
     }
-    cores = args.cores or len(os.sched_getaffinity(0))
-    if cores < 1 or args.pages < 1:
-        raise ConfigError("--cores, --pages: take a number of at least 1")
+    cores = len(os.sched_getaffinity(0)) if args.cores is None else args.cores
+    for name, number, most in (("cores", cores, CORES_MAX), ("pages", args.pages, PAGES_MAX),
+                               ("hosts", args.hosts, PAGES_MAX)):  # fmt: skip
+        if number is not None and not 1 <= number <= most:
+            raise ConfigError(f"--{name} {number:g}: takes a number from 1 to {most:g}")
     machine = _measured(measure) if args.measure else kept() or DEVELOPERS
     pages, hosts, base = plans.WEB, args.hosts, None
     if args.like is not None:

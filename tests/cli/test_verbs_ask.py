@@ -179,3 +179,12 @@ def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
                                stderr=subprocess.PIPE, text=True, timeout=60)  # fmt: skip
         assert ended.returncode == ExitCode.DONE and "rror" not in ended.stderr, (words, ended.stderr)
     os.close(writer)
+
+
+def test_a_wrong_site_is_told_by_its_own_option(a_job: Path, run: Run) -> None:
+    assert run("urls", a_job, "--site", "a b")[2].startswith("irlcrawl: --site a b: ")
+
+
+def test_a_crawl_that_nobody_steered_says_so(a_job: Path, run: Run) -> None:
+    assert run("report", a_job, "--steering") == (ExitCode.DONE, "nobody has steered this crawl\n", "")
+    assert run("report", a_job, "--steering", "--json") == (ExitCode.DONE, "", "")
