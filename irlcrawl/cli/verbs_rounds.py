@@ -71,7 +71,7 @@ def generate(args: argparse.Namespace) -> int:
         made = _open(job, lambda state, config: made_of(state, config, SystemClock(), wish, directory))
     with unheard(sys.stdout):
         for path, urls, hosts in made:
-            print(f"{path}: {words.plural(urls, 'URL')} of {words.plural(hosts, 'host')}")
+            print(words.shown(f"{path}: {words.plural(urls, 'URL')} of {words.plural(hosts, 'host')}"))
         if not made:
             print("no list: the crawl has no URL that may be asked now")
     return ExitCode.DONE if made else ExitCode.FAILED
@@ -114,7 +114,7 @@ def fetch(args: argparse.Namespace) -> int:
         try:
             told = uvloop.run(run())
         except WorkerDied as error:
-            print(f"irlcrawl: {error}; the same command goes on", file=sys.stderr)
+            print(words.shown(f"irlcrawl: {error}; the same command goes on"), file=sys.stderr)
             return ExitCode.FAILED
     with unheard(sys.stdout):
         print(f"{words.count(told.done)} of {words.plural(told.urls, 'URL')} done")
@@ -142,7 +142,7 @@ def update(args: argparse.Namespace) -> int:
     with unheard(sys.stdout):
         for back in backs:
             told = "taken in" if back.taken else "nothing taken: its list is back already, or its date has passed"
-            print(f"{back.path}: {told}")
+            print(words.shown(f"{back.path}: {told}"))
         print(f"go on:     {command('resume', args.job)}")
     return ExitCode.DONE
 
