@@ -142,6 +142,11 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
         "waiting_by_place": {PLACES[name]: urls for name, urls in ledger.live.items()},
+        "lists_out": len(state.runs.lent),
+        "lent_urls": state.runs.rows - state.runs.rows_here,
+        "lists_until": max((lent.until for lent in state.runs.lent.values()), default=-state.clock_set)
+        + state.clock_set
+        or None,
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
