@@ -144,9 +144,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "waiting_by_place": {PLACES[name]: urls for name, urls in ledger.live.items()},
         "lists_out": len(state.runs.lent),
         "lent_urls": state.runs.rows - state.runs.rows_here,
-        "lists_until": max((lent.until for lent in state.runs.lent.values()), default=-state.clock_set)
-        + state.clock_set
-        or None,
+        "lists_until": max((lent.until + state.clock_set for lent in state.runs.lent.values()), default=None),
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
