@@ -59,7 +59,14 @@ class Verb(NamedTuple):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}\n")
+        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}{self._meant(message)}\n")
+
+    def _meant(self, message: str) -> str:
+        """Of the first option that nobody knows: which one may have been meant."""
+        words = message.removeprefix("unrecognized arguments: ").split()
+        wrong = next((word.partition("=")[0] for word in words if word.startswith("--")), "")
+        near = difflib.get_close_matches(wrong, list(self._option_string_actions), n=1)
+        return f"; did you mean {near[0]}?" if wrong and near and near[0] != wrong else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -293,8 +300,9 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
         "--status",
-        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
-        "returned: each time one was to be asked again later, or put back); queued: URLs that wait",
+        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; errors: "
+        "failed, and answered with an error; retry, returned: each time one was to be asked again later, or put back); "
+        "queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
@@ -420,6 +428,12 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
     )
+    parser.add_argument(
+        "--originals", action="store_true",
+        help="pages: rows of revisit records (a page was as before) have title, language, text and so on of the record "
+        "to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url and "
+        "original_time say which row has them",
+    )  # fmt: skip
     parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from irlcrawl.worker.archive.crawl_log import LogEntry
 
 WATCH_SECONDS = 1.0
-DONE = ("fetched", "failed", "excluded")
+DONE = ("fetched", "failed", "excluded", "errors")
 OUTCOMES = (*DONE, "retry", "returned")
 SHOWN = 20
 """How many are shown without --top."""
@@ -119,9 +119,14 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     prefix = load_stored(job.config_file).archive.prefix if args.machine else None
     asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
     for entry in entries(job, status=code, note=args.note, bar_of=bar_for, **asked):
-        if outcome is None or entry.outcome == outcome:
+        if outcome is None or entry.outcome == outcome or (outcome == "errors" and _is_error(entry)):
             told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told, *_machine(entry, prefix)
+
+
+def _is_error(entry: LogEntry) -> bool:
+    """Whether no page was had, as `errors` of a status counts."""
+    return entry.outcome == "failed" or (entry.outcome == "fetched" and entry.reason in status_record.ERRORS)
 
 
 def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:

@@ -185,6 +185,8 @@ def check_start(config: Config) -> None:
     ranked_floors(config)
     if config.archive.dedupe_from and not config.archive.dedupe_bytes_min:
         raise ConfigError("archive.dedupe_from: has no effect with archive.dedupe_bytes_min = 0")
+    if config.archive.dedupe_window and not config.archive.dedupe_bytes_min:
+        raise ConfigError("archive.dedupe_window: has no effect with archive.dedupe_bytes_min = 0")
     for path in config.archive.dedupe_from:
         if not (os.path.isfile(path) or os.path.isfile(os.path.join(path, CONFIG))):
             raise ConfigError(f"archive.dedupe_from = {path}: neither a crawl nor a CDXJ file")

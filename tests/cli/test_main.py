@@ -345,6 +345,23 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == 0 and "missing" not in out
 
 
+def test_an_option_that_nobody_knows_is_told_with_the_one_that_was_meant(tmp_path: Path, run: Run) -> None:
+    code, _, err = run("crawl", tmp_path / "job", "a.example", "--limit-pages", "3")
+    assert code == ExitCode.CONFIG and "--limit-pages 3; did you mean --limits-pages?" in err
+    code, _, err = run("status", tmp_path, "--zzz")
+    assert code == ExitCode.CONFIG and "did you mean" not in err
+
+
+def test_a_proxy_that_only_the_environment_names_is_told(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who set it believed that the crawl went by it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    asked = ("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
+    assert "http_proxy of the environment: not used; a proxy is named by network.proxy" in run(*asked)[2]
+    assert "http_proxy" not in run(*asked, "-s", "network.proxy=http://127.0.0.1:3128")[2]
+
+
 def test_the_versions_shown_are_those_of_all_dependencies() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = [requirement.split(">")[0] for requirement in project["dependencies"]]

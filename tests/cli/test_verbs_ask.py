@@ -88,6 +88,7 @@ def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: 
         ([], ["200 ok /", "404 http_error /gone", "-4 timeout /slow", "-9998 robots /no"]),
         (["--status", "fetched"], ["200 ok /", "404 http_error /gone"]),
         (["--status", "failed"], ["-4 timeout /slow"]),
+        (["--status", "errors"], ["404 http_error /gone", "-4 timeout /slow"]),
         (["--status", "retry"], ["-4 timeout /slow"]),
         (["--status", "excluded"], ["-9998 robots /no"]),
         (["--status", "404"], ["404 http_error /gone"]),
