@@ -160,7 +160,7 @@ class _Question:
             **_private(counts),
             "waiting": dict(places),
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
-            "hosts": len(hosts),
+            "waiting_hosts": len(hosts),
             "outcomes": counts,
             "history": [_told(entry) for entry in last],
         }
@@ -201,11 +201,19 @@ class _Question:
         found: Answer = {}
         if (key := Block(config).key_of(name, url)) is not None:
             found["blocked"] = key
+        if (until := self._lent_until()) is not None:
+            found["lent"] = f"a list has URLs of its site, which is asked from there; it is out until {_date(until)}"
         if config.crawl.pause:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
         return found
+
+    def _lent_until(self) -> float | None:
+        """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
+        runs = self._reading.runs
+        untils = [lent.until for lent in runs.lent.values() if self._site_key in lent.sites]
+        return max(untils) + self._reading.clock_set if untils else None
 
     def _opt_out(self) -> Answer:
         """The line of the opt-out list that names the URL."""
@@ -363,6 +371,7 @@ class _Question:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
+        due = max(due, self._lent_until() or due)
         return {**told, "next_allowed": due if due > self._now else None}
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:
