@@ -466,7 +466,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
 def _facts(values: Answer, indent: str) -> Iterator[str]:
     for name, value in values.items():
         label = name.replace("_", " ")
-        if name == "site" and isinstance(value, dict):
+        if name == "site" and isinstance(value, dict) and "known" in value:  # else the clock of the site
             yield from (f"{indent}{text}" for text in _site_lines(value))
         elif name == "next_allowed" and value is None:
             yield f"{indent}{label:<14} now"
