@@ -5,8 +5,9 @@ system CPU time) and how many pages that is per CPU-second. Then it reads the pa
 steps of a page one by one, on input made ready before; a step set in is part of the one above it. Sockets, event loop
 and what passes objects on are in no step: they are the difference.
 
-`--again N` measures visits to pages that did not change instead: another worker is leased all pages N times more, with
-what the harvest of the first says of them, and asks for each conditionally. The web answers 304.
+`--again N` measures visits to pages that did not change instead: another worker is leased all pages with an ETag or a
+Last-Modified N times more, with what the harvest of the first says of them, and asks for each conditionally. The web
+answers 304.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import parse_harvest
 from irlcrawl.base.keys import origin_of, priority_of
 from irlcrawl.base.names import Names
-from irlcrawl.base.rows import VISIT, Carried, Change, Robots, Source
+from irlcrawl.base.rows import VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import load
@@ -176,8 +177,10 @@ class Frontier:
 def again(
     job: Path, config: Config, urls: list[str], addresses: dict[str, str], lease: int, rounds: int
 ) -> dict[str, Any]:
-    """Everything in `urls` again, through another worker that knows what the one before found."""
-    known = {visit["row"]: Known(1, *(visit[name] for name in COLUMNS[1:])) for visit in _visits(job)}
+    """What of `urls` has validators again, through another worker that knows what the one before found."""
+    found = {urls[visit["row"]]: Known(1, *(visit[name] for name in COLUMNS[1:])) for visit in _visits(job)}
+    urls = [url for url in urls if url in found and found[url].flags & PageFlag.VALIDATOR]
+    known = {row: found[url] for row, url in enumerate(urls)}
     frontier = Frontier(job, config, lease, stream=1)
     began = Files().total(JobDir(job).warcs)
 
