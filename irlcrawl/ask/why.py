@@ -20,12 +20,13 @@ import numpy as np
 
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
+from irlcrawl.ask.get import Unavailable, typed_payload
 from irlcrawl.ask.outcomes import check_log, entries_of, outcomes
 from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
-from irlcrawl.base.rows import CARRIED, Carried, Robots, Source
+from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
@@ -39,9 +40,12 @@ from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
+from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.harvest.rules_log import RulesLog
+from irlcrawl.worker.page import entries
 
+_LISTED = DISCOVERY_LETTER[Source.SITEMAP]
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10
 ON_ITS_WAY = ("ready", "moving")
@@ -89,14 +93,30 @@ class _Question:
         record = self._record(origin_of(self._url))
         stands = self._stands(history[-1] if history else None)
         via = next((entry.via.decode("ascii", "backslashreplace") for entry in history if entry.via), None)
+        listed = stands.get("source") == "sitemap" or (history and history[-1].path.endswith(_LISTED))
         return {
             **({"via": via} if via else {}),
             **stands,
+            **(self._listed(stands.get("via") or via or "") if listed else {}),
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
             "host": self._host(record, self._host_name),
             "site": self._site(),
         }
+
+    def _listed(self, via: str) -> Answer:
+        """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""
+        try:
+            content_type, body = typed_payload(self._reading.job, via.encode())
+        except (Unavailable, OSError):
+            return {}
+        config = self._reading.config
+        spelling = Spelling(config.urls, config.site)
+        for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
+            if self._url in (entry.url, spelling.of(entry.url)):
+                said = entry._asdict()
+                return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
+        return {}
 
     def all_of_host(self) -> Answer:
         """Every origin of a host name: with its port if one was named, else of all that wait or were asked."""
@@ -136,6 +156,8 @@ class _Question:
             places[place] += urls
         return {
             **self._site(),
+            **self._kept_back(),
+            **_private(counts),
             "waiting": dict(places),
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
             "hosts": len(hosts),
@@ -167,10 +189,10 @@ class _Question:
         if not seen:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
-                "a link to it was harvested, and waits for the next look" if waits
+                "a link to it was found, and is looked up with the next new links" if waits
                 else "never found: no page that was fetched links to it, or it is out of the crawl's scope"
             )  # fmt: skip
-            return {**found, "place": "harvested" if waits else "unknown"}
+            return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
 
     def _kept_back(self, url: bytes | None = None) -> Answer:
@@ -261,15 +283,14 @@ class _Question:
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
-            where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
+            where = f"{queue - current} behind the one in use" if queue > current else "which is in use"
             text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)
-            text = (
-                f"over its site's budget: it is placed again when queue {end} is drained ({reading.sites.current} is)"
-            )
-            return {"stands": text, "cycle_end": end, "current": reading.sites.current}
+            current = reading.sites.current
+            text = f"over its site's budget: looked at again when queue {end} is through ({current} is in use)"
+            return {"stands": text, "cycle_end": end, "current": current}
         return {"stands": "between two places: it is taken on within seconds"}
 
     def _why_rests(self, row: Batch) -> str:
@@ -365,6 +386,12 @@ class _Question:
         return _nested(counts), last
 
 
+def _private(counts: Answer) -> Answer:
+    """What to say of a site of which URLs were refused for their address."""
+    refused = counts.get("failed", {}).get(Reason.ADDRESS.name.lower(), 0)
+    return {"private": f"of {words.plural(refused, 'URL')}: {PRIVATE}"} if refused else {}
+
+
 def _told(entry: crawl_log.LogEntry) -> Answer:
     told = {
         "at": crawl_log.logged_time(entry), "url": entry.url.decode(), "status": entry.status,
@@ -417,12 +444,13 @@ def _site_lines(site: Answer) -> Iterator[str]:
     verb = "links" if site["in_degree"] == 1 else "link"
     held = f"; {words.count(site['unheld'])} if it brought more" if site["unheld"] > site["budget"] else ""
     free = site["budget"] >= WITHOUT_LIMIT
-    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} a queue"
+    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} at a time"
     yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
-    last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
-    yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
+    ahead = max(site["tail"] - site["current"], 0)
+    last = f"; the last of them {words.plural(ahead, 'queue')} behind the one in use" if ahead else ""
+    yield f"  within budget  {words.plural(site['placed'], 'URL')} so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
-    tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
+    tried = f"the first {words.plural(site['tried'], 'URL')} tried"  # of the log there may be more
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
 
 

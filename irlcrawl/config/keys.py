@@ -466,6 +466,11 @@ class Archive:
         "crawl had when it was started, is stored as a revisit record, which names the record that has it. They are "
         "read at each start. Empty: off.",
     )  # fmt: skip
+    dedupe_window: int = key(
+        0, "A body of dedupe_bytes_min or more that is among the last so many that this crawl stored, by whatever "
+        "worker of a machine, is stored as a revisit record, which names the record that has it; that may lie in "
+        "another WARC file, which replay needs, too. 48 bytes each on the disk. 0: off.", low=0, high=1_000_000_000,
+    )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )
