@@ -6,6 +6,7 @@ _sim         the frontier under a virtual clock: with simulated workers for budg
 
 budgets.py      policies compared on simweb; docs/budgets.md says what was found. `--curves docs` writes how each policy
                 went to docs/budgets.jsonl, `--plots docs` draws it
+changing.py     a real crawl of pages that change, with kills, beside the simulated one; docs/freshness.md
 cluster.py      carrying harvests and leases between machines
 crash.py        a crawl whose processes are really killed
 dedupe.py       tools/dedupe.py beside GNU sort
