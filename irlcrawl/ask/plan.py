@@ -163,14 +163,14 @@ def _largest(pages: Pages, disk: float) -> float:
     return math.floor(low)
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)(B|bit)?(?:/s)?")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)(B|bit)?(?:/s)?")
 
 
 def parse_size(option: str, text: str) -> float:
     """Bytes: `8G`, `500MB`, `64GiB`; of a rate also `100Mbit`. ConfigError."""
     match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError(f"{option} {text}: takes a size such as 8GB, 64GiB or (a rate) 100Mbit")
+    if match is None or not float(match[1]):
+        raise ConfigError(f"{option} {text}: takes a size such as 8GB, 64GiB or (a rate) 100Mbit, and no 0")
     number, prefix, binary, unit = match.groups()
     base = 1024 if binary else 1000
     size = float(number) * base ** ("kMGT".index(prefix) + 1 if prefix else 0)

@@ -21,6 +21,7 @@
                         PREFIX-TIME-SERIAL-sSSSS.warc.zst           those with archive.compression = "zstd"
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
                         payloads.seg                                what earlier crawls hold (archive.dedupe_from)
+                        payloads-window                             what was stored of late (archive.dedupe_window)
                         log-FROM-UNTIL.seg                          of a piece of the crawl log; LOCK: one adds to them
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
@@ -46,7 +47,8 @@ SNAPSHOT = "SNAPSHOT"
 STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
 INDEXES = "indexes"
 PAYLOADS = "payloads.seg"
-"""What was made of archives and log to find things in them: it may be deleted at any time."""
+WINDOW = "payloads-window"
+"""Two of what was made of archives and log to find things in them: all of that may be deleted at any time."""
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""

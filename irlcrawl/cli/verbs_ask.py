@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from irlcrawl.worker.archive.crawl_log import LogEntry
 
 WATCH_SECONDS = 1.0
-DONE = ("fetched", "failed", "excluded")
+DONE = ("fetched", "failed", "excluded", "errors")
 OUTCOMES = (*DONE, "retry", "returned")
 SHOWN = 20
 """How many are shown without --top."""
+CORES_MAX, PAGES_MAX = 100_000, 1e15
+"""What a plan can be made for."""
 
 
 def status(args: argparse.Namespace) -> int:
@@ -116,9 +118,14 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     prefix = load_stored(job.config_file).archive.prefix if args.machine else None
     asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
     for entry in entries(job, status=code, note=args.note, bar_of=bar_for, **asked):
-        if outcome is None or entry.outcome == outcome:
+        if outcome is None or entry.outcome == outcome or (outcome == "errors" and _is_error(entry)):
             told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told, *_machine(entry, prefix)
+
+
+def _is_error(entry: LogEntry) -> bool:
+    """Whether no page was had, as `errors` of a status counts."""
+    return entry.outcome == "failed" or (entry.outcome == "fetched" and entry.reason in status_record.ERRORS)
 
 
 def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:
@@ -218,6 +225,8 @@ def _steering(job: JobDir, args: argparse.Namespace) -> int:
         raise ConfigError("--steering goes with --top and --json alone")
     steered = journal.read(job)
     with reader_may_leave():
+        if not steered and not args.json:
+            print("nobody has steered this crawl")
         for one in steered if args.top is None else steered[len(steered) - min(args.top, len(steered)) :]:
             print(json.dumps(one._asdict()) if args.json else "  ".join(one))
     return ExitCode.DONE
@@ -248,9 +257,11 @@ def plan(args: argparse.Namespace) -> int:
         name: None if (text := getattr(args, name)) is None else plans.parse_size(f"--{name}", text)
         for name in ("ram", "disk", "bandwidth")
     }
-    cores = args.cores or len(os.sched_getaffinity(0))
-    if cores < 1 or args.pages < 1:
-        raise ConfigError("--cores, --pages: take a number of at least 1")
+    cores = len(os.sched_getaffinity(0)) if args.cores is None else args.cores
+    for name, number, most in (("cores", cores, CORES_MAX), ("pages", args.pages, PAGES_MAX),
+                               ("hosts", args.hosts, PAGES_MAX)):  # fmt: skip
+        if number is not None and not 1 <= number <= most:
+            raise ConfigError(f"--{name} {number:g}: takes a number from 1 to {most:g}")
     machine = measure(Path.cwd()) if args.measure else kept() or DEVELOPERS
     pages, hosts, base = plans.WEB, args.hosts, None
     if args.like is not None:

@@ -64,7 +64,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
             _on_ray("up", job, config)
         progress = progress_for(status_record.VIEW, quiet=args.quiet)
         _log_to(job.own_log, progress.note)
-        _tell_changes(changed, None if args.quiet else progress.note)
+        told = changed + _proxies_left_out(config)
+        _tell_changes(told, None if args.quiet else progress.note)
         try:
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
         finally:
@@ -143,6 +144,14 @@ def _check_commands(job: JobDir, config: Config, old: Config | None, args: argpa
     commands.check(job.path, {key: text for key, text in named.items() if key not in ours})
     if not args.dry_run:
         commands.allow(job.path, ours)
+
+
+def _proxies_left_out(config: Config) -> list[str]:
+    """What to say of a proxy that only the environment names."""
+    names = [name for name in ("http_proxy", "https_proxy", "all_proxy") if os.environ.get(name)]
+    if not names or config.network.proxy:
+        return []
+    return [f"{', '.join(names)} of the environment: not used; a proxy is named by network.proxy"]
 
 
 def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> None:
@@ -236,7 +245,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     elif code == ExitCode.NOTHING_HAD:
         print(f"go on:     {command('retry', name)}; {command('resume', name)}")
     print(words.shown(f"archives:  {job.warcs}"))
-    commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
+    commands = ("urls", name, "--status", "errors"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
 
 

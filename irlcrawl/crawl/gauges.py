@@ -79,6 +79,10 @@ class Gauges:
         self._of_state = _totals(state)
         self.merges.append(merges(state))
 
+    def seeds(self) -> tuple[int, int]:
+        """Given so far, and of these new, as of the last commit."""
+        return self._of_state["seeds"], self._of_state["new_seeds"]
+
     def _totals(self) -> dict[str, Any]:
         hosts, pressure = self._dispatcher, self._limits.pressure
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from drum import Batch, Files, Ragged, SegmentWriter
 
@@ -14,8 +14,10 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.keys import priority_of, url_keys
 from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
+from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.returns import Drawing, of_seeds
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal import words
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
@@ -23,6 +25,24 @@ from irlcrawl.worker.harvest.sections import write_sections
 CHUNK_ROWS = 65_536
 
 _log = logging.getLogger("irlcrawl.crawl")
+
+
+class NewSeeds:
+    """Says once how many of the seeds that a run was given were new: when they were looked up, or at its end."""
+
+    def __init__(self, gauges: Gauges, note: Callable[[str], None]) -> None:
+        self._gauges, self._note, self._told = gauges, note, False
+        self._before = gauges.seeds()
+
+    def look(self, over: bool = False) -> None:
+        """As often as the caller likes. over: the run ends."""
+        if self._told:
+            return
+        more, new = (now - before for now, before in zip(self._gauges.seeds(), self._before, strict=True))
+        if over or (more and "seen" not in self._gauges.merges[-1]):
+            self._told = True
+            are = "was" if more == 1 else "were"
+            self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new")
 
 
 def named_again(state: CrawlState, seeds: Sequence[bytes]) -> list[Batch]:

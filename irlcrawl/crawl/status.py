@@ -170,6 +170,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("", words.parts(values["fetched_by_reason"])),
         ("rate", ", ".join(f"{words.rate(rate)}/s over {name}" for name, rate in _rates(values).items())),
         ("failed", _total(values, "failed")),
+        ("errors", _errors(values)),
         ("excluded", _total(values, "excluded")),
         ("seeds", f"{words.count(number['seeds'])} given, {words.count(number['new_seeds'])} of them new"
                   if number["seeds"] else ""),
@@ -226,6 +227,13 @@ def errors_by_reason(values: Mapping[str, Any]) -> dict[str, int]:
     return {name: number for name, number in {**fetched, **failed}.items() if number}
 
 
+def _errors(values: Mapping[str, Any]) -> str:
+    """Where servers answered with errors, too: all URLs of which no page was had."""
+    errors = errors_by_reason(values)
+    all_failed = sum(errors.values()) == (values["failed"] or 0)
+    return "" if all_failed else f"{words.count(sum(errors.values()))} ({words.parts(errors)})"
+
+
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:
     """Of a run that is over: those before its end."""
     return values["pages_per_s_over"] or {} if values["state"] in (*ALIVE, *ENDED.values()) else {}
@@ -276,7 +284,8 @@ def _paused(values: Mapping[str, Any]) -> str:
 
 
 def _rate(values: Mapping[str, Any]) -> str:
-    known = values["pages_per_s"] is not None and (values["fetched"] or values["pages_per_s"])
+    alive = values["state"] in ALIVE  # of a run that is over and fetched nothing a rate says nothing
+    known = values["pages_per_s"] is not None and (values["pages_per_s"] or (alive and values["fetched"]))
     return f" ({words.rate(values['pages_per_s'])}/s)" if known else ""
 
 

@@ -190,7 +190,7 @@ class LineBar(Bar):
     def __init__(self, stream: IO[str] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._clock = clock
-        self._name, self._total, self._all, self._done, self._due = "", 0, "", 0, 0.0
+        self._name, self._total, self._all, self._done, self._due = "", 0, "", 0, math.inf
 
     def stage(self, name: str, total: int, told: Told = words.size) -> None:
         self._name, self._total, self._all, self._done = name, total, told(total), 0

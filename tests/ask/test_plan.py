@@ -32,7 +32,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: float) -> None:
     assert parse_size("--ram", text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "8X", "-1G", "1 GB of RAM"])
+@pytest.mark.parametrize("text", ["", "much", "8X", "-1G", "1 GB of RAM", "0", "0.0GB", "9" * 400])
 def test_other_texts_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(ConfigError, match="such as 8GB"):
         parse_size("--ram", text)
@@ -102,6 +102,16 @@ def test_the_verb_plans_and_says_where_its_costs_come_from(
     assert answer["machine"]["worker_s"] == 0.001 and "measured here" in "\n".join(lines(answer))
     assert main(["plan", "--ram", "much"]) == ExitCode.CONFIG
     assert main(["plan", "--cores", "-1"]) == ExitCode.CONFIG
+
+
+@pytest.mark.parametrize("asked", [
+    "--pages=nan", "--pages=inf", "--pages=0", "--pages=1e16", "--cores=0", "--hosts=0", "--hosts=nan", "--hosts=-3",
+    "--bandwidth=0",
+])  # fmt: skip
+def test_no_plan_is_made_for_no_number(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """NaN pages and no bandwidth ended by a traceback; no cores were taken for all of them."""
+    assert main(["plan", asked]) == ExitCode.CONFIG
+    assert capsys.readouterr().err.startswith(f"irlcrawl: {asked.replace('=', ' ').split('e16')[0]}")
 
 
 WITHIN = pytest.approx(1.0, abs=0.2)

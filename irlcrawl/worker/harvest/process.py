@@ -27,7 +27,7 @@ from irlcrawl.base.keys import (
 )
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
-from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base, canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
@@ -39,7 +39,7 @@ from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.plugged import seen
-from irlcrawl.worker.page import charset, lastmods, requisites, sitemaps
+from irlcrawl.worker.page import charset, entries, lastmods, requisites, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
@@ -283,9 +283,14 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     body, partly = yield from exchange.decoding(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
+    large = len(body) > LARGE_BYTES
+    if large:
+        yield
     html = is_html(body, content_type)
     texts = texts_of(body) if html else []
     found.content = fingerprint(body, html, texts)
+    if large:
+        yield
     if html and context.config.page.near_duplicates:
         found.sketch = sketch(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
@@ -371,9 +376,25 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     depth = unit.carried.depth + 1
     inside = yield from _inside(urls, depth, context, found)
     yield from _add(unit, context, found, inside, depth, 0)
+    if found.lists == PageFlag.SITEMAP and len(urls) > 1:
+        yield from _rank(unit, body, context, found)
     if unit.page is not None and context.config.revisit.enabled:
         yield from _signals(unit, body, context, found)
     return True
+
+
+def _rank(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
+    """The links of a sitemap by the priorities that it says, each within its level: an owner orders the own pages, and
+    moves none before what is nearer to a seed. A Python loop per link, only where a sitemap ranks them."""
+    ranks = yield from entries.ranks(body, unit.url)
+    if not ranks:
+        return
+    of = {context.spelling.of(url): rank for url, rank in ranks.items() if len(url) <= URL_BYTES_SPELLED}
+    for at, (*names, carried, url) in enumerate(found.links):
+        if at % LINKS_STEP == LINKS_STEP - 1:
+            yield
+        if rank := of.get(url, 0):
+            found.links[at] = (*names, carried._replace(priority=carried.priority + rank), url)
 
 
 def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
