@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.get import Unavailable, typed_payload
-from irlcrawl.ask.outcomes import check_log, entries_of, outcomes
+from irlcrawl.ask.outcomes import check_log, entries_of, index_log, outcomes
+from irlcrawl.ask.shown_state import shown_waiting
 from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
@@ -36,6 +37,7 @@ from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
@@ -54,22 +56,25 @@ ON_ITS_WAY = ("ready", "moving")
 Answer = dict[str, Any]
 
 
-def why(job: JobDir, asked: str, now: float) -> Answer:
-    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. ConfigError, Damaged, OSError."""
+def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) -> Answer:
+    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. bar_of: makes what shows how far it
+    is, where much has to be read. ConfigError, Damaged, OSError."""
     try:
         url = seed_url(asked)
     except SeedError as error:
         raise ConfigError(f"{asked[:200]!r}: {error}") from error
-    reading = Reading.open(job)
-    if reading is None or not reading.begun:
-        return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
-    check_log(job)
-    question = _Question(reading, url, now)
-    if "/" in asked.strip().rstrip("/"):
-        return {"asked": asked, "url": url.decode(), **question.url()}
-    if question.name == question.site:
-        return {"asked": asked, "site": question.site, **question.all_of_site()}
-    return {"asked": asked, "host": question.name, **question.all_of_host()}
+    index_log(job, bar_of)
+    with shown_waiting(job, bar_of) as files:
+        reading = Reading.open(job, files)
+        if reading is None or not reading.begun:
+            return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
+        check_log(job)
+        question = _Question(reading, url, now)
+        if "/" in asked.strip().rstrip("/"):
+            return {"asked": asked, "url": url.decode(), **question.url()}
+        if question.name == question.site:
+            return {"asked": asked, "site": question.site, **question.all_of_site()}
+        return {"asked": asked, "host": question.name, **question.all_of_host()}
 
 
 PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
