@@ -1,5 +1,5 @@
-"""docs/security.md and the program agree: each line of its tables names its bound and its test, the tests are there, and
-the keys have the defaults and the constants the names that it says."""
+"""docs/security.md and the program agree: each line of its tables names its test, the tests are there, keys have the
+defaults and constants the names that it says."""
 
 from __future__ import annotations
 
