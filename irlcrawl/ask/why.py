@@ -92,6 +92,7 @@ class _Question:
         """The host name, in the form URLs have it, with its port if one was named."""
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
+        self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -116,9 +117,8 @@ class _Question:
         except (Unavailable, OSError):
             return {}
         config = self._reading.config
-        spelling = Spelling(config.urls, config.site)
         for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
-            if self._url in (entry.url, spelling.of(entry.url)):
+            if self._url in (entry.url, self._spelling.of(entry.url)):
                 said = entry._asdict()
                 return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
         return {}
@@ -181,7 +181,7 @@ class _Question:
         key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
-        found |= self._kept_back(self._url)
+        found |= self._spelled() | self._kept_back(self._url)
         found |= self._opt_out()
         done = last is not None and last.outcome in DONE_NAMES
         if last is not None and done and last.reason == Reason.ADDRESS.name.lower():
@@ -199,6 +199,14 @@ class _Question:
             )  # fmt: skip
             return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
+
+    def _spelled(self) -> Answer:
+        """What links to the URL lead to, if a rule spells it otherwise."""
+        spelled = self._spelling.of(self._url)
+        if spelled == self._url:
+            return {}
+        rules = ", ".join(self._spelling.by(self._url))
+        return {"spelled": f"links to it lead to {spelled.decode()} (by {rules})"}
 
     def _kept_back(self, url: bytes | None = None) -> Answer:
         """Which keys of the configuration keep the host (or the URL) from being asked."""

@@ -336,3 +336,13 @@ def test_a_url_that_waits_has_its_level_with_what_made_it(tmp_path: Path, ask: A
     told = ask("why", crawl.path, url)["level"]
     rule = "and a rule of [[priority]] with weight 2; by that it would be"
     assert told.startswith(f"{10 + depth}: {links}, {rule} {8 + depth}")
+
+
+def test_why_of_a_url_that_links_spell_otherwise_says_what_they_lead_to(tmp_path: Path, ask: Ask) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = half_way(tmp_path / "job", monkeypatch, 15)
+    crawl.config.site = {"a.test": Site(parameters=["ref"])}
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "http://a.test/1?ref=2&utm_source=3&x=4")
+    assert told["spelled"] == "links to it lead to http://a.test/1?x=4 (by tracking, parameters)"
+    assert "spelled" not in ask("why", crawl.path, "http://b.test/1?ref=2&x=4")

@@ -177,8 +177,10 @@ class Dispatcher:
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")
         address = record.address_at(self._clock.now())
-        if address is not None and is_stand_in(address) != self._proxies.resolves(name):
+        if address is not None and (stands_in := is_stand_in(address)) != self._proxies.resolves(name):
             address = None  # found by a run with other proxies
+        elif address is not None and not stands_in and not self.resolver.admits(address):
+            address = None  # ... with another network.allow, or by another's
         return Host(
             record=record,
             key=key,
