@@ -105,8 +105,8 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         kills = _crawl(command, job.with_suffix(".out"), options)
         requests = web.requests()
         expected = oracle.expected(web)
-    written, broken = _archive(JobDir(job).warcs)
-    return _judge(requests, expected, written, broken, kills)
+    written, broken = archive(JobDir(job).warcs)
+    return judge(requests, expected, written, broken, kills)
 
 
 def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kills:
@@ -163,8 +163,9 @@ def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> boo
     return True
 
 
-def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
-    """(URL -> unix seconds of its responses' requests, records that cannot be read and files not closed)."""
+def archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
+    """Of a directory: (URL -> unix seconds of its responses' requests, records that cannot be read and files not
+    closed)."""
     found: dict[str, list[float]] = defaultdict(list)
     broken = 0
     for path in sorted(warcs.iterdir()):
@@ -183,9 +184,10 @@ def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
     return found, broken
 
 
-def _judge(
+def judge(
     requests: list[audit.Request], expected: set[str], written: dict[str, list[float]], broken: int, kills: Kills
 ) -> dict[str, Any]:
+    """What became of a crawl, by the servers' log and its archives."""
     pages = [r for r in requests if r.uri != "/robots.txt" and (r.host, r.status) != audit.NOBODY]
     asked: dict[str, list[float]] = defaultdict(list)
     for request in pages:

@@ -6,7 +6,7 @@ answer a lease at once, and hand over real harvests of what simweb's pages link 
 this process computes is the frontier's alone. Names are answered at once, too. Not in it: TLS, questions to name
 servers, texts of robots.txt.
 
-`pages_per_cpu_s`     pages of workers' reports, by processor seconds of this process, from `--warm` pages to `--pages`
+`pages_per_cpu_s`     pages in the ledger by processor seconds of this process, from the opened crawl to its last turn
 `us_a_page`           the same, turned over; `loop`, `turn`, `other`: of the event loop, of turns, of other threads
 `parts`               microseconds a page by thread and file (bench/_sim/parts.py), the largest
 `bytes_a_page_out`    packets from the frontier to machines; `..._in` from them (with tcp)
@@ -61,8 +61,6 @@ from tools.simweb.web import Web
 POLL_S = 0.01
 SECONDS_MAX = 600.0
 SHOWN = 24
-PAST = 2
-"""So many times as many pages are the crawl's limit, by which pages are counted; it is stopped long before."""
 
 
 def main(argv: list[str]) -> int:
@@ -74,16 +72,12 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--carrier", choices=("tcp", "pipes"), default="tcp", help="pipes: workers of this machine")
     parser.add_argument("--machines", type=whole(1), default=2, help="processes of workers (default %(default)s)")
     parser.add_argument("--workers", type=whole(1), default=4, help="of each (default %(default)s)")
-    parser.add_argument("--warm", type=whole(0), default=20_000, help="pages before the clock runs (%(default)s)")
-    parser.add_argument("--pages", type=whole(1), default=120_000, help="the last page measured (default %(default)s)")
+    parser.add_argument("--pages", type=whole(1), default=100_000, help="the crawl's limit (default %(default)s)")
     parser.add_argument("--seeds", type=whole(1), default=10_000, help="home pages (default %(default)s)")
     parser.add_argument("--gap", type=amount(), default=0.1, help="seconds between requests to a host (%(default)s)")
     parser.add_argument("--visit-urls", type=whole(1), default=6, help="most URLs in a visit: the defaults' 6")
     parser.add_argument("--harvest-seconds", type=amount(), default=5.0, help="between harvests (default %(default)s)")
-    options = parser.parse_args(argv)
-    if options.pages <= options.warm:
-        parser.error("--pages has to be more than --warm")
-    return options
+    return parser.parse_args(argv)
 
 
 def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -100,7 +94,7 @@ def _config(options: argparse.Namespace) -> Config:
     config = Config()
     config.crawl.user_agent = "bench/1 (+http://contact.test/)"
     config.scope.kind = "any"
-    config.limits.pages = options.pages * PAST
+    config.limits.pages = options.pages
     config.politeness.gap_host_seconds = config.politeness.gap_address_seconds = options.gap
     config.politeness.gap_host_factor = 0.0
     config.politeness.visit_urls_max = options.visit_urls
@@ -231,29 +225,23 @@ def _check(processes: list[subprocess.Popen[bytes]]) -> None:
 async def _watch(
     loop: CrawlLoop, state: CrawlState, traffic: Traffic, options: argparse.Namespace, check: Callable[[], None]
 ) -> dict[str, Any]:  # fmt: skip
-    """What was used between two counts of pages. check: raises where the workers are gone."""
-
-    def pages() -> int:
-        return loop.state.config.limits.pages - loop.limits.allowance(0)
+    """What was used from now to the end. check: raises where the workers are gone."""
 
     def used() -> Counter[str]:
         return Counter(
-            cpu=int(time.process_time() * 1e9), wall=time.monotonic_ns(), pages=pages(), sent=traffic.sent,
+            cpu=int(time.process_time() * 1e9), wall=time.monotonic_ns(), pages=state.ledger.visits, sent=traffic.sent,
             received=traffic.received, links=state.counters.get("links", 0), visits=loop.dispatcher._visit,
         )  # fmt: skip
 
-    while pages() < options.warm:
-        check()
-        await asyncio.sleep(POLL_S)
     before, parts = used(), Parts()
     parts.start()
-    while pages() < options.pages:
-        check()
-        await asyncio.sleep(POLL_S)
-    spent = used()
-    await asyncio.to_thread(parts.stop)
-    waiting, hosts = state.seen.pending_rows, len(loop.dispatcher.hosts)
-    loop.stop(ExitCode.SIZE_LIMIT)
+    try:
+        while not loop.this_run.ended:
+            check()
+            await asyncio.sleep(POLL_S)
+    finally:
+        spent = used()
+        await asyncio.to_thread(parts.stop)
     spent.subtract(before)
     count = spent["pages"]
     cpu_s = spent["cpu"] / 1e9 - parts.own
@@ -264,9 +252,9 @@ async def _watch(
         "pages": count, "pages_per_cpu_s": round(count / cpu_s), "us_a_page": round(cpu_s / count * 1e6, 1),
         **{f"us_a_page_{name}": round(threads[name] / count * 1e6, 1) for name in ("loop", "turn", "other")},
         "pages_per_s": round(count / (spent["wall"] / 1e9)), "urls_a_visit": round(count / spent["visits"], 1),
-        "links_a_page": round(spent["links"] / count, 1), "links_waiting": waiting,
+        "links_a_page": round(spent["links"] / count, 1), "links_waiting": state.seen.pending_rows,
         "bytes_a_page_out": round(spent["sent"] / count), "bytes_a_page_in": round(spent["received"] / count),
-        "hosts": hosts, "cores": len(os.sched_getaffinity(0)),
+        "hosts": len(loop.dispatcher.hosts), "cores": len(os.sched_getaffinity(0)),
         "parts": {
             f"{thread} {file}": round(seconds / count * 1e6, 2)
             for (thread, file), seconds in parts.seconds.most_common(SHOWN)
