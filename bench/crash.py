@@ -165,7 +165,7 @@ def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> boo
 
 
 def archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
-    """Of a directory: (URL -> unix seconds of its requests, records that cannot be read, files not closed and references
+    """Of a directory: (URL -> unix seconds of its requests; records that cannot be read, files not closed, references
     to nothing). A payload that is stored already is stored as a `revisit` that refers to it."""
     found: dict[str, list[float]] = defaultdict(list)
     responses: set[tuple[str, str]] = set()
