@@ -161,7 +161,7 @@ def _audit(job: JobDir, shown: int, files: Files) -> dict[str, Any]:
         told: dict[str, Any] = {"requests": requests, "broken": 0}
         worst = {}
         for clock in CLOCKS:
-            told[clock], worst[clock] = _judge(parts[clock], shown)
+            told[clock], worst[clock] = _judge(parts[clock], shown, clock == "site")
             told["broken"] += told[clock]["broken"]
     names = _names(job, files, site_of, {clock: set(found) for clock, found in worst.items()})
     for clock in CLOCKS:
@@ -205,14 +205,19 @@ Facts = tuple[int, float, float, float, float, int]
 """requests, smallest, median, rule, gap and broken of a Clock."""
 
 
-def _judge(parts: Spill, shown: int) -> tuple[dict[str, Any], dict[int, Facts]]:
-    """The sums over all clocks of a kind, and the clocks that came closest to their rule or broke it, worst first."""
+def _judge(parts: Spill, shown: int, both_ruled: bool) -> tuple[dict[str, Any], dict[int, Facts]]:
+    """The sums over all clocks of a kind, and the clocks that came closest to their rule or broke it, worst first.
+    both_ruled: a gap has a rule only if the request that ends it has one, too. That is so of sites: a run whose
+    configuration has no gap of sites keeps none for an earlier run."""
     clocks = gaps = broken = 0
     smallest, sample = np.inf, [np.empty(0)]
     worst: list[tuple[float, int, Facts]] = []
     for rows in parts.parts():
         rows = rows[np.lexsort((rows["end"], rows["start"], rows["key"]))]
         rule = np.maximum(rows["rule"], _delays(rows))
+        if both_ruled:
+            ends_without = np.append(rows["rule"][1:] <= 0, False) & (rows["paced"] == 0)
+            rule[ends_without] = 0.0
         edges = np.flatnonzero(np.concatenate(([True], rows["key"][1:] != rows["key"][:-1], [True])))
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist()):  # once a clock, and few of them are shown
             clocks += 1

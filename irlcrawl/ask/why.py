@@ -92,6 +92,7 @@ class _Question:
         """The host name, in the form URLs have it, with its port if one was named."""
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
+        self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -116,9 +117,8 @@ class _Question:
         except (Unavailable, OSError):
             return {}
         config = self._reading.config
-        spelling = Spelling(config.urls, config.site)
         for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
-            if self._url in (entry.url, spelling.of(entry.url)):
+            if self._url in (entry.url, self._spelling.of(entry.url)):
                 said = entry._asdict()
                 return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
         return {}
@@ -165,7 +165,7 @@ class _Question:
             **_private(counts),
             "waiting": dict(places),
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
-            "hosts": len(hosts),
+            "waiting_hosts": len(hosts),
             "outcomes": counts,
             "history": [_told(entry) for entry in last],
         }
@@ -181,7 +181,7 @@ class _Question:
         key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
-        found |= self._kept_back(self._url)
+        found |= self._spelled() | self._kept_back(self._url)
         found |= self._opt_out()
         done = last is not None and last.outcome in DONE_NAMES
         if last is not None and done and last.reason == Reason.ADDRESS.name.lower():
@@ -200,17 +200,33 @@ class _Question:
             return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
 
+    def _spelled(self) -> Answer:
+        """What links to the URL lead to, if a rule spells it otherwise."""
+        spelled = self._spelling.of(self._url)
+        if spelled == self._url:
+            return {}
+        rules = ", ".join(self._spelling.by(self._url))
+        return {"spelled": f"links to it lead to {spelled.decode()} (by {rules})"}
+
     def _kept_back(self, url: bytes | None = None) -> Answer:
         """Which keys of the configuration keep the host (or the URL) from being asked."""
         config, name = self._reading.config, self._host_name
         found: Answer = {}
         if (key := Block(config).key_of(name, url)) is not None:
             found["blocked"] = key
+        if (until := self._lent_until()) is not None:
+            found["lent"] = f"a list has URLs of its site, which is asked from there; it is out until {_date(until)}"
         if config.crawl.pause:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
         return found
+
+    def _lent_until(self) -> float | None:
+        """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
+        runs = self._reading.runs
+        untils = [lent.until for lent in runs.lent.values() if self._site_key in lent.sites]
+        return max(untils) + self._reading.clock_set if untils else None
 
     def _opt_out(self) -> Answer:
         """The line of the opt-out list that names the URL."""
@@ -368,6 +384,7 @@ class _Question:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
+        due = max(due, self._lent_until() or due)
         return {**told, "next_allowed": due if due > self._now else None}
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:
@@ -462,7 +479,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
 def _facts(values: Answer, indent: str) -> Iterator[str]:
     for name, value in values.items():
         label = name.replace("_", " ")
-        if name == "site" and isinstance(value, dict):
+        if name == "site" and isinstance(value, dict) and "known" in value:  # else the clock of the site
             yield from (f"{indent}{text}" for text in _site_lines(value))
         elif name == "next_allowed" and value is None:
             yield f"{indent}{label:<14} now"

@@ -76,7 +76,8 @@ def config(args: argparse.Namespace) -> int:
             print(reference(), end="")
             return ExitCode.DONE
         job = None if args.job is None else JobDir(args.job).require()
-        print("\n".join(effective(None if job is None else job.config_file, args.config, args.set, args.all)))
+        file = None if job is None else job.config_file
+        print(words.shown("\n".join(effective(file, args.config, args.set, args.all))))
     return ExitCode.DONE
 
 
@@ -245,7 +246,7 @@ def _steering(job: JobDir, args: argparse.Namespace) -> int:
         if not steered and not args.json:
             print("nobody has steered this crawl")
         for one in steered if args.top is None else steered[len(steered) - min(args.top, len(steered)) :]:
-            print(json.dumps(one._asdict()) if args.json else "  ".join(one))
+            print(json.dumps(one._asdict()) if args.json else words.printable("  ".join(one)))
     return ExitCode.DONE
 
 

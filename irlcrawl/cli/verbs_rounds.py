@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+HOURS_MAX = 10 * 366 * 24
+"""Of --until: what is out longer than ten years is lost."""
+
 
 def generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl, which does not run")
@@ -61,8 +64,8 @@ def generate(args: argparse.Namespace) -> int:
     for option, value, least in (("urls", args.urls, 1), ("per-host", args.per_host, 0), ("lists", args.lists, 1)):
         if value < least:
             raise ConfigError(f"--{option} {value}: takes a whole number, at least {least}")
-    if not args.until > 0:
-        raise ConfigError(f"--until {args.until}: takes a number of hours above 0")
+    if not 0 < args.until <= HOURS_MAX:
+        raise ConfigError(f"--until {args.until:g}: takes a number of hours above 0, at most {HOURS_MAX:,}")
     from irlcrawl.rounds.generate import Wish, directory_for
     from irlcrawl.rounds.generate import generate as made_of
 
@@ -73,7 +76,7 @@ def generate(args: argparse.Namespace) -> int:
         made = _open(job, lambda state, config: made_of(state, config, SystemClock(), wish, directory))
     with unheard(sys.stdout):
         for path, urls, hosts in made:
-            print(f"{path}: {words.plural(urls, 'URL')} of {words.plural(hosts, 'host')}")
+            print(words.shown(f"{path}: {words.plural(urls, 'URL')} of {words.plural(hosts, 'host')}"))
         if not made:
             print("no list: the crawl has no URL that may be asked now")
     return ExitCode.DONE if made else ExitCode.FAILED
@@ -119,7 +122,7 @@ def fetch(args: argparse.Namespace) -> int:
         try:
             told = uvloop.run(run())
         except WorkerDied as error:
-            print(f"irlcrawl: {error}; the same command goes on", file=sys.stderr)
+            print(words.shown(f"irlcrawl: {error}; the same command goes on"), file=sys.stderr)
             return ExitCode.FAILED
         finally:
             bar.close()
@@ -139,7 +142,7 @@ def update(args: argparse.Namespace) -> int:
     job = _begun(args.job)
     fetches = [JobDir(path) for path in dict.fromkeys(map(os.path.abspath, args.fetches))]
     for each in fetches:
-        if not each.state.is_dir():
+        if each.exists() or not each.state.is_dir():
             raise ConfigError(f"{each.path}: no list was fetched into it")
     with job, ExitStack() as stack:
         check_alone(job)
@@ -151,7 +154,7 @@ def update(args: argparse.Namespace) -> int:
     with unheard(sys.stdout):
         for back in backs:
             told = "taken in" if back.taken else "nothing taken: its list is back already, or its date has passed"
-            print(f"{back.path}: {told}")
+            print(words.shown(f"{back.path}: {told}"))
         print(f"go on:     {command('resume', args.job)}")
     return ExitCode.DONE
 
