@@ -72,6 +72,7 @@ WARC_SUFFIXES = (WARC, WARC_ZSTD)
 OPEN = ".open"
 
 _LOG_INDEX = re.compile(r"log-([0-9a-f]{16})-([0-9a-f]{16})\.seg")
+_LIST = re.compile(r"list-(\d{6,})\.seg")
 _TURN = re.compile(r"turn-(\d{9,})\.seg")
 _HARVEST = re.compile(r"harvest-(\d{4,})-(\d{6,})\.seg")
 _RETURNS = re.compile(r"returns-\d+\.seg")
@@ -104,6 +105,12 @@ def parse_turn(name: str) -> int | None:
 def list_name(segment: int) -> str:
     """The file of a list that `generate` writes, by the number of the ready segment that its URLs are lent from."""
     return f"list-{segment:06d}{SEGMENT}"
+
+
+def parse_list(name: str) -> int | None:
+    """Its ready segment; None for a file of another kind."""
+    match = _LIST.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def harvest_name(stream: int, number: int) -> str:

@@ -194,7 +194,8 @@ def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
     with reader_may_leave():
         print(to_toml(config), end="")
     verb = "resume" if job.exists() else "create"
-    print(f"would {verb} {job.path} with {words.plural(seeds, 'seed')}; nothing was touched", file=sys.stderr)
+    would = f"would {verb} {job.path} with {words.plural(seeds, 'seed')}; nothing was touched"
+    print(words.shown(would), file=sys.stderr)
     return ExitCode.DONE
 
 
@@ -237,7 +238,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     """Print how the crawl ended, what it did, and what to look at next."""
     record = status_record.read_status(job)
     record["state"] = status_record.ENDED[code]
-    print("\n".join(status_record.lines(record)))
+    print(words.shown("\n".join(status_record.lines(record))))
     if code in (ExitCode.DISK_FULL, ExitCode.INTERRUPTED, ExitCode.FORCED, ExitCode.TIME_LIMIT):
         print(f"go on:     {command('resume', name)}")
     elif code == ExitCode.SIZE_LIMIT:

@@ -44,6 +44,9 @@ FIELDS: dict[str, str] = {
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
+    "lists_out": "lists that `generate` wrote and that are not back (docs/rounds.md)",
+    "lent_urls": "of these, in such a list; while it is out nothing is asked of their sites",
+    "lists_until": "unix seconds: when the last of those lists is taken back; null when none is out",
     "calendar_urls": "of these, scheduled: more than their host takes, a long Crawl-delay, its hours",
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
@@ -177,6 +180,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("now", _now(values)),
         ("slowest", _seconds(values["slowest_hosts"])),
         ("waiting", _waiting(values)),
+        ("lists", _lists(values)),
         ("later", _later(values)),
         ("resting", _resting(values)),
         ("failing", _failing(values)),
@@ -194,6 +198,14 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         *(("merging", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
+
+
+def _lists(values: Mapping[str, Any]) -> str:
+    if not values["lists_out"]:
+        return ""
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(values["lists_until"]))
+    lent = f"{words.plural(values['lists_out'], 'list')} with {words.plural(values['lent_urls'], 'URL')}"
+    return f"{lent} out until {until}; nothing is asked of their sites"
 
 
 def _machine(one: Mapping[str, Any]) -> str:
