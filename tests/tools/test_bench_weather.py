@@ -139,7 +139,7 @@ def test_the_oracle_waited_for_each_answer_of_an_address_of_many_sites(tmp_path:
 @pytest.mark.parametrize("every_s", [0.1, 1.0, 12.0])
 def test_who_asks_at_a_steady_rate_is_that_load(every_s: float) -> None:
     """It was half as much again, and a host that bears a request every ten seconds refused each within nine minutes of
-    another: five URLs were never had."""
+    another."""
     loads = Loads()
     told = [loads.asked("a.test", number * every_s) for number in range(2_000)]
     assert told[0] == 0.0
