@@ -462,7 +462,7 @@ def lines(answer: Answer) -> Iterator[str]:
     if history:
         yield "history"
         for told in history:
-            notes = ("attempt", "due", "was", "address", "wishes", "taken_down", "detail", "warc")
+            notes = ("attempt", "due", "was", "address", "canonical", "wishes", "taken_down", "detail", "warc")
             more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
             yield words.printable(f"{text}  {more}" if more else text)
