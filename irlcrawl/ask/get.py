@@ -24,7 +24,7 @@ from irlcrawl.worker.archive.log_parts import find
 from irlcrawl.worker.archive.reader import Record, record_at, unpacked
 from irlcrawl.worker.archive.record import date as record_date
 from irlcrawl.worker.archive.record import uri
-from irlcrawl.worker.archive.redo import REVISIT, exchange_of
+from irlcrawl.worker.archive.redo import REVISIT, exchange_of, held_by
 from irlcrawl.worker.archive.unit import Exchange, Unit
 
 What = Literal["payload", "headers", "record"]
@@ -90,10 +90,17 @@ def _exchange(path: str, record: Record) -> Exchange:
 
 
 def _original(files: Files, job: JobDir, path: str, revisit: Record) -> Exchange:
-    """The response with the payload to which a revisit record refers: in the same file, or of an earlier visit."""
+    """The response with the payload to which a revisit record refers: of this crawl, an earlier one, or a visit."""
     unit = Unit.from_json(revisit.unit or "", b"")
     if unit.original is not None:
         return _exchange(path, record_at(files, path, unit.original))
+    if unit.holder is not None:
+        try:
+            return _exchange(*held_by(files, os.path.dirname(path), unit.holder))
+        except FileNotFoundError:
+            where = "{} at offset {}".format(*unit.holder)
+            url = revisit.fields.get("warc-target-uri", "")
+            raise Unavailable(f"{url}: its body is in {where}, but {job.warcs} has no such file") from None
     if unit.away:
         return _from_elsewhere(files, job, revisit)
     return _of_visit(files, job, revisit)

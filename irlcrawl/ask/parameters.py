@@ -39,7 +39,7 @@ class Idle(NamedTuple):
     pages: int
 
 
-class _Rows:
+class Rows:
     """Columns that grow: of each page its URL and content, of each parameter in one also what the URL is without it."""
 
     def __init__(self) -> None:
@@ -72,11 +72,11 @@ class _Rows:
 def idle_parameters(job: JobDir, pages_min: int, bar_of: Callable[[], Bar] = Bar) -> list[Idle]:
     """By site and name. Damaged, OSError."""
     check_log(job)
-    site_of, rows = SiteOf(load_stored(job.config_file).scope.private_suffixes), _Rows()
+    site_of, rows = SiteOf(load_stored(job.config_file).scope.private_suffixes), Rows()
     for entry in outcomes(job, status="200", bar_of=bar_of):  # a Python loop per line of the log
         if entry.outcome == "fetched" and entry.digest and entry.reason == "ok":
             rows.add(site_of(host_of(entry.url)), entry.url, xxhash.xxh3_64_intdigest(entry.digest.encode()))
-    pages = _counted(*map(_column, rows.parts), *map(_column, rows.pages), names=len(rows.names))
+    pages = counted(rows)
     found = [Idle(*known, int(pages[number])) for known, number in rows.names.items() if pages[number] >= pages_min]
     return sorted(found)
 
@@ -85,10 +85,12 @@ def _column(values: array[int]) -> U8:
     return np.array(values, np.uint64)
 
 
-def _counted(name: U8, rest: U8, url: U8, content: U8, pages: U8, contents: U8, names: int) -> NDArray[np.int64]:
-    """i8[names]: how many pages that differ speak for each; 0 if one speaks against it. pages, contents: of all."""
-    if not names:
+def counted(rows: Rows) -> NDArray[np.int64]:
+    """i8[names]: how many pages that differ speak for each; 0 if one speaks against it."""
+    if not (names := len(rows.names)):
         return np.zeros(0, np.int64)
+    name, rest, url, content = map(_column, rows.parts)
+    pages, contents = map(_column, rows.pages)
     order = np.argsort(pages, kind="stable")
     at = np.searchsorted(pages[order], rest, side="right") - 1  # the last visit of the page without the parameter
     bare = np.flatnonzero((at >= 0) & (pages[order][np.maximum(at, 0)] == rest))

@@ -466,6 +466,11 @@ class Archive:
         "crawl had when it was started, is stored as a revisit record, which names the record that has it. They are "
         "read at each start. Empty: off.",
     )  # fmt: skip
+    dedupe_window: int = key(
+        0, "A body of dedupe_bytes_min or more that is among the last so many that this crawl stored, by whatever "
+        "worker of a machine, is stored as a revisit record, which names the record that has it; that may lie in "
+        "another WARC file, which replay needs, too. 48 bytes each on the disk. 0: off.", low=0, high=1_000_000_000,
+    )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )
@@ -661,6 +666,16 @@ class Site:
         "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "
         'Empty: off, also where a name above has one.',
     )  # fmt: skip
+    revisit_weight: float | None = key(
+        None, "Where pages are visited again, one of these hosts counts as much as so many of its kind; the weight of "
+        "its rule multiplies that. Without it: 1.", low=0.001, high=1000,
+    )  # fmt: skip
+    revisit_every_min_seconds: float | None = key(
+        None, "Replaces revisit.every_min_seconds for these hosts; a rule that sets it goes before.", low=0
+    )
+    revisit_every_max_seconds: float | None = key(
+        None, "Replaces revisit.every_max_days for these hosts; a rule that sets it goes before.", low=1
+    )
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
     pause: bool | None = key(None, "true: nothing is requested from these hosts for now; their URLs wait.")
 
@@ -698,8 +713,12 @@ class RevisitRule:
     weight: float | None = key(
         None, "The page counts as much as so many pages of its kind. Without it: 1.", low=0.001, high=1000
     )
-    every_min_seconds: float | None = key(None, "Replaces revisit.every_min_seconds for these pages.", low=0)
-    every_max_seconds: float | None = key(None, "Replaces revisit.every_max_days for these pages.", low=1)
+    every_min_seconds: float | None = key(
+        None, "Replaces revisit.every_min_seconds, and that of a site, for these pages.", low=0
+    )
+    every_max_seconds: float | None = key(
+        None, "Replaces revisit.every_max_days, and that of a site, for these pages.", low=1
+    )
 
 
 @dataclass

@@ -15,7 +15,16 @@ from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import WEIGHT_MAX, is_home, origin_of, pair_key, priority_behind, priority_of, url_keys
+from irlcrawl.base.keys import (
+    PRIORITY_TRUST,
+    WEIGHT_MAX,
+    is_home,
+    origin_of,
+    pair_key,
+    priority_behind,
+    priority_of,
+    url_keys,
+)
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
@@ -483,7 +492,8 @@ def _weighted(one: Carried, link: tuple[bytes, Source], context: Context, extra:
     if not weight:
         return one
     weight = min(max(weight, -WEIGHT_MAX), WEIGHT_MAX)
-    return one._replace(priority=priority_of(one.depth, source, is_home(url), weight))
+    moved = priority_of(one.depth, source, is_home(url), weight) & ~PRIORITY_TRUST
+    return one._replace(priority=moved | one.priority & PRIORITY_TRUST)
 
 
 def _add(
@@ -502,6 +512,8 @@ def _add(
         source: [Carried(depth, hop, source, priority_of(depth, source, home), via=unit.url) for home in (False, True)]
         for source in {source for _, source in links}
     }
+    plain = carried[Source.LINK][False] if Source.LINK in carried and is_home(unit.url) else None
+    menu = plain and plain._replace(priority=priority_of(depth, Source.LINK, navigation=True))  # of its own site
     others: set[int] = set()
     for start in range(0, len(links), LINKS_STEP):
         if start:
@@ -514,6 +526,8 @@ def _add(
         ones = [
             carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
         ]
+        if menu is not None:
+            ones = [menu if one is plain and site == own_site else one for one, site in zip(ones, sites, strict=True)]
         if context.weight_of is not None or weights is not None:
             told = [0] * len(step) if weights is None else weights[start : start + LINKS_STEP]
             ones = [_weighted(one, link, context, extra) for one, link, extra in zip(ones, step, told, strict=True)]
