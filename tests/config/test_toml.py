@@ -22,7 +22,7 @@ from irlcrawl.config import keys as c
 from irlcrawl.config.checks import USER_AGENT_EXAMPLE, changes, check_resume, check_start
 from irlcrawl.config.keys import keys
 from irlcrawl.config.lists import ranked_floors
-from irlcrawl.config.toml import apply, from_dict, load, load_stored, reference, to_dict, to_toml
+from irlcrawl.config.toml import apply, from_dict, load, load_stored, making, reference, to_dict, to_toml
 
 AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
 
@@ -397,3 +397,14 @@ def test_a_start_refuses_a_list_of_ranks_that_is_none(tmp_path: Path, text: str 
         (tmp_path / "ranks.csv").write_text(text)
     with pytest.raises(c.ConfigError, match=re.escape(message)):
         check_start(config)
+
+
+def test_what_archives_tell_of_how_they_were_made() -> None:
+    """And nothing of this machine, of secrets, or of those who asked to be left alone."""
+    assert making(c.Config()) == ""
+    config = load(overrides=[
+        "page.requisites=true", 'fetch.headers=["X-Mine: x"]', "scope.opt_out_file=/home/me/list",
+        'scope.block=["me.test"]', "archive.on_warc_closed=rm", "network.proxy=http://10.0.0.1:1",
+        'fetch.types=["text/*"]',
+    ])  # fmt: skip
+    assert making(config) == 'fetch.types = ["text/*"]; page.requisites = true'

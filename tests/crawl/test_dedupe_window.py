@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,8 @@ from drum import Files
 import pytest
 
 from irlcrawl.ask.get import Unavailable, get
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.cli import main
 from irlcrawl.config.toml import to_toml
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
@@ -98,6 +101,19 @@ def test_a_kill_has_nothing_asked_or_stored_again(
     check(crawl)
     assert all(crawl.web.pages_asked[url] == pages[url] for url in kept)
     assert set(stored(crawl).values()) <= {1, 2}
+
+
+def test_an_export_says_of_each_page_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the record that has its body lies in the other worker's file."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch)
+    crawl.run()
+    check(crawl)
+    out = str(tmp_path / "pages")
+    words = ["export", "pages", str(crawl.path), "-o", out, "--originals", "--jobs", "1", "--quiet"]
+    assert main.main(words) == ExitCode.DONE
+    rows = [json.loads(line) for path in Path(out).glob("*.jsonl") for line in path.open()]
+    links = {row["url"]: row["links"] for row in rows}
+    assert links == {url: answer.body.count(b"<a ") for url, answer in crawl.web.answers.items()}
 
 
 def test_get_names_the_file_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,10 @@ def _leads_nowhere(path: str) -> bool:
     return os.path.islink(path) and not os.path.exists(path)
 
 
-def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of: str) -> dict[str, str]:
-    """The fields of every file's warcinfo record."""
+def warcinfo_values(
+    *, software: str, user_agent: str, operator: str, is_part_of: str, settings: str = ""
+) -> dict[str, str]:
+    """The fields of every file's warcinfo record. settings: config/toml.py: making."""
     return {
         "software": software,
         "robots": "obey (RFC 9309)",
@@ -79,6 +81,7 @@ def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of
         "operator": operator,
         "isPartOf": is_part_of,
         "http-header-user-agent": user_agent,
+        "settings": settings,
     }
 
 

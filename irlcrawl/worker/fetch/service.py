@@ -27,7 +27,7 @@ from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Archive, Config
-from irlcrawl.config.toml import from_dict
+from irlcrawl.config.toml import from_dict, making
 from irlcrawl.web.block import blocked_urls
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
@@ -109,7 +109,7 @@ class Worker:
             window=_window(files, JobDir(job), archive) if archive.dedupe_window else None,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
-                operator=self.config.crawl.operator, is_part_of=hello["crawl"],
+                operator=self.config.crawl.operator, is_part_of=hello["crawl"], settings=making(self.config),
             ),
         )  # fmt: skip
         self._synced_at = self.clock.now()
