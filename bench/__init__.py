@@ -21,5 +21,5 @@ soak.py         a crawl of hours: memory, open files, disk
 weather.py      four weeks of virtual time in the real web's weather; docs/weather-bench.md
 worker.py       one worker, and each step of a page alone
 
-_jobs.py, _page_steps.py   what these share
+_jobs.py, _page_steps.py, _changing_web.py   what these share
 """

@@ -37,7 +37,7 @@ import numpy as np
 from warcio.archiveiterator import ArchiveIterator
 
 from bench import _jobs
-from bench._sim.changing_web import ChangingWeb, Fetch, Says, Simulated, body, freshness, revisit_config
+from bench._changing_web import ChangingWeb, Fetch, Says, Simulated, body, freshness, revisit_config
 from bench.crawl import ours, tree
 from bench.freshness import LATE, World
 from irlcrawl.base.job import JobDir

@@ -49,6 +49,8 @@ F8 = NDArray[np.float64]
 LATE = 0.4
 HOST_PAGES, SIGMA_HOST, SIGMA_PAGE = 50, 1.2, 1.34
 MOST_DAYS = 365.0
+STILL = 1e-9
+"""The rate of pages that never change."""
 RESOLVE_DAYS = 10.0
 CC_LEAST_DAYS, CC_MOST_DAYS = 90 / 1440, 90.0
 CURVES = "freshness.jsonl"
@@ -89,7 +91,7 @@ class World:
         depth = rng.integers(0, 5, pages).astype(np.uint16)
         octaves = np.rint(8 * -0.7 * depth).astype(np.int64)  # tests hold it to weight_codes
         return cls(
-            Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, 1e-9, rates), WEIGHTS[128 + octaves],
+            Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, STILL, rates), WEIGHTS[128 + octaves],
             depth, hosts, rate * pages, days, step, after,
         )  # fmt: skip
 
@@ -309,7 +311,7 @@ def _outcome(name: str, world: World, fresh: F8, visits: int, late_visits: F8, c
 
 def by_rate(world: World, a_day: F8) -> tuple[list[float], list[float]]:
     """(mean rates of change, means of `a_day`) of pages of depth 0 that change, in groups of about one size."""
-    some = np.flatnonzero((world.depth == 0) & (world.changes.kind != Kind.NEVER))
+    some = np.flatnonzero((world.depth == 0) & (world.rate > STILL))
     groups = np.array_split(some[np.argsort(world.rate[some])], CURVE_BINS)
     means = [(float(world.rate[group].mean()), float(a_day[group].mean())) for group in groups if len(group)]
     return [round(rate, 6) for rate, _ in means], [round(visits, 5) for _, visits in means]

@@ -41,6 +41,8 @@ from irlcrawl.worker.archive.shown_log import shown_reads
 
 TOLERANCE_MS, ROUNDED_MS = 2, 0.5
 """Start and duration are logged to the nearest millisecond."""
+ROUNDING_S = 1e-9
+"""Of the arithmetic: 0.998 - 1 is less than -0.002."""
 PACED_LATE_S = 1.0
 PART_BITS = 6
 
@@ -230,7 +232,7 @@ def _judge(parts: Spill, shown: int, both_ruled: bool) -> tuple[dict[str, Any], 
             if paced.any():
                 slack[paced] = _slack_of_paced(rows[first:last])[: paced.sum()]
             # Without a rule, as most sites have none, requests may overlap.
-            short = int(((slack < -TOLERANCE_MS / 1000) & (rule[first : last - 1] > 0)).sum())
+            short = int(((slack < -TOLERANCE_MS / 1000 - ROUNDING_S) & (rule[first : last - 1] > 0)).sum())
             at = int(slack.argmin())
             gaps, broken, smallest = gaps + len(gap), broken + short, min(smallest, float(gap.min()))
             sample.append(gap)

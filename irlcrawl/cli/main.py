@@ -494,7 +494,7 @@ def _plan_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
     parser.add_argument(
         "--measure", action="store_true",
-        help="measure first what a page costs on this machine, with files in the current directory: 15 seconds",
+        help="measure first what a page costs on this machine, with files in the current directory: some 20 seconds",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object")
 

@@ -227,6 +227,7 @@ def line(values: Mapping[str, Any]) -> str:
         *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
         f"excluded {words.count(values['excluded'] or 0)}",
         *([f"now {_now(values)}"] if values["fetching"] else ()),
+        *([f"paused {_names(values['paused'])}"] if values["paused"] else ()),
         *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
     ]
     return ", ".join(told)
@@ -293,6 +294,11 @@ def _paused(values: Mapping[str, Any]) -> str:
         told.append(f"{'the whole crawl' if name == '*' else name}{since}{' by ' + pause['by'] if pause['by'] else ''}")
     more = f" and {len(told) - PAUSES_SHOWN} more" if len(told) > PAUSES_SHOWN else ""
     return "; ".join(told[:PAUSES_SHOWN]) + more
+
+
+def _names(pauses: Mapping[str, Any]) -> str:
+    names = ["all" if name == "*" else name for name in pauses]
+    return ", ".join(names[:PAUSES_SHOWN]) + (", ..." if len(names) > PAUSES_SHOWN else "")
 
 
 def _rate(values: Mapping[str, Any]) -> str:

@@ -78,8 +78,8 @@ class Machine(NamedTuple):
         return self.frontier_s + links * self.frontier_link_s
 
 
-DEVELOPERS = Machine(0.0, 200e-6, 11e-9, 9e-6, 40e-6, 1.2e-6, 25e-6, 200e6, 70e6)
-"""docs/performance.md, on two shared cores."""
+DEVELOPERS = Machine(0.0, 155e-6, 7.7e-9, 12.7e-6, 13e-6, 1.1e-6, 13e-6, 200e6, 70e6)
+"""The last of docs/performance.md, "Plans against crawls", on two shared cores."""
 
 
 class Cost(NamedTuple):

@@ -85,6 +85,7 @@ def test_a_person_reads_what_is_fetched_now_what_went_wrong_and_who_is_slow() ->
                  " by ann"):  # fmt: skip
         assert told in text, text
     assert "errors 48 (http error 45, dns 2, timeout 1)" in status.line(record)
+    assert status.line(record).endswith(", paused c.test"), "a crawl that only waited for it did not say so"
     for word in ("turn", "calendar", "re-read", "put off", "harvest"):
         assert word not in text + status.line(record)
 

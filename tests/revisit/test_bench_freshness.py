@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from drum import Batch, Ragged
@@ -9,7 +10,18 @@ from drum import Batch, Ragged
 import numpy as np
 import pytest
 
-from bench.freshness import CC_LEAST_DAYS, CC_MOST_DAYS, POLICIES, World, cc_news_next, compared, main
+from bench.freshness import (
+    CC_LEAST_DAYS,
+    CC_MOST_DAYS,
+    POLICIES,
+    World,
+    cc_news_next,
+    compared,
+    main,
+    nutch,
+    played,
+)
+from bench.freshness_worlds import Raw
 from irlcrawl.base.rows import LINK, Source
 from irlcrawl.revisit.weight import WEIGHTS, weight_codes
 
@@ -44,6 +56,13 @@ def test_a_rule_stays_within_capacity_and_below_the_optimum(name: str) -> None:
     assert found.visits_a_day <= 30 and 0.5 < found.share < 1.02
     assert found.curve is not None and len(found.curve.fresh) == 39
     assert sum(found.curve.visits) > 0
+
+
+def test_a_rule_may_see_another_world_than_the_one_it_is_judged_by() -> None:
+    some = world()
+    raw = replace(some, changes=Raw(some.changes, some.depth == 0))  # type: ignore[arg-type]
+    found = played(raw, "nutch", nutch, truth=some)
+    assert found.late < POLICIES["nutch"](some).late, "it spends visits on pages that differ each time"
 
 
 def test_curves_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

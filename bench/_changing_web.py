@@ -132,7 +132,7 @@ class Simulated:
     """The shipped frontier under a virtual clock, on the same web: no sockets, no workers, no kills."""
 
     def __init__(self, web: ChangingWeb, gap_s: float, every: int) -> None:
-        self._web, self._every, self._step_s = web, every, SLOTS * gap_s
+        self._web, self._every, self._gap_s, self._step_s = web, every, gap_s, SLOTS * gap_s
         pages = web.world.pages
         self._copies = np.full(pages, -np.inf)
         self._visits = np.zeros(pages, np.int64)
@@ -145,7 +145,10 @@ class Simulated:
         for name, value in revisit_config(self._web.day_s, self._every).items():
             setattr(config.revisit, name, value)
         depth = np.zeros(world.pages, np.uint16)
-        crawl = Revisited(path, world.hosts, depth, self._observe, config, slots=SLOTS)
+        crawl = Revisited(
+            path, world.hosts, depth, self._observe, config, slots=SLOTS, gap_s=self._gap_s,
+            busy_days=self._step_s / DAY_S,
+        )  # fmt: skip
         capacity = SLOTS * len(self._web.names)
         days, fresh = [], []
         while crawl.day * DAY_S < seconds:
