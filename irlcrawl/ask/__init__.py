@@ -12,6 +12,7 @@ report.py             sites by reputation, budget, cost and yield
 freshness.py          how fresh copies of pages are, by what is believed of them
 politeness_audit.py   every gap of the crawl log against its rule; shares no code with the rooms that keep the gaps
 get.py                one page out of the archive
+parameters.py         query parameters that change nothing
 obstacles.py          what holds up URLs that wait: rests after failures, addresses that are asked more seldom
 inspect.py            what is in JOB, in words
 """

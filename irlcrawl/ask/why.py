@@ -48,6 +48,9 @@ from irlcrawl.worker.harvest.rules_log import RulesLog
 from irlcrawl.worker.page import entries
 
 _LISTED = DISCOVERY_LETTER[Source.SITEMAP]
+_NOTES = (
+    "visit", "change", "attempt", "due", "was", "address", "canonical", "wishes", "taken_down", "detail", "warc",
+)  # fmt: skip
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10
 ON_ITS_WAY = ("ready", "moving")
@@ -445,8 +448,7 @@ def lines(answer: Answer) -> Iterator[str]:
     if history:
         yield "history"
         for told in history:
-            notes = ("visit", "change", "attempt", "due", "was", "address", "wishes", "taken_down", "detail", "warc")
-            more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
+            more = ", ".join(f"{name} {told[name]}" for name in _NOTES if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
             yield words.printable(f"{text}  {more}" if more else text)
 

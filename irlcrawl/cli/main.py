@@ -386,6 +386,18 @@ def _prefer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--off", action="store_true", help="take the rule away again")
 
 
+def _parameters_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "--pages", metavar="N", type=int, default=10,
+        help="least number of pages, different from one another, that are the same whatever value the parameter has "
+        "(default 10); none of its site may differ by it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--write", action="store_true", help='leave them out of links from now on: site."NAME".parameters'
+    )
+
+
 def _hand_in_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     _seeds_arguments(parser)
@@ -642,6 +654,11 @@ VERBS = {
         "%(prog)s JOB [--status S] [--host H] [--site S] [--reason R] [--with NOTE] [--machine]",
         "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
+    ),
+    "parameters": Verb(
+        "%(prog)s JOB [--pages N] [--write]",
+        "query parameters that change nothing, by the pages that were fetched; they can be left out of links",
+        _parameters_arguments, verbs_ask.parameters,
     ),
     "report": Verb(
         "%(prog)s JOB [--by ORDER] [--top N] [--politeness | --freshness | --steering] [--json]",

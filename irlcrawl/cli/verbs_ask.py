@@ -109,6 +109,38 @@ def urls(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def parameters(args: argparse.Namespace) -> int:
+    """Lines of site, parameter and pages (tab-separated); with --write they are left out of links from now on."""
+    from irlcrawl.ask.parameters import idle_parameters
+    from irlcrawl.cli.steer import steer
+    from irlcrawl.config.lists import PARAMETER
+    from irlcrawl.config.toml import load_stored, toml_value
+
+    if args.pages < 1:
+        raise ConfigError("--pages: takes a number of pages, at least 1")
+    job = JobDir(args.job).require()
+    found = idle_parameters(job, args.pages, bar_for)
+    with reader_may_leave():
+        for one in found:
+            print(words.printable(one.site), words.printable(one.parameter), one.pages, sep="\t")
+    if not args.write:
+        return ExitCode.DONE
+    names: dict[str, list[str]] = {}
+    for one in found:
+        if PARAMETER.fullmatch(one.parameter):
+            names.setdefault(one.site, []).append(one.parameter)
+    sites = load_stored(job.config_file).site
+    changes = [
+        f"site.{toml_value(site)}.parameters={toml_value([*known, *fresh])}"
+        for site, own in names.items()
+        if (fresh := [name for name in own if name not in (known := (site in sites and sites[site].parameters) or [])])
+    ]
+    if changes:
+        return steer(args.job, "set", changes)
+    print("nothing to write: no parameter that is not left out already is one of these")
+    return ExitCode.DONE
+
+
 def _print_rows(rows: Iterable[tuple[str, ...]]) -> None:
     for fields in rows:
         print(*map(words.printable, fields), sep="\t")

@@ -652,7 +652,7 @@ class Site:
     )
     parameters: list[str] | None = key(
         None, "Query parameters that are left out of links to these hosts, beside those that urls.merge leaves out; * "
-        "at the end of a name stands for any rest.",
+        "at the end of a name stands for any rest. `irlcrawl parameters` finds such.",
     )  # fmt: skip
     headers: list[str] | None = key(
         None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '

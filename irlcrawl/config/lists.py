@@ -22,7 +22,7 @@ from irlcrawl.config.keys import Config, ConfigError
 PARAMETERS_MAX = 100_000
 HOSTS_MAX = 10_000_000
 LINE_BYTES_MAX = 1000
-_PARAMETER = re.compile(r"[^\s&=?#*]+\*?")
+PARAMETER = re.compile(r"[^\s&=?#*]+\*?")
 _HOST = re.compile(r"[a-z0-9_.:-]+")
 
 
@@ -40,7 +40,7 @@ def parameter_names(path: str) -> list[str]:
 
 def check_parameter(name: str, where: str) -> None:
     """ConfigError for what cannot be a name of query parameters."""
-    if not _PARAMETER.fullmatch(name):
+    if not PARAMETER.fullmatch(name):
         raise ConfigError(f"{where}: {name[:200]!r} is no name of a parameter, such as ref or utm_*")
 
 

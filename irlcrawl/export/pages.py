@@ -75,6 +75,12 @@ def is_robots(capture: Capture) -> bool:
     return unit is not None and str(NO_SEGMENT) in unit and json.loads(unit).get("segment") == NO_SEGMENT
 
 
+def _wishes(capture: Capture) -> str | None:
+    """What the owner says about the page's use, in its header, in it or in the files of its host."""
+    unit = capture.record.unit
+    return (json.loads(unit).get("wishes") or None) if unit is not None and '"wishes"' in unit else None
+
+
 def subset_of(capture: Capture) -> str:
     """Common Crawl's subset of a capture."""
     return ROBOTS if is_robots(capture) else WARC if capture.exchange.status == 200 else DIAGNOSTICS
@@ -102,7 +108,8 @@ def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Original
         language_of(words) if asked.language else None, fields.get("warc-truncated"), archive.name,
         capture.record.offset, capture.length, _segment(archive.name),
         found.title or None, found.description or None, canonical_url, found.lang or None, found.opengraph or None,
-        found.jsonld_types or None, found.links, *(refers_to(capture) if capture.revisit else (None, None)),
+        found.jsonld_types or None, found.links, _wishes(capture),
+        *(refers_to(capture) if capture.revisit else (None, None)),
     )  # fmt: skip
     return (*row, words or None) if asked.text else row
 

@@ -49,6 +49,7 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "fetch.headers": st.sampled_from([[], ["X-A: b"], ["X-A: b", "Accept: */*"]]),
         "site.headers": st.sampled_from([[], ["X-A: c", "Accept-Language: fr"]]),
         "fetch.types": st.sampled_from([[], ["text/*", "!video/*"]]),
+        "site.parameters": st.lists(st.sampled_from(["ref", "view_*"])),
         "site.types": st.sampled_from([[], ["application/*+xml"]]),
         **{f"{section}.hours": st.sampled_from(["", "22:00-06:00"]) for section in ("politeness", "site")},
         **{f"{section}.time_zone": st.sampled_from(["UTC", "Asia/Tokyo"]) for section in ("politeness", "site")},
@@ -78,6 +79,9 @@ def configs(draw: st.DrawFn) -> c.Config:
     config.fetch.signature_agent = "https://bot.test" if config.fetch.signing_key_file else ""
     rules = st.builds(c.Priority, match=st.sampled_from([r"/a\d$", '"x"', "ä"]), weight=st.integers(-10, 10))
     config.priority = draw(st.lists(rules, max_size=3))
+    names = st.none() | st.lists(st.sampled_from(["www", "https"]), max_size=2)
+    spelled = st.builds(c.UrlRule, match=st.just("/a"), merge=names, parameters=st.just(["ref", "x_*"]))
+    config.url_rule = draw(st.lists(spelled, max_size=2))
     for name in draw(st.lists(st.sampled_from(["a.example", "example.com", "192.0.2.7"]), unique=True)):
         site = config.site[name] = c.Site()
         for key in c.section_keys("site").values():

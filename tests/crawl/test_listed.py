@@ -76,6 +76,17 @@ def test_what_a_sitemap_says_orders_its_pages_and_is_told(tmp_path: Path, monkey
         assert "listed" not in why.why(JobDir(crawl.path), f"{SITE}/{page}", crawl.clock.now())
 
 
+def test_a_sitemap_may_be_a_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = site()
+    del web.answers[f"{SITE}/robots.txt"]
+    crawl = Crawl(tmp_path / "job", web, [f"{SITE}/index.xml"], monkeypatch)
+    crawl.config.scope.kind = "site"
+    assert crawl.run() == ExitCode.DONE
+    assert {url.removeprefix(SITE) for url in crawl.outcomes()} == {
+        "/index.xml", "/s1.xml.gz", "/s2.txt", "/1", "/2", "/3", "/no",
+    }  # fmt: skip
+
+
 def test_sitemaps_can_be_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawled(tmp_path / "job", site(), monkeypatch)
     crawl.config.page.sitemaps = False

@@ -25,7 +25,7 @@ PAGES = [
         {"@graph": [{"@type": "Article", "author": {"@type": ["Person", "Agent"]}}]}</script></body>"""),
     Page("http://a.example:81/p?q=1", b"plain \xfc", {"Content-Type": "text/plain; charset=latin1"}),
     Page("http://a.example/robots.txt", b"User-agent: *\n", {"Content-Type": "text/plain"}, robots=True),
-    Page("https://b.example/x", b"gone", {"Content-Type": "text/html"}, status=404),
+    Page("https://b.example/x", b"gone", {"Content-Type": "text/html"}, status=404, wishes="noai+train-ai=n"),
     Page("https://b.example/feed", b"<?xml version='1.0'?><rss><channel><title>News</title><language>de</language>"
          b"<item><title>One &amp; two</title><link>https://b.example/1</link></item></channel></rss>",
          {"Content-Type": "text/xml"}),
@@ -56,6 +56,8 @@ def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
     plain = rows["http://a.example:81/p?q=1"]
     assert (plain["url_port"], plain["url_path"], plain["url_query"]) == (81, "/p", "q=1")
     assert (plain["content_charset"], plain["links"], plain["title"]) == ("WINDOWS-1252", None, None)
+    assert [row["wishes"] for row in rows.values() if row["wishes"]] == ["noai+train-ai=n"]
+    assert rows["https://b.example/x"]["wishes"] is not None
     feed, cut = rows["https://b.example/feed"], rows["https://b.example/cut"]
     assert (feed["content_mime_detected"], feed["title"], feed["lang"]) == ("application/rss+xml", "News", "de")
     assert (cut["content_mime_detected"], cut["content_truncated"]) == ("application/pdf", "length")

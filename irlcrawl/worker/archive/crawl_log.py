@@ -12,7 +12,8 @@ request and the start of the next, where an address is shared by many sites or a
 overlap, and what is due changes); `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked` if it
 asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults` are
 those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py), `wishes` those of the
-page's owner about its use, joined alike (web/wishes.py). What was left out of a page is told with its number:
+page's owner about its use, joined alike (web/wishes.py); `canonical` is the URL of which a page calls itself an alias
+(rel=canonical), where that is another one. What was left out of a page is told with its number:
 `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a proxy resolves names,
 `address` is 100::…, one for each name.
 

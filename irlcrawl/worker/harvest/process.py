@@ -309,6 +309,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     links = page.links
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
+    if page.canonical is not None and len(page.canonical) <= context.config.scope.url_bytes_max:
+        found.notes["canonical"] = page.canonical.decode("ascii")
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
     if context.plugged is not None and context.plugged.handlers:
         links = _handled(unit, exchange, body, links, context, found)
@@ -470,6 +472,8 @@ def _with_header_links(
         target = canonical(reference, url)
         if target is None or target == url:
             continue
+        if source is Source.CANONICAL and page.canonical is None:
+            page.canonical = target
         if (reference, source) in vouched:
             page.unvouched.discard(target)
         elif target not in links:

@@ -88,12 +88,12 @@ def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
             yield
         if span is None:
             continue
-        address, priority = _ADDRESS.search(body, *span[:2]), _PRIORITY.search(body, *span[:2])
-        number = None if priority is None else _NUMBER.fullmatch(priority[1])
+        address, found = _ADDRESS.search(body, *span[:2]), _PRIORITY.search(body, *span[:2])
+        number = None if found is None else _NUMBER.fullmatch(found[1])
         if address is not None:
             said.append((address[1], min(float(number[1]), 1.0) if number else 0.5))
     highest = max((priority for _, priority in said), default=0.0)
-    base, found = Base(url, stored=True), dict[bytes, int]()
+    base, ranked = Base(url, stored=True), dict[bytes, int]()
     for reference, priority in said:
         rank = min(int((highest - priority) / RANK_STEP + 1e-6), RANK_MAX)
         if not rank:
@@ -104,8 +104,8 @@ def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
             yield
         target = base.join(_unescaped(reference))
         if target is not None:
-            found[target] = min(rank, found.get(target, RANK_MAX))
-    return found
+            ranked[target] = min(rank, ranked.get(target, RANK_MAX))
+    return ranked
 
 
 def spans(entry: re.Pattern[bytes], body: bytes) -> Iterator[tuple[int, int, str] | None]:

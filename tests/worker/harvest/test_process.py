@@ -84,6 +84,28 @@ def test_a_link_row_has_every_column_right() -> None:
     assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
 
 
+@pytest.mark.parametrize(
+    ("head", "lines", "said"),
+    [
+        (b"<link rel=canonical href='/c,1?a=b'>", [], "http://a.test/c,1?a=b"),
+        (b"<base href=/b/><link rel='canonical' href=x><link rel=canonical href=y>", [], "http://a.test/b/x"),
+        (b"<link rel=canonical href='/#top'>", [b"Link: </h>; rel=canonical"], "http://a.test/h"),
+        (b"<link rel=canonical href=/c>", [b"Link: </h>; rel=canonical"], "http://a.test/c"),
+        (b"<a rel=canonical href=/c>", [], None),
+        (b"<link rel=canonical href=file:///x>", [], None),
+        (b"<link rel=canonical href='/" + b"x" * 3000 + b"'>", [], None),
+    ],
+)
+def test_a_page_is_marked_as_an_alias_of_the_url_that_it_calls_canonical(
+    head: bytes, lines: list[bytes], said: str | None
+) -> None:
+    found = process(unit(), exchange(head, *lines), LOCATION, context())
+    entry = crawl_log.parse(found.outcome[-1])
+    assert entry.notes.get("canonical") == said
+    if said is not None:
+        assert (said.encode(), Source.CANONICAL) in [(row[-1], row[3].source) for row in found.links]
+
+
 def test_rules_of_order_move_the_links_they_match() -> None:
     config = context().config
     config.priority = [Priority("/news/", 3), Priority("^http://late", -2), Priority("/none", 0), Priority("/no", 5)]
