@@ -73,8 +73,10 @@ class Order:
     def _chooses(self) -> Callable[[bytes], bool]:
         import re2
 
+        options = re2.Options()
+        options.log_errors = False
         try:
-            patterns = [re2.compile(pattern.encode()) for pattern in self.patterns]
+            patterns = [re2.compile(pattern.encode(), options) for pattern in self.patterns]
         except re2.error as error:
             raise ConfigError(f"--match takes an RE2 pattern: {told_by_re2(error)}") from error
 
