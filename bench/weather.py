@@ -62,11 +62,16 @@ START = 1_000_000_000.0
 SITE_PAGES, DEGREE = 50.0, 20.0
 BUSY_SITES, BUSY_TURN_S = 24, 12.0
 BUSY_PAGES_A_WEEK = 3_300.0
-BUSY_WEB = {
+BUSY_WEB: dict[str, Any] = {
     "site_size_exponent": 0.01, "site_size_noise": 1.01, "plural_pages_min": 10**9,  # sites of equal size and one host
     "degree_mean": 10.0, "nav_share": 0.54, "near_share": 0.3,  # so few links lead to nearly all pages
 }  # fmt: skip
-BUSY_WEATHER = {"latency_median": 15.0, "latency_sigma": 0.05, "slow_share": 0.0, "bandwidth_sigma": 0.0}
+BUSY_WEATHER: dict[str, Any] = {
+    "latency_median": 15.0,
+    "latency_sigma": 0.05,
+    "slow_share": 0.0,
+    "bandwidth_sigma": 0.0,
+}
 SEEDS_SHARE = 0.02
 SEEDS_MIN = 10
 IDLEST = 5

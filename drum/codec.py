@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 from drum.files import Data
@@ -38,6 +39,11 @@ ChunkRecord: TypeAlias = tuple[int, int, int, int, int]
 _ZSTD_LEAST = 64  # bytes below which compression is not tried
 STEP_ROWS_LEAST = 64  # fewer keys are stored as they are
 STEP_BITS_MAX = 24  # of a difference: with a shift of up to 7 they fit 4 bytes; wider ones save too little
+CUTS_MAX = 16
+CUT_BYTES = 2048
+"""What a further block has to save: it takes some 60 bytes, and the time of reading one more."""
+CUT_ROWS_LEAST = 2048
+_SAMPLE, _SAMPLE_BITS_SPREAD = 64, 3  # differences of every 64th of uniform keys are all less than twice their mean
 _STEP_LANES = 8
 _HEAD_BYTES = 8
 _PROBE = 4096  # bytes of a chunk compressed first: what does not shrink (hashes) is stored as it is
@@ -127,6 +133,28 @@ def encode_sorted(keys: Array) -> tuple[bytes, int]:
         return keys.tobytes(), RAW
     head = np.array([high[0], bits], "<u4").tobytes()
     return b"".join([head, _packed(steps.reshape(_STEP_LANES, group), bits), keys.astype("<u4").tobytes()]), STEPS
+
+
+def apart(keys: Array) -> list[tuple[int, int]]:
+    """Ascending u8 keys in as many ranges of rows as pack best. A few differences may be far wider than all others,
+    which then take as many bits: between the keys of two sites, where keys go by site."""
+    rows = len(keys)
+    whole = [(0, rows)]
+    if rows < CUT_ROWS_LEAST:
+        return whole
+    some = keys[::_SAMPLE] >> np.uint64(32)
+    wide = int(np.max(some[1:] - some[:-1])).bit_length()
+    if wide <= (int(some[-1] - some[0]) // len(some)).bit_length() + _SAMPLE_BITS_SPREAD:
+        return whole
+    high = keys >> np.uint64(32)
+    steps = high[1:] - high[:-1]
+    widest = np.argpartition(steps, -CUTS_MAX - 1)[-CUTS_MAX - 1 :]
+    widest = widest[np.argsort(steps[widest])[::-1]]
+    bits = [step.bit_length() for step in steps[widest].tolist()]  # bits[n]: what is left needs after n cuts
+    bits = [bits[0], *(b for a, b in pairwise(bits) if a > bits[-1] + 2)]  # others are wide as those of equal keys are
+    costs = [rows * (b if b <= STEP_BITS_MAX else 32) // 8 + CUT_BYTES * cuts for cuts, b in enumerate(bits)]
+    edges = [0, *np.sort(widest[: costs.index(min(costs))] + 1).tolist(), rows]
+    return list(pairwise(edges))
 
 
 def _packed(lanes: Array, bits: int) -> bytes:

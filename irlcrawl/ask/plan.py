@@ -96,10 +96,8 @@ def seen_bytes(keys: float, ram: float) -> float:
 def rates(means: Means, machine: Machine, pages: Pages, config: Config, keys: float) -> dict[str, float]:
     """Pages a second that each thing allows when `seen` has so many keys: CPU, frontier, bandwidth, disk, hosts."""
     workers = min(config.crawl.workers or means.cores, means.cores)
-    found = {
-        "CPU": min(means.cores / (machine.worker_s + machine.frontier_s), workers / machine.worker_s),
-        "frontier": 1 / machine.loop_s,
-    }
+    worker_s, frontier_s = machine.worker(pages.received, pages.links), machine.frontier(pages.links)
+    found = {"CPU": min(means.cores / (worker_s + frontier_s), workers / worker_s), "frontier": 1 / machine.loop_s}
     traffic = Traffic(written=pages.archived + pages.log + pages.new * pages.waiting * REWRITES)
     look_ups = pages.links * seen_bytes(keys, config.crawl.ram_bytes)
     found["disk speed"] = machine.disk_bytes_per_s / (traffic.written + look_ups)
@@ -202,5 +200,6 @@ def lines(answer: Answer) -> Iterator[str]:
     source = "of the developers' machine (`irlcrawl plan --measure` measures this one)"
     if machine.measured:
         source = time.strftime("measured here on %Y-%m-%d %H:%M", time.localtime(machine.measured))
-    costs = f"{machine.worker_s * 1e6:,.0f} us of a worker and {machine.frontier_s * 1e6:,.0f} us of the frontier"
+    worker_s, frontier_s = machine.worker(pages.received, pages.links), machine.frontier(pages.links)
+    costs = f"{worker_s * 1e6:,.0f} us of a worker and {frontier_s * 1e6:,.0f} us of the frontier"
     yield f"costs       {costs} a page, {source}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.get import Unavailable, typed_payload
-from irlcrawl.ask.outcomes import check_log, entries_of, outcomes
+from irlcrawl.ask.outcomes import check_log, entries_of, index_log, outcomes
+from irlcrawl.ask.shown_state import shown_waiting
 from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
@@ -36,6 +37,7 @@ from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
@@ -54,22 +56,25 @@ ON_ITS_WAY = ("ready", "moving")
 Answer = dict[str, Any]
 
 
-def why(job: JobDir, asked: str, now: float) -> Answer:
-    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. ConfigError, Damaged, OSError."""
+def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) -> Answer:
+    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. bar_of: makes what shows how far it
+    is, where much has to be read. ConfigError, Damaged, OSError."""
     try:
         url = seed_url(asked)
     except SeedError as error:
         raise ConfigError(f"{asked[:200]!r}: {error}") from error
-    reading = Reading.open(job)
-    if reading is None or not reading.begun:
-        return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
-    check_log(job)
-    question = _Question(reading, url, now)
-    if "/" in asked.strip().rstrip("/"):
-        return {"asked": asked, "url": url.decode(), **question.url()}
-    if question.name == question.site:
-        return {"asked": asked, "site": question.site, **question.all_of_site()}
-    return {"asked": asked, "host": question.name, **question.all_of_host()}
+    index_log(job, bar_of)
+    with shown_waiting(job, bar_of) as files:
+        reading = Reading.open(job, files)
+        if reading is None or not reading.begun:
+            return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
+        check_log(job)
+        question = _Question(reading, url, now)
+        if "/" in asked.strip().rstrip("/"):
+            return {"asked": asked, "url": url.decode(), **question.url()}
+        if question.name == question.site:
+            return {"asked": asked, "site": question.site, **question.all_of_site()}
+        return {"asked": asked, "host": question.name, **question.all_of_host()}
 
 
 PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
@@ -87,6 +92,7 @@ class _Question:
         """The host name, in the form URLs have it, with its port if one was named."""
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
+        self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -111,9 +117,8 @@ class _Question:
         except (Unavailable, OSError):
             return {}
         config = self._reading.config
-        spelling = Spelling(config.urls, config.site)
         for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
-            if self._url in (entry.url, spelling.of(entry.url)):
+            if self._url in (entry.url, self._spelling.of(entry.url)):
                 said = entry._asdict()
                 return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
         return {}
@@ -176,7 +181,7 @@ class _Question:
         key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
-        found |= self._kept_back(self._url)
+        found |= self._spelled() | self._kept_back(self._url)
         found |= self._opt_out()
         done = last is not None and last.outcome in DONE_NAMES
         if last is not None and done and last.reason == Reason.ADDRESS.name.lower():
@@ -194,6 +199,14 @@ class _Question:
             )  # fmt: skip
             return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
+
+    def _spelled(self) -> Answer:
+        """What links to the URL lead to, if a rule spells it otherwise."""
+        spelled = self._spelling.of(self._url)
+        if spelled == self._url:
+            return {}
+        rules = ", ".join(self._spelling.by(self._url))
+        return {"spelled": f"links to it lead to {spelled.decode()} (by {rules})"}
 
     def _kept_back(self, url: bytes | None = None) -> Answer:
         """Which keys of the configuration keep the host (or the URL) from being asked."""
@@ -466,7 +479,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
 def _facts(values: Answer, indent: str) -> Iterator[str]:
     for name, value in values.items():
         label = name.replace("_", " ")
-        if name == "site" and isinstance(value, dict):
+        if name == "site" and isinstance(value, dict) and "known" in value:  # else the clock of the site
             yield from (f"{indent}{text}" for text in _site_lines(value))
         elif name == "next_allowed" and value is None:
             yield f"{indent}{label:<14} now"

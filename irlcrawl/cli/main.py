@@ -673,11 +673,11 @@ VERBS = {
         verbs_rounds.generate_arguments, verbs_rounds.generate,
     ),
     "fetch": Verb(
-        "%(prog)s LIST -o DIR [--workers N]", "fetch a list, without its crawl: archives and harvests in DIR",
+        "%(prog)s LIST -o DIR [--workers N] [--quiet]", "fetch a list, without its crawl: archives and harvests in DIR",
         verbs_rounds.fetch_arguments, verbs_rounds.fetch,
     ),
     "update": Verb(
-        "%(prog)s JOB DIR ...", "take what fetches brought into a crawl that does not run",
+        "%(prog)s JOB DIR ... [--quiet]", "take what fetches brought into a crawl that does not run",
         verbs_rounds.update_arguments, verbs_rounds.update,
     ),
     "worker-node": Verb(

@@ -21,7 +21,7 @@ from irlcrawl.config import commands
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import from_dict, load_stored
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import unheard
+from irlcrawl.terminal.progress import bar_for, unheard
 
 if TYPE_CHECKING:
     from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -50,11 +50,13 @@ def fetch_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="out", metavar="DIR", required=True, help="where archives and harvests go; made if need be"
     )
     parser.add_argument("--workers", metavar="N", type=int, default=0, help="how many workers (default: one a core)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def update_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl, which does not run")
     parser.add_argument("fetches", metavar="DIR", nargs="+", help="directory of a `fetch`, or a copy of it")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def generate(args: argparse.Namespace) -> int:
@@ -106,9 +108,12 @@ def fetch(args: argparse.Namespace) -> int:
     def start(stream: int) -> tuple[Process, socket.socket]:
         return start_worker(job.path, job.lock_fds)
 
+    bar = bar_for(quiet=args.quiet)
+
     async def run() -> Told:
         head = adopt(files, job, args.list)
-        fetching = Fetch(job, head, clock, files, machine_clocks(from_dict(head.config), clock, boot_id(files)))
+        machine = machine_clocks(from_dict(head.config), clock, boot_id(files))
+        fetching = Fetch(job, head, clock, files, machine, bar)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, fetching.stop)
         return await fetching.run(start, args.workers or os.cpu_count() or 1)
@@ -119,6 +124,8 @@ def fetch(args: argparse.Namespace) -> int:
         except WorkerDied as error:
             print(words.shown(f"irlcrawl: {error}; the same command goes on"), file=sys.stderr)
             return ExitCode.FAILED
+        finally:
+            bar.close()
     with unheard(sys.stdout):
         print(f"{words.count(told.done)} of {words.plural(told.urls, 'URL')} done")
         if told.over and told.done < told.urls:
@@ -141,7 +148,9 @@ def update(args: argparse.Namespace) -> int:
         check_alone(job)
         for each in fetches:
             stack.enter_context(each)
-        backs = _open(job, lambda state, config: taken_in(state, config, SystemClock(), fetches))
+        bar = bar_for(quiet=args.quiet)
+        stack.callback(bar.close)
+        backs = _open(job, lambda state, config: taken_in(state, config, SystemClock(), fetches, bar))
     with unheard(sys.stdout):
         for back in backs:
             told = "taken in" if back.taken else "nothing taken: its list is back already, or its date has passed"

@@ -13,7 +13,14 @@ from typing import Any
 from irlcrawl.base.job_files import CONFIG, is_prefix
 from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
-from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors, told_by_re2
+from irlcrawl.config.lists import (
+    check_parameter,
+    host_names,
+    opt_outs,
+    parameter_names,
+    ranked_floors,
+    told_by_re2,
+)
 from irlcrawl.terminal.words import plural
 
 
@@ -79,6 +86,12 @@ def validate(config: Config) -> None:
     for section in RULES:
         for number, rule in enumerate(getattr(config, section), 1):
             _check_pattern(f"{section} {number}.match", rule.match or "")
+    for path, names in (
+        *((f'site."{name}".parameters', site.parameters or []) for name, site in config.site.items()),
+        *((f"url_rule {number}.parameters", rule.parameters or []) for number, rule in enumerate(config.url_rule, 1)),
+    ):
+        for name in names:
+            check_parameter(name, path)
     headers.check(config)
     proxies.check(config)
     signing_key.check(config)

@@ -650,6 +650,10 @@ class Site:
     merge_urls: list[str] | None = key(
         None, "Replaces urls.merge for links that lead to these hosts.", choices=URL_RULES
     )
+    parameters: list[str] | None = key(
+        None, "Query parameters that are left out of links to these hosts, beside those that urls.merge leaves out; * "
+        "at the end of a name stands for any rest.",
+    )  # fmt: skip
     headers: list[str] | None = key(
         None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
         "place of those of the same name.",
@@ -689,6 +693,18 @@ class Priority:
 
 
 @dataclass
+class UrlRule:
+    """A rule of spelling. There may be any number of them; of each URL the first one holds whose pattern is found in
+    it: `[[url_rule]]`."""
+
+    match: str | None = key(None, "Required. Pattern (RE2 syntax) searched for anywhere in the URL of a link.")
+    merge: list[str] | None = key(
+        None, "Replaces urls.merge, and merge_urls of a site, for links to these URLs.", choices=URL_RULES
+    )
+    parameters: list[str] | None = key(None, "Replaces parameters of a site for links to these URLs.")
+
+
+@dataclass
 class RevisitRule:
     """A rule of re-visits. There may be any number of them; of each URL the first one holds whose pattern is found in
     it: `[[revisit_rule]]`."""
@@ -725,6 +741,7 @@ class Config:
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     revisit_rule: list[RevisitRule] = field(default_factory=list)
+    url_rule: list[UrlRule] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 
 
@@ -783,7 +800,7 @@ def section_keys(section: str) -> dict[str, Key]:
     return table
 
 
-RULES: dict[str, type] = {"priority": Priority, "revisit_rule": RevisitRule}
+RULES: dict[str, type] = {"priority": Priority, "revisit_rule": RevisitRule, "url_rule": UrlRule}
 """Sections that are lists of rules, each with `match`: `[[priority]]`."""
 
 REPEATED: dict[str, type] = {**RULES, "site": Site}

@@ -18,7 +18,9 @@ from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.returns import Drawing, of_seeds
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.scope import Scope
+from irlcrawl.worker.archive.shown_log import shown_reads
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
 
@@ -45,13 +47,14 @@ class NewSeeds:
             self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new")
 
 
-def named_again(state: CrawlState, seeds: Sequence[bytes]) -> list[Batch]:
+def named_again(state: CrawlState, seeds: Sequence[bytes], bar_of: Callable[[], Bar] = Bar) -> list[Batch]:
     """RETURN rows of the seeds that are done and were not fetched. It reads the crawl log, unless all that is done was
-    fetched. Before `write_seeds`, between turns. Damaged, OSError."""
+    fetched. Before `write_seeds`, between turns. bar_of: shows how far a long log is read. Damaged, OSError."""
     if not state.ledger.failed and not state.ledger.excluded:
         return []
-    drawing = Drawing(state.job, state.catalog, state.files, of_seeds(seeds))
-    rows = list(drawing.rows(state.config))
+    with shown_reads(state.job, bar_of, times=2) as files:
+        drawing = Drawing(state.job, state.catalog, files, of_seeds(seeds))
+        rows = list(drawing.rows(state.config))
     _log.info("%d of the seeds had failed or were excluded, and are put back", sum(drawing.counts.values()))
     return rows
 

@@ -250,7 +250,7 @@ class Supervisor:
         """Before there are workers, which read it. ConfigError."""
         archive = self.config.archive
         try:
-            known = build(state.files, self.job, archive.dedupe_from, archive.dedupe_bytes_min)
+            known = build(state.files, self.job, archive.dedupe_from, archive.dedupe_bytes_min, self.progress.bar)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self.progress.note(f"irlcrawl: {words.plural(known, 'payload')} known from before")
@@ -294,7 +294,7 @@ class Supervisor:
             return None
         number = state.streams[SEEDS_STREAM]["next"]
         waiting = list(harvests_from(set(state.files.listdir(state.dir)), SEEDS_STREAM, number))
-        again = named_again(state, seeds)
+        again = named_again(state, seeds, self.progress.bar)
         if again:
             told = words.plural(sum(batch.rows for batch in again), "seed")
             self.progress.note(f"irlcrawl: {told} had failed or was excluded before: asked again")

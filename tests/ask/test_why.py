@@ -277,6 +277,17 @@ def test_why_says_in_words_where_a_budget_comes_from_and_when_a_host_may_be_aske
     assert any("no URL of it was queued" in line for line in unknown)
 
 
+def test_why_of_a_host_whose_site_has_a_gap_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the site was taken for the site: a traceback."""
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages, crawl.config.politeness.gap_site_seconds = 20, 3.0
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    for asked in (three_sites.SEED, "a.one.test"):
+        told = "\n".join(why.lines(why.why(crawl.job(), asked, crawl.clock.now())))
+        assert "gap s          3.0" in told and "name           one.test" in told
+
+
 def test_why_of_a_public_suffix_does_not_tell_of_the_sites_under_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
@@ -325,3 +336,13 @@ def test_a_url_that_waits_has_its_level_with_what_made_it(tmp_path: Path, ask: A
     told = ask("why", crawl.path, url)["level"]
     rule = "and a rule of [[priority]] with weight 2; by that it would be"
     assert told.startswith(f"{10 + depth}: {links}, {rule} {8 + depth}")
+
+
+def test_why_of_a_url_that_links_spell_otherwise_says_what_they_lead_to(tmp_path: Path, ask: Ask) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = half_way(tmp_path / "job", monkeypatch, 15)
+    crawl.config.site = {"a.test": Site(parameters=["ref"])}
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "http://a.test/1?ref=2&utm_source=3&x=4")
+    assert told["spelled"] == "links to it lead to http://a.test/1?x=4 (by tracking, parameters)"
+    assert "spelled" not in ask("why", crawl.path, "http://b.test/1?ref=2&x=4")

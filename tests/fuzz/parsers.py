@@ -26,7 +26,7 @@ import zstandard
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import HREF_CHARS_MAX, SeedError, canonical, host_of, named_host, seed_url, split
-from irlcrawl.config.keys import URL_RULES, Config, ConfigError, Page, Urls
+from irlcrawl.config.keys import URL_RULES, Config, ConfigError, Page, Site, UrlRule, Urls
 from irlcrawl.config.lists import parameter_names
 from irlcrawl.config.toml import load, override
 from irlcrawl.crawl.control_server import ControlServer
@@ -261,7 +261,8 @@ def tdm(data: bytes) -> None:
 
 @cache
 def _spelling() -> Spelling:
-    return Spelling(Urls(merge=sorted(URL_RULES)), {})
+    patterns = [UrlRule("^http://[0-9]", ["slashes"]), UrlRule("x//", [], ["b", "c*"])]
+    return Spelling(Urls(merge=sorted(URL_RULES)), {"a.test": Site(parameters=["a"])}, patterns)
 
 
 def urls(data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from itertools import combinations
@@ -27,6 +28,7 @@ from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import Killed, Web, star
 from tests.rounds.virtual_rounds import Rounds
+from tests.terminal.test_bars import Recorded
 
 SITES = [f"http://s{number}.test/" for number in range(4)]
 
@@ -67,6 +69,26 @@ def test_rounds_fetch_what_a_crawl_does_each_page_once(crawl: Rounds) -> None:
     assert fetched(crawl) == set(crawl.web.answers)
     assert crawl.run() == ExitCode.DONE
     assert crawl.web.pages_asked == dict.fromkeys(crawl.web.answers, 1)
+
+
+def test_fetch_and_update_show_how_far_they_are(crawl: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch of a long list said nothing for hours. What is copied from another disk shows; what is linked is not."""
+    crawl.seed()
+    (made,) = crawl.generate()
+    crawl.bar = bar = Recorded()
+    crawl.fetch(made, "all")
+    assert bar.full() and bar.stages == [["fetching", made.urls, made.urls]]
+
+    def elsewhere(files: Files, old: FilePath, new: FilePath) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(Files, "link", elsewhere)
+    crawl.bar = bar = Recorded()
+    crawl.update("all")
+    assert bar.full() and [(name, total > 0) for name, total, _ in bar.stages] == [
+        ("archives", True),
+        ("harvests", True),
+    ]
 
 
 def test_gaps_hold_from_crawl_to_fetch_to_crawl(crawl: Rounds) -> None:

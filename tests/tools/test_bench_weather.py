@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,7 @@ from bench._sim.backlog import Keys
 from bench._sim.endings import Endings, _silences
 from bench._sim.links import Pages
 from bench._sim.oracle import Oracle
+from bench._sim.played import LOAD_S, Loads
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.toml import load
 from tools.simweb.answers import content
@@ -132,6 +134,17 @@ def test_the_oracle_waited_for_each_answer_of_an_address_of_many_sites(tmp_path:
     pages.close()
     first = [moment - 1e9 for moment in list(had.values())[:8]]
     assert first == pytest.approx([0.1 * place for place in range(8)], abs=1e-3)
+
+
+@pytest.mark.parametrize("every_s", [0.1, 1.0, 12.0])
+def test_who_asks_at_a_steady_rate_is_that_load(every_s: float) -> None:
+    """It was half as much again, and a host that bears a request every ten seconds refused each within nine minutes of
+    another: five URLs were never had."""
+    loads = Loads()
+    told = [loads.asked("a.test", number * every_s) for number in range(2_000)]
+    assert told[0] == 0.0
+    assert told[-1] <= 1.0 / every_s
+    assert told[-1] + math.log(2.0) / LOAD_S >= 1.0 / every_s
 
 
 def test_keys_are_a_set() -> None:

@@ -32,6 +32,7 @@ from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
+from irlcrawl.frontier.politeness.clocks import Promise
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.state.lease_log import LeaseLog
@@ -93,6 +94,8 @@ class Dispatcher:
         self.lent_hosts = 0  # of those in memory
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
+        self._promises: list[Promise] = []  # of the leases of this pass, which are not sent yet
+        self._unsent: list[tuple[RemoteWorker, Message]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.detours = DetourRequests(
             politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()),
@@ -177,8 +180,10 @@ class Dispatcher:
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")
         address = record.address_at(self._clock.now())
-        if address is not None and is_stand_in(address) != self._proxies.resolves(name):
+        if address is not None and (stands_in := is_stand_in(address)) != self._proxies.resolves(name):
             address = None  # found by a run with other proxies
+        elif address is not None and not stands_in and not self.resolver.admits(address):
+            address = None  # ... with another network.allow, or by another's
         return Host(
             record=record,
             key=key,
@@ -263,6 +268,7 @@ class Dispatcher:
             assert worker is not None  # there was capacity
             self._lease(entry, worker, rows)
             leased += rows
+        self._send()
         for entry, due in self.politeness.put_back():
             if entry.state == HostState.WAITING and due > self._clock.now() + self._config.politeness.horizon_seconds:
                 self._put_off(cast(Host, entry), due)
@@ -274,7 +280,7 @@ class Dispatcher:
         batch = self.runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
         visit = LeasedVisit(self._visit, host, run, rows, now, self.bandwidth.leased(rows))
-        self.leases.append(self.politeness.promises(host))
+        self._promises += self.politeness.promises(host)
         run.priority = int(batch["priority"][-1])  # the best come first
         worker.visits[visit.number] = visit
         worker.urls_out += rows
@@ -287,7 +293,17 @@ class Dispatcher:
         latest = now + LATEST_START_S
         if self._hours is not None:
             latest = min(latest, self._hours.closes(host.name, now))
-        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version, latest))
+        message = visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version, latest)
+        self._unsent.append((worker, message))
+
+    def _send(self) -> None:
+        """The leases of this pass, after one write that names their clocks."""
+        if self._unsent:
+            self.leases.append(self._promises)
+            for worker, message in self._unsent:
+                worker.send(message)
+            self._promises.clear()
+            self._unsent.clear()
 
     def _closed_until(self, host: Host) -> float:
         """When the hours of a host begin, if it may not be asked now; else 0."""

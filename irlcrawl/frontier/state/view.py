@@ -120,10 +120,10 @@ class Reading:
         return clocks
 
 
-def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
+def queued(job: JobDir, files: Files | None = None) -> Iterator[tuple[bytes, bytes, str]]:
     """(url, origin, place) of every URL that is to be fetched, not of pages between two visits; nothing before the
     first commit. Damaged, OSError."""
-    reading = Reading.open(job)
+    reading = Reading.open(job, files)
     if reading is None or not reading.begun:
         return
     for place, batch in reading.waiting():

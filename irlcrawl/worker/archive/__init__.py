@@ -14,4 +14,5 @@ redo.py        after a crash: cutting a torn tail, reading units again
 crawl_log.py   lines of the crawl log: writing and parsing
 log_parts.py   the crawl log and its rolled parts, read as one
 last_words.py  which line of it is the last word on a URL
+shown_log.py   a long one, or other files, read with a bar
 """
