@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.terminal.progress import Bar
 
 
 def check_means(config: Config) -> None:
@@ -22,6 +23,6 @@ def check_means(config: Config) -> None:
             from irlcrawl.worker.archive import payloads
 
             try:
-                next(payloads.told(path, config.archive.dedupe_bytes_min), None)
+                next(payloads.told(path, config.archive.dedupe_bytes_min, Bar), None)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
