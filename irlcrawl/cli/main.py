@@ -551,7 +551,8 @@ def _takedown_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, metavar=metavar, action="append", default=[], help=f"{text}; may be repeated")
     parser.add_argument(
         "--reason", metavar="TEXT",
-        help="why, for those who find the gap later; required, but for URLs of --opt-out, whose lines have one",
+        help="why, for those who find the gap later; required, but for URLs of --opt-out, whose lines have one, and "
+        "for --dry-run",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="list what is stored of the URLs, and touch nothing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")

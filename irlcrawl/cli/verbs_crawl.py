@@ -23,6 +23,7 @@ from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ask
+from irlcrawl.crawl.means import check_means
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import bar_for, progress_for, reader_may_leave, unheard
 
@@ -128,6 +129,7 @@ def _configuration(
     if args.going_on:
         config.crawl.pause = False
     check_start(config)
+    check_means(config)
     _check_commands(job, config, old, args)
     if old is None:
         return config, []

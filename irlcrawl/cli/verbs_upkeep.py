@@ -204,7 +204,7 @@ def _named(args: argparse.Namespace, today: str) -> list[OptOut]:
 
     chosen = {"url": args.urls, "host": args.host, "site": args.site, "match": args.match}
     lines = [opt_out(kind, what, today) for kind, each in chosen.items() for what in each]
-    if lines and not args.reason:
+    if lines and not args.reason and not args.dry_run:
         raise ConfigError("--reason: required: the archive has to say why a record was taken down")
     for path in args.opt_out:
         lines += opt_outs(path, "--opt-out")

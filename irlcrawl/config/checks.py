@@ -13,7 +13,14 @@ from typing import Any
 from irlcrawl.base.job_files import CONFIG, is_prefix
 from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
-from irlcrawl.config.lists import check_parameter, host_names, opt_outs, parameter_names, ranked_floors
+from irlcrawl.config.lists import (
+    check_parameter,
+    host_names,
+    opt_outs,
+    parameter_names,
+    ranked_floors,
+    told_by_re2,
+)
 from irlcrawl.terminal.words import plural
 
 
@@ -151,8 +158,7 @@ def _check_pattern(path: str, pattern: str) -> None:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {reason}") from error
+        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {told_by_re2(error)}") from error
 
 
 USER_AGENT_EXAMPLE = "MyCrawler/1.0 (+https://example.org/crawler; me@example.org)"

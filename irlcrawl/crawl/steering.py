@@ -25,6 +25,7 @@ from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rewrite import rewritten
 from irlcrawl.config.toml import CONFIG_HEADER, from_dict, load, load_stored, to_dict
 from irlcrawl.crawl import journal
+from irlcrawl.crawl.means import check_means
 from irlcrawl.frontier.state.start_checks import stored_config
 
 ALL = "*"
@@ -56,6 +57,7 @@ def steer(
     config = from_dict(to_dict(config))  # each value as at a start: a file that no start reads is never written
     absolute(config)
     check_start(config)
+    check_means(config)
     before = running or stored
     check_resume(before, config)
     _check_commands(job, verb, stored, running, config)

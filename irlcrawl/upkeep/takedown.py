@@ -27,6 +27,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.config.lists import OptOut
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.sections import CrawlLog
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot
 from irlcrawl.web.opt_out import OptOuts
@@ -280,7 +281,9 @@ def _moved(known: dict[str, int], moved: Counter[str]) -> dict[str, int]:
 
 def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     """Say what was done; whether that is all there was to do."""
-    say(f"taken down: {takedown.records} records, {takedown.lines} lines of the crawl log")
-    for name, records in takedown.away.items():
-        say(f"NOT taken down: {records} records in {name}, which is away; put it back and run the command again")
+    records, lines = words.plural(takedown.records, "record"), words.plural(takedown.lines, "line")
+    say(f"taken down: {records}, {lines} of the crawl log")
+    for name, away in takedown.away.items():
+        what = words.plural(away, "record")
+        say(f"NOT taken down: {what} in {name}, which is away; put it back and run the command again")
     return not takedown.away

@@ -111,6 +111,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monk
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
     (tmp_path / "ranks.csv").write_text("1,example.com\n")
+    (tmp_path / "index.cdxj").write_text("!meta\n")
     make(tmp_path)
     for key in keys():
         if not key.single or key.path == "crawl.user_agent":
@@ -120,7 +121,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monk
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull, "scope.block_file": os.devnull,
-            "archive.dedupe_from": [f"{tmp_path}/ranks.csv"], "hooks.webhook": "https://example.org/hook",
+            "archive.dedupe_from": [f"{tmp_path}/index.cdxj"], "hooks.webhook": "https://example.org/hook",
             "budgets.ranks_file": f"{tmp_path}/ranks.csv",
             "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
@@ -429,6 +430,16 @@ def test_config_shows_every_kind_of_rule(tmp_path: Path, run: Run) -> None:
         f'priority 1.match = "/a/"  # {file}', f"priority 1.weight = 3  # {file}",
         f'revisit_rule 1.match = "/b/"  # {file}', f"revisit_rule 1.weight = 0.5  # {file}",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "told"), [
+    ("cluster.listen=127.0.0.1", "takes HOST:PORT"), ("cluster.listen=127.0.0.1:7117", "without a secret"),
+    (f"archive.dedupe_from={__file__}", "line 1 is not one of CDXJ"),
+])  # fmt: skip
+def test_a_refused_configuration_is_not_written_into_job(tmp_path: Path, run: Run, option: str, told: str) -> None:
+    """Keys of [cluster] were looked at after JOB was made, and had the refused configuration (exit code 4)."""
+    code, _, err = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "-s", option)
+    assert code == ExitCode.CONFIG and told in err and not tree(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["https://a.example/", ""])

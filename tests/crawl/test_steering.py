@@ -209,6 +209,9 @@ def test_verbs_of_a_crawl_that_does_not_run_change_its_file(tmp_path: Path) -> N
         ("set", ["politeness.gap_host_seconds=-1"], "gap_host_seconds = -1.0: takes a number from 0"),
         ("set", ["scope.private_suffixes=true"], "scope.private_suffixes was false, now true: cannot change"),
         ("set", ["crawl.user_agent=me"], "carries no contact"),
+        ("set", ["cluster.listen=127.0.0.1"], "cluster.listen = '127.0.0.1': takes HOST:PORT"),  # ended a running crawl
+        ("set", ["cluster.listen=127.0.0.1:7117"], "no port is opened without a secret"),
+        ("set", [f'archive.dedupe_from=["{__file__}"]'], "line 1 is not one of CDXJ"),
         ("set", ["scope.block_file=/none/such"], "scope.block_file = /none/such: cannot be read"),
         ("block", ["http://example.org/a"], "takes the name of a host or a site"),
         ("block", [f"{PATTERN}("], "scope.block: '(' is not an RE2 pattern"),
