@@ -39,7 +39,7 @@ ChunkRecord: TypeAlias = tuple[int, int, int, int, int]
 _ZSTD_LEAST = 64  # bytes below which compression is not tried
 STEP_ROWS_LEAST = 64  # fewer keys are stored as they are
 STEP_BITS_MAX = 24  # of a difference: with a shift of up to 7 they fit 4 bytes; wider ones save too little
-CUTS_MAX = 16
+CUTS_MAX = 32
 CUT_BYTES = 2048
 """What a further block has to save: it takes some 60 bytes, and the time of reading one more."""
 CUT_ROWS_LEAST = 2048
