@@ -163,15 +163,18 @@ async def _crawl(
     else:
         await loop.open(seeds, list(state.streams))
         processes = await _workers(loop, job, options, ends)
-    watching = asyncio.ensure_future(_watch(loop, state, traffic, options, lambda: _check(processes)))
+    over = asyncio.Event()
+    watching = asyncio.ensure_future(_watch(loop, state, traffic, over, lambda: _check(processes)))
     watching.add_done_callback(lambda task: task.cancelled() or not task.exception() or loop.fail(task.exception()))
     async with asyncio.timeout(SECONDS_MAX):
         code = await loop.run()
+    over.set()
+    found = await watching
     if traffic.nodes is not None:
         await traffic.nodes.close("the crawl is over")
     if code != ExitCode.SIZE_LIMIT:
         raise tree.CrawlFailed(f"it ended with {code!r}: the web was too small")
-    return watching.result()
+    return found
 
 
 def _start(order: dict[str, Any], ends: ExitStack, sockets: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
@@ -223,7 +226,7 @@ def _check(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 async def _watch(
-    loop: CrawlLoop, state: CrawlState, traffic: Traffic, options: argparse.Namespace, check: Callable[[], None]
+    loop: CrawlLoop, state: CrawlState, traffic: Traffic, over: asyncio.Event, check: Callable[[], None]
 ) -> dict[str, Any]:  # fmt: skip
     """What was used from now to the end. check: raises where the workers are gone."""
 
@@ -236,8 +239,9 @@ async def _watch(
     before, parts = used(), Parts()
     parts.start()
     try:
-        while not loop.this_run.ended:
-            check()
+        while not over.is_set():
+            if loop.ending is None:
+                check()
             await asyncio.sleep(POLL_S)
     finally:
         spent = used()
