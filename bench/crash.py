@@ -10,7 +10,8 @@ files (read by warcio), and none of the crawl's own books, say
 `twice`           URLs archived twice, or asked for again after their unit was written
 `repeated`        URLs asked for again that had not been archived: in flight when something was killed. At most one per
                   visit open at a kill; `open_visits` counts the addresses that were asked just before each kill
-`broken_records`  records that warcio cannot read, and archive files left without their final name
+`broken_records`  records that warcio cannot read, archive files left without their final name, and `revisit` records
+                  that refer to a response that is not there
 `early_requests`  requests closer together on one host or address than the gap that was asked for
 `resume_s_median` seconds from the start of a resuming command to the first request it makes, or to its own end
 
@@ -164,9 +165,11 @@ def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> boo
 
 
 def archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
-    """Of a directory: (URL -> unix seconds of its responses' requests, records that cannot be read and files not
-    closed)."""
+    """Of a directory: (URL -> unix seconds of its requests; records that cannot be read, files not closed, references
+    to nothing). A payload that is stored already is stored as a `revisit` that refers to it."""
     found: dict[str, list[float]] = defaultdict(list)
+    responses: set[tuple[str, str]] = set()
+    references: list[tuple[str, str]] = []
     broken = 0
     for path in sorted(warcs.iterdir()):
         broken += not path.name.endswith(WARC_SUFFIXES)
@@ -174,14 +177,19 @@ def archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
             with path.open("rb") as stream:
                 for record in ArchiveIterator(stream, check_digests="raise"):
                     record.content_stream().read()
-                    if record.rec_type == "response":
-                        when = record.rec_headers.get_header("WARC-Date")
-                        url = record.rec_headers.get_header("WARC-Target-URI")
-                        found[url].append(datetime.fromisoformat(when).timestamp())
+                    if record.rec_type not in ("response", "revisit"):
+                        continue
+                    field = record.rec_headers.get_header
+                    url, when = field("WARC-Target-URI"), field("WARC-Date")
+                    found[url].append(datetime.fromisoformat(when).timestamp())
+                    if record.rec_type in ("response", "revisit"):  # a mirror's page has the payload of another
+                        responses.add((url, when))
+                    else:
+                        references.append((field("WARC-Refers-To-Target-URI"), field("WARC-Refers-To-Date")))
         except (ArchiveLoadFailed, EOFError, ValueError) as error:
             print(f"bench crash: {path.name}: {error}", file=sys.stderr)
             broken += 1
-    return found, broken
+    return found, broken + sum(reference not in responses for reference in references)
 
 
 def judge(

@@ -165,7 +165,12 @@ async def _crawl(
         processes = await _workers(loop, job, options, ends)
     over = asyncio.Event()
     watching = asyncio.ensure_future(_watch(loop, state, traffic, over, lambda: _check(processes)))
-    watching.add_done_callback(lambda task: task.cancelled() or not task.exception() or loop.fail(task.exception()))
+
+    def watched(task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            loop.fail(task.exception())
+
+    watching.add_done_callback(watched)
     async with asyncio.timeout(SECONDS_MAX):
         code = await loop.run()
     over.set()
@@ -249,7 +254,7 @@ async def _watch(
     spent.subtract(before)
     count = spent["pages"]
     cpu_s = spent["cpu"] / 1e9 - parts.own
-    threads: Counter[str] = Counter()
+    threads = dict.fromkeys(("loop", "turn", "other"), 0.0)
     for (thread, _), seconds in parts.seconds.items():
         threads[{"MainThread": "loop", "turn": "turn"}.get(thread, "other")] += seconds
     return {
@@ -261,6 +266,6 @@ async def _watch(
         "hosts": len(loop.dispatcher.hosts), "cores": len(os.sched_getaffinity(0)),
         "parts": {
             f"{thread} {file}": round(seconds / count * 1e6, 2)
-            for (thread, file), seconds in parts.seconds.most_common(SHOWN)
+            for (thread, file), seconds in sorted(parts.seconds.items(), key=lambda part: -part[1])[:SHOWN]
         },
     }  # fmt: skip

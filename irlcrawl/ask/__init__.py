@@ -2,9 +2,10 @@
 
 log_index.py          the crawl log by URL, host and site
 log_index_build.py    making that index
-shown_log.py          a long crawl log, read with a bar
+shown_state.py        URLs that wait, read with a bar
 outcomes.py           the crawl log as far as it is committed, for questions
 why.py                where a URL, a host or a site stands
+why_page.py           what a page waits for that is visited again
 slow.py               what keeps a crawl from being faster
 plan.py               how fast a crawl would go on a machine, and what it would need
 report.py             sites by reputation, budget, cost and yield

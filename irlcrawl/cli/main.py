@@ -59,7 +59,14 @@ class Verb(NamedTuple):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}\n")
+        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}{self._meant(message)}\n")
+
+    def _meant(self, message: str) -> str:
+        """Of the first option that nobody knows: which one may have been meant."""
+        words = message.removeprefix("unrecognized arguments: ").split()
+        wrong = next((word.partition("=")[0] for word in words if word.startswith("--")), "")
+        near = difflib.get_close_matches(wrong, list(self._option_string_actions), n=1)
+        return f"; did you mean {near[0]}?" if wrong and near and near[0] != wrong else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,7 +115,8 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
             signal.signal(number, signal.SIG_IGN)
         return ExitCode.INTERRUPTED
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
+        what = error.strerror or error
+        what = f"{error.filename}: {what}" if error.filename else what
         if is_disk_full(error):
             return _fail(f"{what}; make room, and run the same command again", ExitCode.DISK_FULL)
         return _fail(what, ExitCode.FAILED)
@@ -172,7 +180,9 @@ def versions() -> str:
 
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it does not exist, else resumed")
+    parser.add_argument(
+        "job", metavar="JOB", type=_directory, help="directory of the crawl; made if it does not exist, else resumed"
+    )
     _seeds_arguments(parser)
     parser.set_defaults(going_on=False)
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
@@ -242,7 +252,14 @@ def _seeds_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _job_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl")
+    parser.add_argument("job", metavar="JOB", type=_directory, help="directory of the crawl")
+
+
+def _directory(name: str) -> str:
+    """A crawl in the directory `https:` is none that anybody meant, nor one in this directory by an empty name."""
+    if not name or "://" in name:
+        raise argparse.ArgumentTypeError(f"{name!r}: takes the directory of the crawl, before any URL")
+    return name
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
@@ -283,8 +300,9 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
         "--status",
-        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
-        "returned: each time one was to be asked again later, or put back); queued: URLs that wait",
+        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; errors: "
+        "failed, and answered with an error; retry, returned: each time one was to be asked again later, or put back); "
+        "queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
@@ -362,7 +380,8 @@ def _prefer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="HOST|URL", help="a URL has a path or a scheme; else it is a name")
     parser.add_argument(
         "--weight", metavar="N", type=int,
-        help="its URLs go before others of their site as if they were so many links nearer to a seed; below 0: behind",
+        help="its URLs go before others of their site as if they were so many links nearer to a seed, from -10 to "
+        "10; below 0: behind",
     )  # fmt: skip
     parser.add_argument("--off", action="store_true", help="take the rule away again")
 
@@ -410,6 +429,12 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
     )
     parser.add_argument(
+        "--originals", action="store_true",
+        help="pages: rows of revisit records (a page was as before) have title, language, text and so on of the record "
+        "to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url and "
+        "original_time say which row has them",
+    )  # fmt: skip
+    parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",
@@ -439,7 +464,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("reputation", "budget", "spent", "waiting", "yield"),
         help="what to order the sites by (reputation); not with --politeness",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="one JSON object; with --steering one a change")
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -647,11 +672,11 @@ VERBS = {
         verbs_rounds.generate_arguments, verbs_rounds.generate,
     ),
     "fetch": Verb(
-        "%(prog)s LIST -o DIR [--workers N]", "fetch a list, without its crawl: archives and harvests in DIR",
+        "%(prog)s LIST -o DIR [--workers N] [--quiet]", "fetch a list, without its crawl: archives and harvests in DIR",
         verbs_rounds.fetch_arguments, verbs_rounds.fetch,
     ),
     "update": Verb(
-        "%(prog)s JOB DIR ...", "take what fetches brought into a crawl that does not run",
+        "%(prog)s JOB DIR ... [--quiet]", "take what fetches brought into a crawl that does not run",
         verbs_rounds.update_arguments, verbs_rounds.update,
     ),
     "worker-node": Verb(

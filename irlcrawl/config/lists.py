@@ -31,12 +31,17 @@ def parameter_names(path: str) -> list[str]:
     where = f"urls.parameters_file = {path}"
     names = []
     for number, line in _said(path, where):
-        if not _PARAMETER.fullmatch(line):
-            raise ConfigError(f"{where}, line {number}: {line!r} is no name of a parameter, such as ref or utm_*")
+        check_parameter(line, f"{where}, line {number}")
         names.append(line)
     if len(names) > PARAMETERS_MAX:
         raise ConfigError(f"{where}: has {len(names)} names; at most {PARAMETERS_MAX} are taken")
     return names
+
+
+def check_parameter(name: str, where: str) -> None:
+    """ConfigError for what cannot be a name of query parameters."""
+    if not _PARAMETER.fullmatch(name):
+        raise ConfigError(f"{where}: {name[:200]!r} is no name of a parameter, such as ref or utm_*")
 
 
 def host_names(path: str) -> list[str]:

@@ -8,11 +8,13 @@ is a function that takes the options of its plug-in (texts by name) and returns 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from irlcrawl.config import keys as config
 from irlcrawl.config.keys import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "irlcrawl.plugins"
 KINDS = ("filter", "priority", "normaliser", "page", "headers")
@@ -37,6 +39,8 @@ def load(keys: config.Plugins, kinds: tuple[str, ...] = KINDS) -> dict[str, list
     wanted = dict.fromkeys(name for kind in kinds for name in getattr(keys, kind))
     if not wanted:
         return {kind: [] for kind in kinds}
+    from importlib.metadata import entry_points  # a tenth of what a verb takes to start, and few name plug-ins
+
     there = {entry.name: entry for entry in entry_points(group=GROUP)}
     options = options_of(keys)
     calls = {name: _made(name, there, options.get(name, {})) for name in wanted}

@@ -354,8 +354,11 @@ def effective(
 def _flat(config: Config) -> dict[str, str]:
     """Path of a key -> its value as TOML."""
     found = {key.path: toml_value(value_of(config, key)) for key in keys() if key.single}
-    for number, rule in enumerate(config.priority, 1):
-        found |= {f"priority {number}.match": toml_value(rule.match), f"priority {number}.weight": str(rule.weight)}
+    for section in RULES:
+        for number, rule in enumerate(getattr(config, section), 1):
+            for key, value in vars(rule).items():
+                if value is not None:
+                    found[f"{section} {number}.{key}"] = toml_value(value)
     for name, site in config.site.items():
         for key, value in vars(site).items():
             if value is not None:

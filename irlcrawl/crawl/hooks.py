@@ -14,8 +14,6 @@ import queue
 import shlex
 import subprocess
 import threading
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from typing import Any
 
@@ -119,6 +117,8 @@ class Hooks:
 
     def _webhook(self, told: dict[str, Any]) -> str | None:
         """POST the event; what went wrong, or None."""
+        import urllib.request  # loaded only where it is used: it brings an HTTP client and mail headers
+
         request = urllib.request.Request(
             self.keys.webhook, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST"
         )

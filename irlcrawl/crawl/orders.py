@@ -39,10 +39,10 @@ class Order:
     hosts: tuple[bytes, ...] = ()
     patterns: tuple[str, ...] = ()
 
-    def rows(self, job: JobDir, config: Config) -> Iterator[Batch]:
+    def rows(self, job: JobDir, config: Config, files: Files | None = None) -> Iterator[Batch]:
         """SIGNAL rows. A Python loop per URL of a page, where hosts or patterns are asked for. ConfigError for a URL
         that was never fetched, and for a pattern that is none; Damaged, OSError."""
-        reading = Reading.open(job)
+        reading = Reading.open(job, files)
         if reading is None or not reading.begun:
             return
         if self.urls:

@@ -42,8 +42,10 @@ CAPTURE = (
 
 PAGES = (
     *CAPTURE, *_columns("text", "title description canonical lang"), Column("opengraph", "map"),
-    Column("jsonld_types", "texts"), Column("links", "int32"),
+    Column("jsonld_types", "texts"), Column("links", "int32"), Column("original_url", "text"),
+    Column("original_time", "time"),
 )  # fmt: skip
+"""The last two name the capture with the body of a `revisit` record: its `url` and `fetch_time`."""
 TEXT = Column("text", "text")
 """One more column of PAGES, with --text."""
 

@@ -254,13 +254,14 @@ def has_content(entry: LogEntry) -> bool:
 
 
 def check_ended(job: JobDir, files: Files) -> None:
-    """JobError where a crawl was killed and not gone on with: what its workers left is not in the log yet."""
+    """JobError where a crawl was killed, or its disk was full, and nobody went on with it: what its workers left is not
+    in the log yet."""
     if not job.has_catalogue():
         return
     catalog = formats.look(job.state, files)
     if any(key != f"streams/{SEEDS_STREAM}" for key, _ in catalog.items("streams/")):
         go_on = command("resume", job.path)
-        raise JobError(f"{job.path}: the crawl was killed; go on with it and stop it, and run this again: {go_on}")
+        raise JobError(f"{job.path}: its run did not end cleanly; go on with it, stop it, run this again: {go_on}")
 
 
 def _commit(catalog: Catalog, key: str, value: object) -> None:

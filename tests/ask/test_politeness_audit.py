@@ -194,6 +194,23 @@ def test_rules_are_those_of_their_time(tmp_path: Path, monkeypatch: pytest.Monke
     assert {one["rule_s"] for one in told["host"]["worst"]} >= {0.5}
 
 
+def test_a_gap_of_sites_ends_with_the_run_that_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request of a run without it broke the rule of the run before; within that run it still holds."""
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.politeness.gap_site_hosts, crawl.config.politeness.gap_site_seconds = 0, 5.0
+    crawl.config.limits.pages = 20
+    crawl.run()
+    crawl.config.politeness.gap_site_seconds, crawl.config.limits.pages = 0.0, 60
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = politeness_audit.audit(JobDir(crawl.path), 20)
+    assert told["broken"] == 0 and told["site"]["smallest_s"] < 0.5
+    early = [request(f"http://{name}.one.test/", at) for name, at in (("a", 0), ("b", 4000), ("c", 12_000))]
+    config = Config()
+    config.politeness.gap_site_seconds = 5.0
+    assert politeness_audit.audit(job_with(tmp_path / "other", early, config), 20)["site"]["broken"] == 1
+
+
 @pytest.mark.parametrize("step", [-3.0, -3600.0, 3600.0])
 @pytest.mark.parametrize("gap", [0.5, 0.9])
 def test_a_clock_that_was_set_between_two_runs_breaks_no_promise(

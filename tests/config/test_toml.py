@@ -130,7 +130,7 @@ def test_the_rules_of_a_later_source_take_the_place_of_earlier_ones(tmp_path: Pa
     assert load(None, ["limits.pages=1"], base=config).priority == config.priority
     other = load(None, ['priority=[{match="a=2", weight=0}]'], base=config)
     assert other.priority == [c.Priority("a=2", 0)]
-    assert changes(config, other) == ["[[priority]] was 2 rules, now 1"]
+    assert changes(config, other) == ["[[priority]] had 2 rules, now 1"]
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,14 @@ def test_hosts_and_graph_as_parquet(job: JobDir, run: Run, tmp_path: Path) -> No
     assert parquet.read_table(tmp_path / "h.parquet").num_rows == 0, "nothing was committed here"
 
 
+def test_hosts_into_a_directory_leave_no_file_behind(job: JobDir, run: Run, tmp_path: Path) -> None:
+    """The message named another file, x.tmp, and that was left there."""
+    (tmp_path / "x").mkdir()
+    code, _, err = run("export", "hosts", job.path, "-o", tmp_path / "x")
+    assert code == ExitCode.FAILED and f"{tmp_path / 'x'}: a directory; name a file" in err
+    assert not (tmp_path / "x.tmp").exists()
+
+
 def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("resiliparse", reason="resiliparse is missing: pip install 'irlcrawl[text]'")
     words = b"The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the warm straw. " * 5

@@ -124,7 +124,7 @@ def test_a_crawl_goes_on_after_it_and_fetches_nothing_of_it_again(
 
 def test_a_crawl_that_was_killed_has_to_end_first(copy: Copy) -> None:
     job = copy("killed")
-    with pytest.raises(JobError, match="was killed; go on with it"):
+    with pytest.raises(JobError, match="did not end cleanly; go on with it"):
         takedown(job)
 
 

@@ -180,8 +180,10 @@ class Dispatcher:
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")
         address = record.address_at(self._clock.now())
-        if address is not None and is_stand_in(address) != self._proxies.resolves(name):
+        if address is not None and (stands_in := is_stand_in(address)) != self._proxies.resolves(name):
             address = None  # found by a run with other proxies
+        elif address is not None and not stands_in and not self.resolver.admits(address):
+            address = None  # ... with another network.allow, or by another's
         return Host(
             record=record,
             key=key,
@@ -349,7 +351,7 @@ class Dispatcher:
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
         backs_off = message["outcome"] in ("throttled", "failed")
-        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off)
+        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off, visit.not_before)
 
     def _paid(self, host: Host, message: Message) -> float:
         """Seconds from the end of a visit until its bytes would have come at the rate of its site."""
@@ -396,9 +398,12 @@ class Dispatcher:
             self._learn(host)
         return silent or refused
 
-    def _settle(self, host: Host, due: float, now: float, reason: Reason, in_vain: bool, backs_off: bool) -> None:
+    def _settle(
+        self, host: Host, due: float, now: float, reason: Reason, in_vain: bool, backs_off: bool,
+        not_before: float = 0.0,
+    ) -> None:  # fmt: skip
         """After a visit: does the host stay, wait elsewhere, or is it given up? in_vain: its record counts the visit
-        among the failures; backs_off: its clock does."""
+        among the failures; backs_off: its clock does. not_before: LeasedVisit."""
         record, died = host.record, None
         due_far = due > now + self._config.politeness.horizon_seconds
         if in_vain and self._is_dead(record, now):
@@ -416,8 +421,8 @@ class Dispatcher:
                 self._retire(host, Reason.ROBOTS_UNREACHABLE)
             else:
                 self._put_off(host, max(due, record.robots_until))
-        elif due_far or record.rests_until > now:
-            self._put_off(host, max(due, record.rests_until))
+        elif due_far or max(record.rests_until, not_before) > now:
+            self._put_off(host, max(due, record.rests_until, not_before))
 
     def _is_dead(self, record: HostRecord, now: float) -> bool:
         """It was asked at the end of each rest, for as long as the configuration says. Time in which no crawl ran does

@@ -61,6 +61,8 @@ class Gaps:
         self._bounds = _bounds(params)
         self._unit = _UNITS[params.unit]
         gap_host = params.gap_host_seconds
+        self._least = {Kind.HOST: 0.0, Kind.SITE: params.gap_site_seconds, Kind.ADDRESS: params.gap_address_seconds}
+        """Kind -> the gap of its own, whatever a host's would be where it is the unit."""
         self._gap_site = max(params.gap_site_seconds, gap_host if self._unit == Kind.SITE else 0.0)
         self._gap_address = max(params.gap_address_seconds, gap_host if self._unit == Kind.ADDRESS else 0.0)
         shares = self._gap_address > 0 and self._unit != Kind.ADDRESS
@@ -290,7 +292,7 @@ class Gaps:
             kind, wait, backoff, why = table.kind[clock], table.gap[clock], table.backoff[clock], Delay.HOST_GAP
             unit = self._is_unit(kind)
             if unit:
-                wait = table.gap[clock] = max(floor, self.stretch(fetch_s))
+                wait = table.gap[clock] = max(floor, self._least[kind], self.stretch(fetch_s))
             if backoff or outcome != "ok":
                 backoff = table.backoff[clock] = self.backoff(kind, wait, backoff, outcome, retry_after)
                 if backoff > wait:

@@ -253,16 +253,24 @@ def format_entry(entry: LogEntry) -> bytes:
     if entry.start_ms is not None:
         seconds, ms = divmod(entry.start_ms, 1000)
         started = f"{_digits(seconds, '%Y%m%d%H%M%S')}{ms:03d}+{entry.duration_ms}"
-    notes = b",".join(
-        name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) if value else name.encode()
-        for name, value in entry.notes.items()
-    )
     return b" ".join((
         f"{logged_time(entry)} {entry.status} {NONE if entry.size is None else entry.size}".encode(),
         field_of(entry.url), field_of(entry.path), field_of(entry.via), field_of(entry.mime),
         f"#{entry.stream:03d} {started}".encode() if entry.stream is not None else f"{NONE} {started}".encode(),
-        field_of(entry.digest), field_of(entry.tag), notes or b"-",
+        field_of(entry.digest), field_of(entry.tag), _notes_of(entry.notes) or b"-",
     ))  # fmt: skip
+
+
+def _notes_of(notes: Mapping[str, str]) -> bytes:
+    """All at once if no value is to be escaped, as nearly always."""
+    text = ",".join([f"{name}={value}" if value else name for name, value in notes.items()])
+    joined = text.encode("utf-8", "surrogateescape")
+    if joined.count(b",") < max(len(notes), 1) and _PLAIN.fullmatch(joined):
+        return joined
+    return b",".join(
+        name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) if value else name.encode()
+        for name, value in notes.items()
+    )
 
 
 def parse(line: bytes) -> LogEntry:

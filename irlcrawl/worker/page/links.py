@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from irlcrawl.base.rows import Source
-from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
 from irlcrawl.web import wishes
@@ -112,6 +112,8 @@ def extracting(
     if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
         return found
     found.charset = charset.sniff(body, content_type)
+    if len(body) > LARGE_BYTES:
+        yield
     page = yield from reading(body, found.charset, content_type, params, product_token)
     found.partly = page.partly
     found.nofollow |= page.nofollow

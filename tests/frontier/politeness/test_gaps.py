@@ -132,6 +132,17 @@ def test_the_unit_says_which_hosts_share_a_gap_with_all_that_lengthens_it(unit: 
             polite.deactivate(second)
 
 
+@pytest.mark.parametrize("unit", ["site", "address"])
+def test_a_unit_keeps_the_gap_of_its_own_where_that_is_longer_than_a_hosts(unit: str) -> None:
+    """After the first request it was replaced by the gap of a host."""
+    clock, polite = politeness(unit=unit, gap_host_seconds=0.5, **{f"gap_{unit}_seconds": 2.0})
+    entry = host("a.test", "192.0.2.1")
+    polite.activate(entry)
+    for _ in range(3):
+        assert visit(clock, polite, entry) == pytest.approx(2.0)
+        clock.advance(2.0)
+
+
 def test_robots_txt_and_a_page_are_one_visit_however_long_the_back_off() -> None:
     """Of a host that refused all pages robots.txt alone was a good visit: back-off of a day was over with it."""
     clock, polite = politeness(gap_address_seconds=0.5, visit_seconds=15.0, cool_down_seconds=0.0)

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import SystemClock, VirtualClock
-from irlcrawl.base.keys import PRIORITY_LAST, is_home, name_key, pair_key, priority_of
+from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, pair_key, priority_of
 from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
@@ -92,10 +92,22 @@ def test_rules_of_order_move_the_links_they_match() -> None:
     found = process(unit(depth=2), exchange(page), LOCATION, Context(config, SEED, Scope(config.scope, {}, (b"any",))))
     got = [carried.priority for _, _, _, carried, _ in found.links]
     assert got == [
-        priority_of(3, Source.LINK, is_home(url), weight)
+        priority_of(3, Source.LINK, is_home(url), weight, navigation=url.startswith(b"http://a.test/"))
         for url, weight in zip(urls(found), weights.values(), strict=True)
     ]
     assert len(set(got)) == 5
+
+
+def test_what_a_home_page_links_to_on_its_site_was_trusted_like_any_link() -> None:
+    """Menus and links in texts were one: of URLs equally far from a seed, those of home pages go first."""
+    page = b'<a href="/menu"><a href="http://www.a.test/too"><a href="http://b.test/x"><a href="http://b.test/">'
+    found = {name: process(unit(name, depth=2), exchange(page), LOCATION, context()).links for name in (
+        "http://a.test/", "http://a.test/text")}  # fmt: skip
+    home, text = ([carried.priority for _, _, _, carried, _ in links] for links in found.values())
+    assert home[2:] == text[2:], "it speaks for its own site alone"
+    assert all(priority_of(3, Source.SITEMAP) < one < other for one, other in zip(home[:2], text[:2], strict=True))
+    assert {level_of(one) for one in home[:3]} == {level_of(text[0])}
+    assert home[3] == priority_of(3, Source.LINK, home=True)
 
 
 def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:
