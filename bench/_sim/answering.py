@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,7 @@ class _Task:
         return 0
 
     def kill(self) -> None:
-        if not self.ended.is_set():
+        with suppress(OSError):  # it ended, or is about to
             self._sock.shutdown(socket.SHUT_RDWR)
 
 
