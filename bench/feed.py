@@ -111,6 +111,9 @@ class Names:
     async def alive(self) -> bool:
         return True
 
+    def admits(self, *_: object) -> bool:
+        return True
+
     async def resolve(self, name: str) -> Resolved:
         return Resolved(str(ip_address(10 << 24 | zlib.crc32(name.encode()) & 0xFFFFFF)), time.time() + 86_400)
 
@@ -163,15 +166,23 @@ async def _crawl(
     else:
         await loop.open(seeds, list(state.streams))
         processes = await _workers(loop, job, options, ends)
-    watching = asyncio.ensure_future(_watch(loop, state, traffic, options, lambda: _check(processes)))
-    watching.add_done_callback(lambda task: task.cancelled() or not task.exception() or loop.fail(task.exception()))
+    over = asyncio.Event()
+    watching = asyncio.ensure_future(_watch(loop, state, traffic, over, lambda: _check(processes)))
+
+    def watched(task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            loop.fail(task.exception())
+
+    watching.add_done_callback(watched)
     async with asyncio.timeout(SECONDS_MAX):
         code = await loop.run()
+    over.set()
+    found = await watching
     if traffic.nodes is not None:
         await traffic.nodes.close("the crawl is over")
     if code != ExitCode.SIZE_LIMIT:
         raise tree.CrawlFailed(f"it ended with {code!r}: the web was too small")
-    return watching.result()
+    return found
 
 
 def _start(order: dict[str, Any], ends: ExitStack, sockets: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
@@ -223,7 +234,7 @@ def _check(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 async def _watch(
-    loop: CrawlLoop, state: CrawlState, traffic: Traffic, options: argparse.Namespace, check: Callable[[], None]
+    loop: CrawlLoop, state: CrawlState, traffic: Traffic, over: asyncio.Event, check: Callable[[], None]
 ) -> dict[str, Any]:  # fmt: skip
     """What was used from now to the end. check: raises where the workers are gone."""
 
@@ -236,8 +247,9 @@ async def _watch(
     before, parts = used(), Parts()
     parts.start()
     try:
-        while not loop.this_run.ended:
-            check()
+        while not over.is_set():
+            if loop.ending is None:
+                check()
             await asyncio.sleep(POLL_S)
     finally:
         spent = used()
@@ -245,7 +257,7 @@ async def _watch(
     spent.subtract(before)
     count = spent["pages"]
     cpu_s = spent["cpu"] / 1e9 - parts.own
-    threads: Counter[str] = Counter()
+    threads = dict.fromkeys(("loop", "turn", "other"), 0.0)
     for (thread, _), seconds in parts.seconds.items():
         threads[{"MainThread": "loop", "turn": "turn"}.get(thread, "other")] += seconds
     return {
@@ -257,6 +269,6 @@ async def _watch(
         "hosts": len(loop.dispatcher.hosts), "cores": len(os.sched_getaffinity(0)),
         "parts": {
             f"{thread} {file}": round(seconds / count * 1e6, 2)
-            for (thread, file), seconds in parts.seconds.most_common(SHOWN)
+            for (thread, file), seconds in sorted(parts.seconds.items(), key=lambda part: -part[1])[:SHOWN]
         },
     }  # fmt: skip

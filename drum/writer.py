@@ -18,7 +18,6 @@ from drum.codec import (
     TRAILER,
     VERSION,
     ChunkRecord,
-    apart,
     directory_checksum,
     encode,
     encode_sorted,
@@ -283,10 +282,7 @@ class SectionWriter:
                 labels, order = sort_keys(labels)
             edges = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
             self._counts.add(labels[edges], np.diff(edges, append=len(labels)))
-        cuts = self._cuts(batch, order)
-        if labels is not None and self.sorted_by and labels.dtype == np.uint64:
-            cuts = ((start + a, start + b) for start, stop in cuts for a, b in apart(labels[start:stop]))
-        for start, stop in cuts:
+        for start, stop in self._cuts(batch, order):
             lo, hi = (0, 0) if labels is None else (int(labels[start]), int(labels[stop - 1]))
             self._block(self._of_block(batch, order, start, stop), lo, hi)
 

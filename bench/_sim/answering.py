@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,7 @@ class Worker:
             self._web, home, Eyes(self._web, REAL), stream=self._stream, level=None, lines=self._lines,
             cache_bits=CACHE_BITS,
         )  # fmt: skip
+        self._chore(self._now_and_then(home.config.frontier.harvest_seconds))
         self._say({"t": "ready", "stream": self._stream, "pid": os.getpid()})
 
     def _answer(self, lease: Lease) -> None:
@@ -130,6 +132,13 @@ class Worker:
             "answered": True, "outcome": "ok", "reason": int(Reason.OK), "retry_after": None,
             "robots": robots if unknown else None,
         })  # fmt: skip
+
+    async def _now_and_then(self, seconds: float) -> None:
+        """Unasked, as a worker does."""
+        while not self._ended.is_set():
+            await asyncio.sleep(seconds)
+            if self._leased:
+                await self._hand_over()
 
     async def _hand_over(self) -> None:
         async with self._harvesting:
@@ -185,7 +194,7 @@ class _Task:
         return 0
 
     def kill(self) -> None:
-        if not self.ended.is_set():
+        with suppress(OSError):  # it ended, or is about to
             self._sock.shutdown(socket.SHUT_RDWR)
 
 

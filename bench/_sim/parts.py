@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from types import FrameType
 
@@ -24,7 +24,7 @@ class Parts(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="parts", daemon=True)
-        self.seconds: Counter[tuple[str, str]] = Counter()
+        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
         self.own = 0.0  # of this thread
         self._used: dict[int, float] = {}
         self._over = threading.Event()
