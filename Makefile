@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check format venv bench-venv others test-others locks clean
+.PHONY: help demo test check format venv bench-venv readers others test-others locks clean
 
 help:
 	@echo "make demo    serve a small sample web on this machine and crawl it"
@@ -11,6 +11,7 @@ help:
 	@echo "make check   ruff and mypy"
 	@echo "make venv    only set up .venv with the locked dependencies and the command irlcrawl"
 	@echo "make bench-venv: .venv with what the benchmarks compare with, too (databases, crawlers, matplotlib)"
+	@echo "make readers fastwarc and cdxj-indexer in .venv-others, for tests of the suite that hold ours against them"
 	@echo "make others  programs by others that read archives (pywb, py-wacz, ReplayWeb.page ...), in .venv-others"
 	@echo "make test-others: the tests that need them, some of them Chromium, too"
 	@echo "make format  let ruff lay out the code"
@@ -45,6 +46,11 @@ bench-venv:
 	$(PYTHON) tools/makevenv.py .venv requirements/bench.txt
 	touch .venv/.done
 
+# What reads archives by others and is installed in seconds: tests of the suite use it where it is there.
+readers:
+	$(PYTHON) -m venv .venv-others
+	.venv-others/bin/python -m pip install --quiet --require-hashes -r requirements/readers.txt
+
 # pywb, py-wacz, cdxj-indexer and fastwarc, apart from ours: they need old versions of what we need, too. Some of them
 # come as source. ReplayWeb.page is a package of files, of which nothing is run here.
 REPLAYWEB := replaywebpage@2.4.6
@@ -66,6 +72,8 @@ locks:
 	$(COMPILE) --constraint requirements/dev.txt --output-file requirements/run.txt
 	$(COMPILE) --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 	$(subst pyproject.toml,requirements/others.in,$(COMPILE)) --output-file requirements/others.txt
+	$(subst pyproject.toml,requirements/readers.in,$(COMPILE)) --constraint requirements/others.txt \
+		--output-file requirements/readers.txt
 
 clean:
 	rm -rf .venv .venv-others build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -106,8 +106,8 @@ def measure(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         kills = _crawl(command, job.with_suffix(".out"), options)
         requests = web.requests()
         expected = oracle.expected(web)
-    written, broken = _archive(JobDir(job).warcs)
-    return _judge(requests, expected, written, broken, kills)
+    written, broken = archive(JobDir(job).warcs)
+    return judge(requests, expected, written, broken, kills)
 
 
 def _crawl(command: list[str], output: Path, options: argparse.Namespace) -> Kills:
@@ -164,9 +164,9 @@ def _kill(kind: str, crawl: subprocess.Popen[bytes], draw: random.Random) -> boo
     return True
 
 
-def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
-    """(URL -> unix seconds of its requests, records that cannot be read, files not closed and references to nothing).
-    A payload that the archive has already is stored as a `revisit` that refers to it."""
+def archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
+    """Of a directory: (URL -> unix seconds of its requests; records that cannot be read, files not closed, references
+    to nothing). A payload that is stored already is stored as a `revisit` that refers to it."""
     found: dict[str, list[float]] = defaultdict(list)
     responses: set[tuple[str, str]] = set()
     references: list[tuple[str, str]] = []
@@ -182,7 +182,7 @@ def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
                     field = record.rec_headers.get_header
                     url, when = field("WARC-Target-URI"), field("WARC-Date")
                     found[url].append(datetime.fromisoformat(when).timestamp())
-                    if record.rec_type == "response":
+                    if record.rec_type in ("response", "revisit"):  # a mirror's page has the payload of another
                         responses.add((url, when))
                     else:
                         references.append((field("WARC-Refers-To-Target-URI"), field("WARC-Refers-To-Date")))
@@ -192,9 +192,10 @@ def _archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
     return found, broken + sum(reference not in responses for reference in references)
 
 
-def _judge(
+def judge(
     requests: list[audit.Request], expected: set[str], written: dict[str, list[float]], broken: int, kills: Kills
 ) -> dict[str, Any]:
+    """What became of a crawl, by the servers' log and its archives."""
     pages = [r for r in requests if r.uri != "/robots.txt" and (r.host, r.status) != audit.NOBODY]
     asked: dict[str, list[float]] = defaultdict(list)
     for request in pages:

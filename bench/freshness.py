@@ -14,19 +14,26 @@ The figures, weighted by page:
 
 Policies: ours (learnt); ours with known rates; capacity doubled and halved in the middle, with known rates, against the
 optimum of each half; and in the same world, without a disk: uniform, proportional to known rates, Nutch's rule (x0.8
-after a change, x1.2 without one), LambdaCrawl and Cho-Garcia-Molina, both re-solved every ten days from rates estimated
-with half a visit of either kind added. Other worlds: bench/freshness_worlds.py. Ends with 1 if a goal is not reached.
+after a change, x1.2 without one), CC-News' (x0.8 and a fifth of its least interval, x1.5), LambdaCrawl and
+Cho-Garcia-Molina, both re-solved every ten days from rates estimated with half a visit of either kind added. Other
+worlds: bench/freshness_worlds.py. Ends with 1 if a goal is not reached.
+
+`--curves DIR` compares policies at several capacities instead, and writes how each went to DIR/freshness.jsonl;
+`--plots DIR` draws that (freshness.svg, freshness-visits.svg; docs/freshness.md shows them).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +49,13 @@ F8 = NDArray[np.float64]
 LATE = 0.4
 HOST_PAGES, SIGMA_HOST, SIGMA_PAGE = 50, 1.2, 1.34
 MOST_DAYS = 365.0
+STILL = 1e-9
+"""The rate of pages that never change."""
 RESOLVE_DAYS = 10.0
+CC_LEAST_DAYS, CC_MOST_DAYS = 90 / 1440, 90.0
+CURVES = "freshness.jsonl"
+CURVE_RATES = (0.02, 0.05, 0.1, 0.2, 0.4)
+CURVE_POINTS, CURVE_BINS = 60, 16
 GOALS = {
     "known": 0.995, "learnt 0.02": 0.95, "learnt 0.1": 0.985, "learnt 0.4": 0.993, "doubled": 0.99, "halved": 0.99,
 }  # fmt: skip
@@ -78,7 +91,7 @@ class World:
         depth = rng.integers(0, 5, pages).astype(np.uint16)
         octaves = np.rint(8 * -0.7 * depth).astype(np.int64)  # tests hold it to weight_codes
         return cls(
-            Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, 1e-9, rates), WEIGHTS[128 + octaves],
+            Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, STILL, rates), WEIGHTS[128 + octaves],
             depth, hosts, rate * pages, days, step, after,
         )  # fmt: skip
 
@@ -112,6 +125,17 @@ class Outcome:
     cpu_us_a_visit: float | None = None
     disk_bytes_a_visit: float | None = None
     """Read and written by system calls, harvests of the played workers among it, archive and crawl log not."""
+    curve: Curve | None = None
+
+
+@dataclass
+class Curve:
+    """How a policy went: freshness in the mean of equal parts of the time; and of pages of depth 0, by their rates of
+    change, the visits a day that they had in the late phase."""
+
+    fresh: list[float]
+    rates: list[float]
+    visits: list[float]
 
 
 def exact(rate: F8) -> Belief:
@@ -131,8 +155,10 @@ def optimum(rate: F8, weight: F8, visits: float) -> tuple[float, F8]:
 
 def ours(world: World, name: str, known: bool) -> Outcome:
     """The shipped frontier."""
+    late = np.zeros(world.pages)
 
     def observe(pages: NDArray[np.int64], since: F8, at: F8) -> NDArray[np.uint8]:
+        np.add.at(late, pages, at > LATE * world.days)
         return np.where(world.changes.last(pages, at) > since, Change.YES, Change.SAME).astype(np.uint8)
 
     with tempfile.TemporaryDirectory(prefix="irlcrawl-freshness-") as directory:
@@ -151,7 +177,7 @@ def ours(world: World, name: str, known: bool) -> Outcome:
         visits = crawl.visits - first
         traffic = disk_bytes() - before
         crawl.close()
-    outcome = _outcome(name, world, found, visits, 1e6 * cpu / max(visits, 1))
+    outcome = _outcome(name, world, found, visits, late, 1e6 * cpu / max(visits, 1))
     return replace(outcome, disk_bytes_a_visit=traffic / max(visits, 1))
 
 
@@ -181,7 +207,7 @@ def played(world: World, name: str, plan: Callable[[Played], F8], truth: World |
             due[:] = state.visited + state.every
             state.resolved = False
 
-    return _outcome(name, world, _measured(world, serve, lambda: state.visited, truth or world), visits)
+    return _outcome(name, world, _measured(world, serve, lambda: state.visited, truth or world), visits, state.late)
 
 
 class Played:
@@ -193,6 +219,7 @@ class Played:
         self.some = np.arange(world.pages)  # visited last
         self.changed = np.zeros(world.pages, np.bool_)  # of those
         self.visits, self.changes, self.days = (np.zeros(world.pages) for _ in range(3))
+        self.late: F8 = np.zeros(world.pages)  # visits in the late phase
         self.every: F8 = np.zeros(world.pages)
         self.solved_at = -np.inf
         self.resolved = False
@@ -201,6 +228,7 @@ class Played:
         at = np.full(len(some), day + self.world.step / 2)
         self.some, self.changed = some, self.world.changes.last(some, at) > self.visited[some]
         self.visits[some] += 1
+        self.late[some] += day > LATE * self.world.days
         self.changes[some] += self.changed
         self.days[some] += at - self.visited[some]
         self.visited[some] = at
@@ -231,11 +259,24 @@ def proportional(state: Played) -> F8:
 
 def nutch(state: Played) -> F8:
     """AdaptiveFetchSchedule, with a first interval that the capacity allows."""
+    return _stepped(state, lambda every: np.clip(every * np.where(state.changed, 0.8, 1.2), 1 / 1440, MOST_DAYS))
+
+
+def cc_news(state: Played) -> F8:
+    """StormCrawler's AdaptiveScheduler with the settings of news-crawl; the first interval as for `nutch`."""
+    return _stepped(state, lambda every: cc_news_next(every, state.changed))
+
+
+def cc_news_next(every: F8, changed: NDArray[np.bool_]) -> F8:
+    """The interval after one that found a change, or none."""
+    return np.where(changed, 0.8 * every + 0.2 * CC_LEAST_DAYS, np.minimum(1.5 * every, CC_MOST_DAYS))
+
+
+def _stepped(state: Played, after: Callable[[F8], F8]) -> F8:
+    """Intervals that each visit makes out of the one before."""
     some = state.some
-    first = state.every[some] == 0
-    state.every[some] = np.where(
-        first, state.world.pages / state.world.visits, state.every[some] * np.where(state.changed, 0.8, 1.2)
-    ).clip(1 / 1440, MOST_DAYS)
+    every = state.every[some]
+    state.every[some] = np.where(every == 0, state.world.pages / state.world.visits, after(every))
     return state.every[some]
 
 
@@ -251,19 +292,57 @@ def lambda_crawl(rate: F8, weight: F8, visits: float) -> F8:
 
 def _measured(
     world: World, serve: Callable[[float, int], None], visited: Callable[[], F8], truth: World | None = None
-) -> tuple[float, float]:
-    """Means of freshness (late, from the first day on) of steps."""
+) -> F8:
+    """Freshness after each step."""
     fresh = []
     for day in np.arange(world.step, world.days, world.step).tolist():
         serve(day, world.capacity(day))
         fresh.append((truth or world).fresh(visited(), day + world.step))
-    return float(np.mean(fresh[int(LATE * len(fresh)) :])), float(np.mean(fresh))
+    return np.array(fresh)
 
 
-def _outcome(name: str, world: World, found: tuple[float, float], visits: int, cpu: float | None = None) -> Outcome:
-    best = world.optimum()
-    rate = world.visits / world.pages
-    return Outcome(name, rate, found[0], best, found[0] / best, found[1], visits / world.days, cpu)
+def _outcome(name: str, world: World, fresh: F8, visits: int, late_visits: F8, cpu: float | None = None) -> Outcome:
+    best, rate = world.optimum(), world.visits / world.pages
+    late, every = float(fresh[int(LATE * len(fresh)) :].mean()), float(fresh.mean())
+    parts = [round(float(part.mean()), 5) for part in np.array_split(fresh, CURVE_POINTS) if len(part)]
+    curve = Curve(parts, *by_rate(world, late_visits / ((1 - LATE) * world.days)))
+    return Outcome(name, rate, late, best, late / best, every, visits / world.days, cpu, None, curve)
+
+
+def by_rate(world: World, a_day: F8) -> tuple[list[float], list[float]]:
+    """(mean rates of change, means of `a_day`) of pages of depth 0 that change, in groups of about one size."""
+    some = np.flatnonzero((world.depth == 0) & (world.rate > STILL))
+    groups = np.array_split(some[np.argsort(world.rate[some])], CURVE_BINS)
+    means = [(float(world.rate[group].mean()), float(a_day[group].mean())) for group in groups if len(group)]
+    return [round(rate, 6) for rate, _ in means], [round(visits, 5) for _, visits in means]
+
+
+POLICIES: dict[str, Callable[[World], Outcome]] = {
+    "known": lambda world: ours(world, "known", True),
+    "learnt": lambda world: ours(world, "learnt", False),
+    "uniform": lambda world: played(world, "uniform", uniform),
+    "proportional": lambda world: played(world, "proportional", proportional),
+    "nutch": lambda world: played(world, "nutch", nutch),
+    "cc-news": lambda world: played(world, "cc-news", cc_news),
+    "lambdacrawl": lambda world: played(world, "lambdacrawl", lambda state: state.solve(lambda_crawl)),
+    "cgm": lambda world: played(world, "cgm", lambda state: state.solve(lambda *facts: optimum(*facts)[1])),
+}
+
+
+def compared(world: Callable[[float], World], where: Path) -> None:
+    """Write how policies go at CURVE_RATES; a line each, the optimum's first."""
+    lines = []
+    for rate in CURVE_RATES:
+        here = world(rate)
+        best, every = optimum(here.rate, here.weight, here.visits)
+        told = asdict(Curve([], *by_rate(here, 1 / every)))
+        lines.append({"policy": "optimum", "rate": rate, "days": here.days, "late": best, **told})
+        for name in ("learnt", "lambdacrawl", "nutch", "cc-news", "uniform"):
+            found = POLICIES[name](here)
+            assert found.curve is not None
+            lines.append({"policy": name, "rate": rate, "days": here.days, "late": found.late, **asdict(found.curve)})
+            print(f"{name} at {rate:g}: {found.late:.4f} of {best:.4f}", flush=True)
+            (where / CURVES).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def main(argv: list[str]) -> int:
@@ -273,6 +352,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--step", type=float, default=0.25, help="days from one turn to the next")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--only", action="append", help="a row of the table; may be repeated")
+    parser.add_argument("--curves", type=Path, metavar="DIR", help=f"only compare, and write DIR/{CURVES}")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help=f"only draw DIR/{CURVES} there (extra 'bench')")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
 
@@ -282,16 +363,16 @@ def main(argv: list[str]) -> int:
     def learnt(rate: float) -> Callable[[], Outcome]:
         return lambda: ours(world(rate), f"learnt {rate:g}", False)
 
+    if given.plots:
+        return _drawn(given.plots)
+    if given.curves:
+        compared(world, given.curves)
+        return 0
     rows: dict[str, Callable[[], Outcome]] = {
-        "known": lambda: ours(world(), "known", True),
         **{f"learnt {rate:g}": learnt(rate) for rate in (0.02, 0.1, 0.4)},
         "doubled": lambda: ours(world(0.1, 2.0), "doubled", True),
         "halved": lambda: ours(world(0.1, 0.5), "halved", True),
-        "uniform": lambda: played(world(), "uniform", uniform),
-        "proportional": lambda: played(world(), "proportional", proportional),
-        "nutch": lambda: played(world(), "nutch", nutch),
-        "lambdacrawl": lambda: played(world(), "lambdacrawl", lambda state: state.solve(lambda_crawl)),
-        "cgm": lambda: played(world(), "cgm", lambda state: state.solve(lambda *facts: optimum(*facts)[1])),
+        **{name: partial(run, world()) for name, run in POLICIES.items() if name != "learnt"},
     }
     missed = []
     for name, run in rows.items():
@@ -303,7 +384,7 @@ def main(argv: list[str]) -> int:
         if goal is not None and found.share < goal:
             missed.append(name)
         if given.json:
-            print(json.dumps({"bench": "freshness", "pages": given.pages, "goal": goal, **asdict(found)}), flush=True)
+            print(json.dumps({"bench": "freshness", "pages": given.pages, "goal": goal, **_told(found)}), flush=True)
         else:
             cpu = f", {found.cpu_us_a_visit:.0f} us CPU of turns a visit" if found.cpu_us_a_visit else ""
             cpu += f", {found.disk_bytes_a_visit:.0f} B of disk" if found.disk_bytes_a_visit else ""
@@ -314,3 +395,22 @@ def main(argv: list[str]) -> int:
                 flush=True,
             )
     return 1 if missed else 0
+
+
+def _told(found: Outcome) -> dict[str, Any]:
+    told = asdict(found)
+    told.pop("curve")
+    return told
+
+
+def _drawn(where: Path) -> int:
+    if not (where / CURVES).is_file():
+        print(f"bench freshness --plots: there is no {where / CURVES}; --curves {where} writes it", file=sys.stderr)
+        return 4
+    try:
+        from bench._sim.fresh_plots import draw  # matplotlib is needed for nothing else
+    except ModuleNotFoundError as error:
+        print(f"bench freshness --plots: {error}; make bench-venv installs it", file=sys.stderr)
+        return 1
+    draw(where / CURVES, where)
+    return 0

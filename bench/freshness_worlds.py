@@ -6,8 +6,8 @@ As `python -m bench freshness`, of which the plain world is; figures of the last
                 and a tenth becomes ten times as fast or as slow at some day; 15% differ at each fetch, which the
                 fingerprint of their text tells from a change but for 3% of visits either way; sitemaps of 15% of the
                 hosts are truthful (recall 95%), of 15% noisy (as many false as true), and 10% say "now" of all pages
-                each day. Beside it, in the same world: the same without signals; Nutch's rule and LambdaCrawl, on raw
-                digests, and uniform. The figure is their stale share.
+                each day. Beside it, in the same world: the same without signals; Nutch's rule, CC-News' and
+                LambdaCrawl, on raw digests, and uniform. The figure is their stale share.
 `signals ...`   the plain world, with the same sitemaps, with none that lie or are noisy, and with half that lie;
                 against the same world without signals.
 `full hosts`    hosts of very different sizes, each taking the same few visits a day; against the optimum under these
@@ -15,7 +15,8 @@ As `python -m bench freshness`, of which the plain world is; figures of the last
 `filling`       URLs that wait for their first fetch beside pages: shares by one price, against the best fixed share
 `hubs`          feeds of 20 items, new ones at rates lognormal around 2.3 a day; 6 visits a feed and day. Delay of a new
                 link until it is seen, against the optimum with known rates (visits by the square root of the rate), and
-                the share of links that were pushed out unseen. Their own text counts as unchanged.
+                the share of links that were pushed out unseen. Their own text counts as unchanged. Beside it CC-News'
+                rule, with its first interval of 12 hours.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench._sim.revisited import Revisited
-from bench.freshness import LATE, World, exact, lambda_crawl, nutch, played, uniform
+from bench.freshness import LATE, World, cc_news, cc_news_next, exact, lambda_crawl, nutch, played, uniform
 from irlcrawl.base.rows import Change, PageFlag
 from irlcrawl.revisit.price import due_after
 from tools.simweb.changes import Changes, Kind
@@ -139,6 +140,7 @@ def mixed(world: World, seed: int) -> dict[str, float]:
     return {
         "stale": own,
         "of nutch on raw digests": own / truly(nutch, raw),
+        "of cc-news on raw digests": own / truly(cc_news, raw),
         "of lambdacrawl on raw digests": own / truly(lambda state: state.solve(lambda_crawl), raw),
         "of uniform": own / truly(uniform, world),
         "of ours without signals": own / (1 - ours(world, None, always)),
@@ -187,26 +189,47 @@ def bounded_optimum(world: World, most: float) -> float:
 # -- hubs --------------------------------------------------------------------------------------------------------------
 
 
+class Feeds:
+    """Lists of the ITEMS newest of their links, which are born at known times, and what visits after the middle of the
+    time found: days until they were seen, links that were lost unseen, links born."""
+
+    def __init__(self, rate: F8, days: float, rng: np.random.Generator) -> None:
+        self.births = [np.sort(rng.uniform(0, days, rng.poisson(one * days))) for one in rate.tolist()]
+        self._half = days / 2
+        self._delays, self._lost, self._born = 0.0, 0, 0
+
+    def new(self, pages: NDArray[np.int64], since: F8, at: F8) -> NDArray[np.int64]:
+        """The new links that each visit sees."""
+        new = np.zeros(len(pages), np.int64)
+        for row, page in enumerate(pages.tolist()):  # a loop per visit: feeds differ in their items
+            items = self.births[page]
+            first, last = np.searchsorted(items, [max(since[row], 0.0), at[row]])
+            new[row] = min(last - first, ITEMS)
+            if at[row] > self._half:
+                self._delays += float((at[row] - items[last - new[row] : last]).sum())
+                self._lost, self._born = self._lost + last - first - int(new[row]), self._born + last - first
+        return new
+
+    @property
+    def delay(self) -> float:
+        """Mean days."""
+        return self._delays / max(self._born - self._lost, 1)
+
+    @property
+    def lost(self) -> float:
+        return self._lost / max(self._born, 1)
+
+
 def hubs(count: int, days: float, seed: int, visits: float = 6.0, step: float = 1 / 24) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     rate = np.exp(np.log(2.3) + rng.normal(0, 1.1, count))
-    births = [np.sort(rng.uniform(0, days, rng.poisson(one * days))) for one in rate.tolist()]
-    half, capacity = days / 2, round(visits * count * step)
-    delays, lost, born = 0.0, 0, 0
+    feeds, capacity = Feeds(rate, days, rng), round(visits * count * step)
     hub = Ragged.from_list([b"ab" * ITEMS])
 
     def observe(pages: NDArray[np.int64], since: F8, at: F8) -> Any:
-        nonlocal delays, lost, born
-        new = np.zeros(len(pages), np.int64)
-        for row, page in enumerate(pages.tolist()):  # a loop per visit: feeds differ in their items
-            items = births[page]
-            first, last = np.searchsorted(items, [max(since[row], 0.0), at[row]])
-            new[row] = min(last - first, ITEMS)
-            if at[row] > half:
-                delays += float((at[row] - items[last - new[row] : last]).sum())
-                lost, born = lost + last - first - int(new[row]), born + last - first
         return {
-            "change": np.full(len(pages), Change.NEAR, np.uint8), "new_links": new.astype(np.uint16),
+            "change": np.full(len(pages), Change.NEAR, np.uint8),
+            "new_links": feeds.new(pages, since, at).astype(np.uint16),
             "flags": np.full(len(pages), PageFlag.FEED, np.uint8),
             "hub": hub.take(np.zeros(len(pages), np.int64)),
         }  # fmt: skip
@@ -221,8 +244,26 @@ def hubs(count: int, days: float, seed: int, visits: float = 6.0, step: float = 
     # With visits f ~ sqrt(rate) the mean delay is sum(rate / 2f) / sum(rate).
     share = np.sqrt(rate) / np.sqrt(rate).sum()
     best = float((rate / (2 * share * capacity / step)).sum() / rate.sum())
-    delay = delays / max(born - lost, 1)
-    return {"delay_hours": 24 * delay, "of the optimum": delay / best, "lost": lost / max(born, 1)}
+    news, used = _by_rule(Feeds(rate, days, np.random.default_rng(seed)), days, step, capacity)
+    return {
+        "delay_hours": 24 * feeds.delay, "of the optimum": feeds.delay / best, "lost": feeds.lost,
+        "cc-news: of the optimum": news.delay / best, "cc-news: lost": news.lost, "cc-news: visits used": used,
+    }  # fmt: skip
+
+
+def _by_rule(feeds: Feeds, days: float, step: float, capacity: int) -> tuple[Feeds, float]:
+    """(what CC-News' rule finds, the share of the capacity that it uses)."""
+    count = len(feeds.births)
+    visited, every, due = np.zeros(count), np.full(count, 0.5), np.full(count, 0.5)
+    used = 0
+    for day in np.arange(step, days, step).tolist():
+        some = np.argsort(due, kind="stable")[:capacity]
+        some = some[due[some] <= day + step]
+        at = np.full(len(some), day + step / 2)
+        every[some] = cc_news_next(every[some], feeds.new(some, visited[some], at) > 0)
+        visited[some], due[some] = at, at + every[some]
+        used += len(some)
+    return feeds, used / (capacity * days / step)
 
 
 # -- discovery and refresh ---------------------------------------------------------------------------------------------

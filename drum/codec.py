@@ -39,6 +39,11 @@ _ZSTD_LEAST = 64  # bytes below which compression is not tried
 STEP_ROWS_LEAST = 64  # fewer keys are stored as they are
 STEP_BITS_MAX = 24  # of a difference: with a shift of up to 7 they fit 4 bytes; wider ones save too little
 _STEP_LANES = 8
+WIDE_MAX = 64
+_WIDE_BYTES = 8
+_WIDE_SHIFT = 16
+_WIDE_ROWS_LEAST = 1024
+_SAMPLE, _SAMPLE_BITS_SPREAD = 64, 3  # differences of every 64th of uniform keys are all less than twice their mean
 _HEAD_BYTES = 8
 _PROBE = 4096  # bytes of a chunk compressed first: what does not shrink (hashes) is stored as it is
 
@@ -114,7 +119,8 @@ def encode(raw: Data, compressor: zstandard.ZstdCompressor, probe: bool = True) 
 
 def encode_sorted(keys: Array) -> tuple[bytes, int]:
     """Ascending u8 keys: the low 4 bytes of each, and the differences of their high halves in as few bits as the
-    largest needs. Hashed keys of a large store take 5 bytes, and decode at a nanosecond each."""
+    largest needs, but for a few that are far wider, as those between two sites are where keys go by site. Hashed keys
+    of a large store take 5 bytes, and decode at a nanosecond each."""
     rows = len(keys)
     if rows < STEP_ROWS_LEAST:
         return keys.tobytes(), RAW
@@ -122,11 +128,30 @@ def encode_sorted(keys: Array) -> tuple[bytes, int]:
     group = -(-rows // _STEP_LANES)
     steps = np.zeros(_STEP_LANES * group, np.uint64)
     np.subtract(high[1:], high[:-1], out=steps[1:rows])
-    bits = max(1, int(steps.max()).bit_length())
+    wide, bits = _wide(high, steps)
     if bits > STEP_BITS_MAX:
         return keys.tobytes(), RAW
-    head = np.array([high[0], bits], "<u4").tobytes()
-    return b"".join([head, _packed(steps.reshape(_STEP_LANES, group), bits), keys.astype("<u4").tobytes()]), STEPS
+    beyond = np.empty((len(wide), 2), "<u4")
+    beyond[:, 0], beyond[:, 1] = wide, steps[wide] >> np.uint64(bits) << np.uint64(bits)
+    steps[wide] &= np.uint64((1 << bits) - 1)
+    head = np.array([high[0], bits | len(wide) << _WIDE_SHIFT], "<u4").tobytes()
+    lanes = _packed(steps.reshape(_STEP_LANES, group), bits)
+    return b"".join([head, lanes, keys.astype("<u4").tobytes(), beyond.tobytes()]), STEPS
+
+
+def _wide(high: Array, steps: Array) -> tuple[Array, int]:
+    """(rows whose steps are stored apart, bits of the others) that take the least room."""
+    some = high[::_SAMPLE]
+    widest_some = int(np.max(some[1:] - some[:-1])).bit_length() if len(some) > 1 else 0
+    mean = int(some[-1] - some[0]) // len(some)
+    if widest_some <= mean.bit_length() + _SAMPLE_BITS_SPREAD or len(high) < _WIDE_ROWS_LEAST:
+        return np.empty(0, np.int64), max(1, int(steps.max()).bit_length())
+    widest = np.argpartition(steps, -WIDE_MAX - 1)[-WIDE_MAX - 1 :]
+    widest = widest[np.argsort(steps[widest])[::-1]]
+    bits = [max(1, step.bit_length()) for step in steps[widest].tolist()]  # bits[n]: without the n widest
+    costs = [len(high) * min(b, 32) // 8 + _WIDE_BYTES * count for count, b in enumerate(bits)]
+    count = costs.index(min(costs))
+    return np.sort(widest[:count]), bits[count]
 
 
 def _packed(lanes: Array, bits: int) -> bytes:
@@ -162,8 +187,9 @@ class Halves:
 def halves_of(data: bytes | memoryview, rows: int) -> Halves:
     """What encode_sorted packed; ValueError when it is not its work."""
     group = -(-rows // _STEP_LANES)
-    bits = int.from_bytes(data[4:8], "little") if len(data) >= _HEAD_BYTES else -1
-    if rows < STEP_ROWS_LEAST or not 0 < bits <= STEP_BITS_MAX or len(data) != _HEAD_BYTES + group * bits + 4 * rows:
+    wide, bits = divmod(int.from_bytes(data[4:8], "little"), 1 << _WIDE_SHIFT) if len(data) >= _HEAD_BYTES else (0, 0)
+    end = _HEAD_BYTES + group * bits + 4 * rows
+    if rows < STEP_ROWS_LEAST or not 0 < bits <= STEP_BITS_MAX or len(data) != end + _WIDE_BYTES * wide:
         raise ValueError(f"{len(data)} bytes of packed keys for {rows} rows")
     steps = np.empty((_STEP_LANES, group), "<u4")
     for lane in range(_STEP_LANES):  # each a strided look at all groups; reads past the last end in the low halves
@@ -172,6 +198,11 @@ def halves_of(data: bytes | memoryview, rows: int) -> Halves:
         np.right_shift(windows, np.uint32(shift), out=steps[lane])
     steps &= np.uint32((1 << bits) - 1)
     high = steps.reshape(-1)[:rows]
+    if wide:
+        beyond = np.frombuffer(data, "<u4", 2 * wide, end).reshape(-1, 2)
+        if int(beyond[:, 0].max()) >= rows:
+            raise ValueError(f"a step of row {beyond[:, 0].max()} of {rows}")
+        high[beyond[:, 0]] += beyond[:, 1]
     np.cumsum(high, dtype="<u4", out=high)
     low = np.frombuffer(data, "<u4", rows, _HEAD_BYTES + group * bits)
     return Halves(int.from_bytes(data[:4], "little"), high, low)

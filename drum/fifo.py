@@ -185,6 +185,12 @@ class Fifo:
             parts = [(part, part.taken) for part in self._parts]
         return self._read(parts, None)
 
+    def labelled(self, label: int) -> Iterator[Batch]:
+        """The rows with this label that are not taken; takes nothing, and reads only the blocks that may have any."""
+        with self._lock:
+            parts = [(part, label - 1) for part in self._parts if part.taken < label]
+        return self._read(parts, label)
+
     def tier(self, writer: SegmentWriter, edits: Edits) -> int:
         """Rewrite the newest sections as one when eight of one size have gathered. Returns the rows moved."""
         with self._lock:

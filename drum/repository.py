@@ -242,6 +242,18 @@ class Repository:
                     for batch in part.blocks(self.pool, bucket, list(part.schema(self.pool))):
                         yield part.op, batch
 
+    def waiting_of(self, key: int) -> Iterator[tuple[int, Batch]]:
+        """(operation, rows) of one key that no merge has done, in arrival order; reads only the blocks that may have
+        it."""
+        with self._lock:
+            pending = sorted(self._pending, key=lambda part: part.serial)
+        cursor = next(bucket.cursor for bucket in self.buckets if bucket.lo <= key <= bucket.hi)
+        for part in pending:
+            if part.serial > cursor:
+                for batch in part.blocks(self.pool, Bucket(key, key, cursor), list(part.schema(self.pool))):
+                    if batch.rows:
+                        yield part.op, batch
+
     def lookup(self, keys: Keys, lows: Keys | None = None) -> tuple[Mask, Batch]:
         """(found[n], values; zeros where not found) of keys in any order; lows: their low halves, if they are 128-bit
         keys. Rows still pending are not seen."""

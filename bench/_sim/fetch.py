@@ -8,10 +8,11 @@ be had back, so that a URL's text is made for the rows that reach the disk and n
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from drum import Batch, Ragged, SegmentWriter
+from drum import Batch, Files, Ragged, SegmentWriter
 from drum.ragged import Column
 
 import numpy as np
@@ -23,7 +24,7 @@ from irlcrawl.base.job_files import harvest_name
 from irlcrawl.base.keys import DEPTH_SEPARATE_MAX, PRIORITY_LAST, priority_of
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, Source
-from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.config.keys import Config
 from irlcrawl.worker.harvest.builder import (
     CHUNK_ROWS,
     RecentKeys,
@@ -74,15 +75,37 @@ class Spent:
     importance: float = 0.0
 
 
+class Home(Protocol):
+    """Where harvests go, and the crawl's configuration: of a CrawlState, or of a machine's directory."""
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def dir(self) -> str: ...
+
+    @property
+    def config(self) -> Config: ...
+
+
+Lines = Callable[[Leased, U8s], Ragged]
+"""Lines of the crawl log for URLs and their pages."""
+
+
 class Harvester:
     """All workers of a simulated crawl, as one stream."""
 
-    def __init__(self, web: Web, state: CrawlState, eyes: Eyes, admit: NDArray[np.bool_] | None = None) -> None:
-        """`admit`: the truths whose pages are let in at all (for an oracle); None: all."""
+    def __init__(
+        self, web: Web, state: Home, eyes: Eyes, admit: NDArray[np.bool_] | None = None, stream: int = STREAM,
+        level: int | None = HARVEST_LEVEL, lines: Lines | None = None, cache_bits: int = CACHE_BITS,
+    ) -> None:  # fmt: skip
+        """`admit`: the truths whose pages are let in at all (for an oracle); None: all. level: of zstd; None: the
+        crawler's own. lines: None: they are empty."""
         self._web = web
         self._state = state
         self._admit = admit
-        self._links = RecentKeys(CACHE_BITS)
+        self._stream, self._level, self._lines = stream, level, lines
+        self._links = RecentKeys(cache_bits)
         self._eyes = eyes
         self._number = 0
         self.linked = 0  # rows of links handed over
@@ -99,7 +122,7 @@ class Harvester:
         asked = leased.status != 0
         again = _passing(leased.status) & (leased.attempt < self._state.config.politeness.retries_max)
         sections = {
-            "outcomes": self._outcomes(leased, again),
+            "outcomes": self._outcomes(leased, pages, again),
             "retries": self._retries(leased, pages, again),
         }
         novel = self._novel(leased, pages, when)
@@ -147,7 +170,7 @@ class Harvester:
         novel[ok] = self._eyes.novel(pages[ok], when)
         return novel
 
-    def _outcomes(self, leased: Leased, again: NDArray[np.bool_]) -> Batch:
+    def _outcomes(self, leased: Leased, pages: U8s, again: NDArray[np.bool_]) -> Batch:
         status, rows = leased.status, len(leased.key)
         cls = np.select([status == 0, again, status > 0], [Class.EXCLUDED, Class.RETRY, Class.FETCHED], Class.FAILED)
         reason = np.select(
@@ -158,7 +181,8 @@ class Harvester:
         columns: dict[str, Column] = {
             "segment": leased.segment, "row": leased.row, "key": leased.key, "host": np.zeros(rows, np.uint64),
             "cls": cls.astype(np.uint8), "reason": reason.astype(np.uint8), "status": status,
-            "bytes": np.zeros(rows, np.uint32), "line": _empty(rows),
+            "bytes": np.zeros(rows, np.uint32),
+            "line": _empty(rows) if self._lines is None else self._lines(leased, pages),
         }  # fmt: skip
         return Batch(columns)
 
@@ -190,12 +214,13 @@ class Harvester:
 
     def _write(self, sections: dict[str, Batch], links: int) -> str:
         """A harvest file; sections that are not given are empty."""
-        name = harvest_name(STREAM, self._number)
+        name = harvest_name(self._stream, self._number)
         self.linked += sections["links"].rows
         rows = {section: [batch] for section, batch in sections.items()}
         with SegmentWriter(self._state.files, os.path.join(self._state.dir, name)) as writer:
-            writer.tail.compressor = zstandard.ZstdCompressor(level=HARVEST_LEVEL)
-            write_sections(writer, STREAM, self._number, rows, counters={"links": links})
+            if self._level is not None:
+                writer.tail.compressor = zstandard.ZstdCompressor(level=self._level)
+            write_sections(writer, self._stream, self._number, rows, counters={"links": links})
         self._number += 1
         return name
 

@@ -2,7 +2,7 @@
 
 What is the crawler's own: the loop, its turns and their commits, hosts in memory, leases, politeness, outage detection,
 everything on disk, and the workers but for what played.py says. What is played: time, names, servers, the fetching
-capacity (`rate`). Decisions that hang on the time a turn takes see turns of TURN_S.
+capacity (`rate`). Decisions that hang on the time a turn takes see turns of `turn_s` seconds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.seeding import write_seeds
 from irlcrawl.frontier.state import crawl_state
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.turn.turn import Result, Task, Turn
 from tools.simweb.weather import Weather
 
 TURN_S = 0.2
@@ -88,6 +89,7 @@ class LongCrawl:
     seconds: float
     rate: float
     seed: int = 1
+    turn_s: float = TURN_S
     workers: int = 2
     start: float = 1_000_000_000.0
     point_s: float = DAY
@@ -117,12 +119,13 @@ class LongCrawl:
         began = time.process_time()
         pages = Pages(self.weather, self.path.parent)
         stage = Stage(self.weather, self.clock, self.files, self.backlog, pages)
-        loop = VirtualLoop(self.clock, TURN_S)
+        loop = VirtualLoop(self.clock, self.turn_s)
         loop.set_exception_handler(self._failed)
         self.job.acquire()
         gc.freeze()
         try:
-            with stage.set_up(config), mock.patch.object(turns, "Trim", _NoTrim):
+            turn = mock.patch.object(turns, "Turn", lambda state: _Lasting(state, self.turn_s))
+            with stage.set_up(config), mock.patch.object(turns, "Trim", _NoTrim), turn:
                 return loop.run_until_complete(asyncio.wait_for(self._run(stage), self.seconds + GRACE_S))
         finally:
             self.cpu_s = time.process_time() - began
@@ -224,6 +227,19 @@ class LongCrawl:
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self._failure = context.get("exception") or RuntimeError(context["message"])
         loop.default_exception_handler(context)
+
+
+@dataclass
+class _Lasting:
+    """A turn that says that it lasted so long: the clock stands while it runs."""
+
+    state: CrawlState
+    seconds: float
+
+    def run(self, task: Task) -> Result:
+        result = Turn(self.state).run(task)
+        result.seconds = self.seconds
+        return result
 
 
 class _NoTrim:

@@ -1,9 +1,9 @@
 """What a crawl could have had that knows the weather: the same web, seeds, time, gaps and fetching capacity.
 
 It asks each host for its URLs one after the other, in the order in which it found them, at the first moment at which
-each can be had (and no sooner than the gap of its host and address allow), and follows the links. It never asks in
-vain, keeps no state, and knows robots.txt and addresses. So what it has is close above what any polite crawler could
-have; it is the measure of a long crawl, not a crawler.
+each can be had (and no sooner than the gap of its host and address allow; an address of many sites as often as it
+bears), and follows the links. It never asks in vain, keeps no state, and knows robots.txt and addresses. So what it has
+is close above what any polite crawler could have; it is the measure of a long crawl, not a crawler.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 
 from bench._sim.links import Pages
 from irlcrawl.base.keys import origin_of
@@ -90,7 +91,7 @@ class Oracle:
     def _try(self, host: _Host, now: float) -> None:
         """Ask for the host's next URL, or find out when that can be done."""
         url = host.waiting[0]
-        moment = self._weather.had_at(url, now, self._end)
+        moment = self._moment(url, now)
         if moment is None:
             name = self._weather.verdict(url, now, self._end).name.lower()
             self.had.missed[name] = self.had.missed.get(name, 0) + 1
@@ -102,14 +103,26 @@ class Oracle:
         address = self._address(host, now)
         if host.slot != now:
             slot = max(now, self._address_due.get(address, 0.0), self._free)
-            seconds = self._weather.answer(url, address, slot).seconds
-            self._address_due[address] = slot + seconds + self._config.politeness.gap_address_seconds
+            self._address_due[address] = slot + self._address_gap(url, address, slot)
             self._free = slot + 1.0 / self._rate
             host.slot = slot
             if slot > now:
                 host.due = slot
                 return
         self._ask(host, host.waiting.popleft(), address, now)
+
+    def _moment(self, url: bytes, now: float) -> float | None:
+        """When it can be had first, from now on: mostly at once, which is soon known."""
+        at_once = self._weather.had_at(url, now, min(now + 1.0, self._end)) == now
+        return now if at_once else self._weather.had_at(url, now, self._end)
+
+    def _address_gap(self, url: bytes, address: str, at: float) -> float:
+        """From the start of a request to the start of the next one: at an address of many sites they overlap, as fast
+        as it bears."""
+        polite, bears = self._config.politeness, self._weather.bears_address(address)
+        if bears < inf:
+            return max(polite.gap_shared_address_seconds, 1.0 / bears)
+        return self._weather.answer(url, address, at).seconds + polite.gap_address_seconds
 
     def _address(self, host: _Host, now: float) -> str:
         answer = self._weather.resolve(host.name, now)

@@ -9,6 +9,7 @@ it costs with all of them, and a page's meaning is still read by process.py.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ WORKER_TICK_S = 10.0
 PAGES_REMEMBERED = 4096
 """Pages between the fetcher and the parser; each visit has one at a time."""
 LOAD_S = 10.0
-"""Time over which the load of a host or an address is a mean."""
+"""A request counts half as much for the load of its host and its address when it is so old."""
 ANSWER_S = 0.02
 """A resolver's answer takes so long."""
 _NO_ANSWER = {
@@ -104,6 +105,10 @@ class Names:
         what = "does not exist" if gone else "no answer"
         return now + seconds, ResolveError(name, what, Reason.DNS, permanent=gone)
 
+    def admits(self, address: str) -> bool:
+        """None is private here."""
+        return True
+
     def another(self, name: str) -> None:
         """The weather gives one address of each name at a time: the name is asked for again."""
         self._cache.pop(name, None)
@@ -119,10 +124,10 @@ class Loads:
         self._of: dict[str, tuple[float, float]] = {}  # -> requests a second, as of
 
     def asked(self, what: str, now: float) -> float:
-        """A request begins: the load with it, as a mean that fades."""
+        """A request begins: the load before it, as a mean that fades."""
         rate, at = self._of.get(what, (0.0, now))
-        rate = rate * 0.5 ** ((now - at) / LOAD_S) + 1.0 / LOAD_S
-        self._of[what] = (rate, now)
+        rate *= 0.5 ** ((now - at) / LOAD_S)
+        self._of[what] = (rate + math.log(2.0) / LOAD_S, now)
         return rate
 
 

@@ -67,6 +67,8 @@ class Revisited:
     config: Config = field(default_factory=Config)
     slots: int = 0
     rates: F8 | None = None  # of the pages, if the frontier is to know them
+    gap_s: float = 1.0
+    busy_days: float = 1 / 8  # a host is free again so long after it took what it may
 
     def __post_init__(self) -> None:
         config = self.config
@@ -161,7 +163,7 @@ class Revisited:
         ones = np.ones(len(keys))
         gone = np.array([self._gone.get(key, 0) for key in keys.tolist()], np.int64)
         room = (self.slots or 1 << 40) * ones - gone
-        return HostLoads(room.astype(np.int64), ones, self.clock.now() + DAY_S / 8 * ones)
+        return HostLoads(room.astype(np.int64), self.gap_s * ones, self.clock.now() + self.busy_days * DAY_S * ones)
 
     def work(self, result: Result, days: float) -> None:
         """Visit all that a turn brought, and write the harvest of it."""

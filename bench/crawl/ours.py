@@ -1,7 +1,8 @@
 """irlcrawl itself, as every measurement here runs it: the real command line, all its features on.
 
 On are robots.txt, canonicalisation, the seen-check on disk, budgets, gzip WARC, the crawl log and commits; every gap is
-zero unless a measurement says otherwise, and a page's links are not bounded, so that recall is the oracle's.
+zero unless a measurement says otherwise. `[page]` is as it comes: no page of docsweb has more links than
+`page.links_max`, so that recall is the oracle's all the same.
 """
 
 from __future__ import annotations

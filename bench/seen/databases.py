@@ -76,7 +76,7 @@ class RocksDB(Batched):
         self._db.close()
 
     def seed(self, count: int) -> None:
-        for keys in ascending(count, self.path):
+        for keys in ascending(count, self.path, keys_of=self.keys_of):
             for start in range(0, len(keys), 2 * CHUNK):
                 table = self._rocks.SstFileWriter(options=self._options)
                 table.open(os.fspath(self.path / "seed.sst"))
@@ -117,7 +117,7 @@ class LMDB(Batched):
         self._env.close()
 
     def seed(self, count: int) -> None:
-        for keys in ascending(count, self.path):
+        for keys in ascending(count, self.path, keys_of=self.keys_of):
             with self._env.begin(write=True, db=self._keys) as transaction:
                 for start in range(0, len(keys), CHUNK):
                     rows = [(key, b"") for key in byte_strings(keys[start : start + CHUNK])]
@@ -162,7 +162,7 @@ class SQLite(Batched):
 
     def seed(self, count: int) -> None:
         self._db.execute("BEGIN")
-        for keys in ascending(count, self.path):
+        for keys in ascending(count, self.path, keys_of=self.keys_of):
             rows = zip((keys ^ _SIGN).view(np.int64).tolist())
             self._db.executemany("INSERT INTO seen VALUES (?)", rows)
         self._db.execute("COMMIT")
@@ -195,7 +195,7 @@ class DuckDB(Batched):
         self._db.close()
 
     def seed(self, count: int) -> None:
-        for keys in ascending(count, self.path):
+        for keys in ascending(count, self.path, keys_of=self.keys_of):
             self._db.register("batch", {"key": keys})
             self._db.execute("INSERT INTO seen SELECT key FROM batch")
             self._db.unregister("batch")

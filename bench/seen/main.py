@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
         return 4
     bench = plan.Bench(
         directory, args.ram_mib << 20, args.seed, args.duplicates, args.aux_bytes,
-        say=lambda words: print(words, file=sys.stderr, flush=True),
+        say=lambda words: print(words, file=sys.stderr, flush=True), sites=args.sites, zipf=args.site_sizes == "zipf",
     )  # fmt: skip
     try:
         if args.beside_crawl:
@@ -99,6 +99,10 @@ def _arguments(argv: list[str], systems: list[str]) -> argparse.Namespace:
         "--ram-mib", type=whole(1), default=256, help="RAM setting of every system (default %(default)s)"
     )
     parser.add_argument("--aux-bytes", type=whole(0), default=0, help="a URL of so many bytes waits with every link")
+    parser.add_argument(
+        "--sites", type=whole(0), default=0, help="keys go by site, as a crawl's, of so many; 0: they are uniform"
+    )
+    parser.add_argument("--site-sizes", choices=("equal", "zipf"), default="equal", help="with --sites")
     parser.add_argument("--systems", help=f"comma-separated (default {','.join(systems)})")
     parser.add_argument("--rounds", type=whole(1), default=1, help="alternating; with 5, ratios (default %(default)s)")
     parser.add_argument("--beside-crawl", action="store_true", help="what a crawl feels of a merge (of 100 M keys)")

@@ -53,7 +53,7 @@ class DrumSystem(System):
         self._drum.close()
 
     def seed(self, count: int) -> None:
-        for keys in known(count):
+        for keys in known(count, self.keys_of):
             self._drum.add(keys)
         self._drum.merge()
 
@@ -80,7 +80,7 @@ class PythonSet(Batched):
     def seed(self, count: int) -> None:
         if count > self._KEYS_MAX:
             raise Refused(f"a Python set of {count:,} keys would take {count * 90 >> 30} GiB of RAM")
-        for keys in known(count):
+        for keys in known(count, self.keys_of):
             self._keys.update(keys.tolist())
 
 
@@ -106,7 +106,7 @@ class Bloom(Batched):
         return keys[absent]
 
     def seed(self, count: int) -> None:
-        for keys in known(count):
+        for keys in known(count, self.keys_of):
             self.check(distinct(keys))
 
 
@@ -202,7 +202,7 @@ class MercatorB(System):
 
     def seed(self, count: int) -> None:
         with open(self._file(1), "xb", buffering=0) as out:
-            for keys in ascending(count, self.path):
+            for keys in ascending(count, self.path, keys_of=self.keys_of):
                 self._write(out.fileno(), keys)
 
     def traffic(self) -> tuple[int, int]:

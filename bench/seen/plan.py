@@ -101,6 +101,8 @@ class Bench:
     duplicates: float
     aux_bytes: int
     say: Say
+    sites: int = 0
+    zipf: bool = False
 
     def rounds(self, cases: tuple[Case, ...], systems: list[str], rounds: int) -> Iterator[Row]:
         """A row for each round, case and system, systems alternating; those that cannot are named once and left out."""
@@ -127,7 +129,7 @@ class Bench:
     def _row(self, case: Case, system: str) -> Row | None:
         order = replace(
             case.order(system), ram_bytes=self.ram_bytes, seed=self.seed, duplicates=self.duplicates,
-            aux_bytes=self.aux_bytes,
+            aux_bytes=self.aux_bytes, sites=self.sites, zipf=self.zipf,
         )  # fmt: skip
         self.say(f"{case.title}: {system}, {order.keys:,} links")
         try:
@@ -153,7 +155,8 @@ class Bench:
     def seeded(self, order: Order) -> Path:
         """The store that an order starts from, made when it is not there yet. Copy it (`systems.clone`)."""
         order = replace(order, system=register()[order.system].seeded_as or order.system)
-        path = self.directory / f"seeded-{order.system}-{order.store}"
+        kind = f"-{order.sites}{'zipf' * order.zipf}" if order.sites else ""
+        path = self.directory / f"seeded-{order.system}-{order.store}{kind}"
         done = self.directory / f"{path.name}.done"
         if not done.exists():
             shutil.rmtree(path, ignore_errors=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.seen.register import register
-from bench.seen.stream import BATCH, Keys, checksum, stream
+from bench.seen.stream import BATCH, Keys, by_site, checksum, stream
 from bench.seen.systems import Missing, Refused, System, disk_bytes, process_io
 
 SORTED_KEYS = 1 << 22
@@ -36,6 +36,8 @@ class Order:
     duplicates: float = 0.9
     uniform: bool = False
     aux_bytes: int = 0
+    sites: int = 0
+    zipf: bool = False
 
 
 class Wrong(Exception):
@@ -94,7 +96,7 @@ def measure(order: Order) -> dict[str, object]:
     new = xor = 0
     links = stream(
         order.warm + order.keys, order.store, order.seed, duplicates=order.duplicates, uniform=order.uniform,
-        aux_bytes=order.aux_bytes,
+        aux_bytes=order.aux_bytes, keys_of=system.keys_of,
     )  # fmt: skip
     for _ in range(order.warm // BATCH):
         batch = next(links)
@@ -126,6 +128,7 @@ def measure(order: Order) -> dict[str, object]:
         "repeats": "uniform" if order.uniform else "skewed", "new_keys": new, "merges": system.merges - merges,
         "falsely_seen": falsely_seen, "ram_bytes": order.ram_bytes, "bytes_from": system.bytes_from,
         "device_read_bytes_per_key": round(device["read_bytes"], 2),
+        "sites": order.sites and f"{order.sites}{' zipf' * order.zipf}",
         "device_write_bytes_per_key": round(device["write_bytes"], 2), **aux,
     }  # fmt: skip
 
@@ -136,7 +139,9 @@ def open_system(order: Order, verdicts: Verdicts) -> System:
     kind = register()[order.system]
     if order.aux_bytes and not kind.takes_aux:
         raise Refused("does not take aux")
-    return kind(path, order.ram_bytes, verdicts.deliver)
+    system = kind(path, order.ram_bytes, verdicts.deliver)
+    system.keys_of = by_site(order.sites, order.zipf)
+    return system
 
 
 def verify(system: System, verdicts: Verdicts, new: int, xor: int, aux_bytes: int) -> int:

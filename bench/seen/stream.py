@@ -3,12 +3,12 @@
 Link i is a new URL with probability 0.1, else a repeat of URL number ⌊count·u¹⁰⌋ of those so far, u uniform in [0, 1):
 a few URLs are everywhere and most are rare, as on the web. With `uniform` repeats it is number ⌊count·u⌋, which no
 cache helps with. Keys are splitmix64 of the URL's number, so the keys stored are always those of 0 … count-1: what a
-system must find is known without asking another.
+system must find is known without asking another. With `by_site` they go by site, as a crawl's (irlcrawl/base/keys.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from drum import Ragged
@@ -16,7 +16,11 @@ from drum import Ragged
 import numpy as np
 from numpy.typing import NDArray
 
+from irlcrawl.base.keys import SITE_BITS
+
 Keys = NDArray[np.uint64]
+KeysOf = Callable[[Keys], Keys]
+"""A key for each URL's number."""
 
 BATCH = 1 << 18
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -42,9 +46,27 @@ def splitmix64(numbers: Keys) -> Keys:
     return z ^ (z >> np.uint64(31))
 
 
+def by_site(sites: int, zipf: bool) -> KeysOf:
+    """Keys of URLs of so many sites, all of one size, or the n-th largest with 1/n of the largest; 0: of none."""
+    if not sites:
+        return splitmix64
+    low, site_salt = np.uint64(64 - SITE_BITS), np.uint64(1 << 62)
+
+    def keys(numbers: Keys) -> Keys:
+        drawn = splitmix64(numbers ^ np.uint64(1 << 63))
+        if zipf:
+            site = (np.float64(sites + 1) ** (drawn.astype(np.float64) / 2.0**64)).astype(np.uint64)
+        else:
+            site = drawn % np.uint64(sites)
+        return splitmix64(site ^ site_salt) >> low << low | splitmix64(numbers) >> np.uint64(SITE_BITS)
+
+    return keys
+
+
 def stream(
-    links: int, count: int, seed: int, *, duplicates: float = 0.9, uniform: bool = False, aux_bytes: int = 0
-) -> Iterator[Links]:
+    links: int, count: int, seed: int, *, duplicates: float = 0.9, uniform: bool = False, aux_bytes: int = 0,
+    keys_of: KeysOf = splitmix64,
+) -> Iterator[Links]:  # fmt: skip
     """`links` links in batches, starting with URLs 0 … count-1 known; duplicates: the share of repeats."""
     random = np.random.default_rng(seed)
     for start in range(0, links, BATCH):
@@ -57,16 +79,16 @@ def stream(
         if not uniform:
             share = ((share * share) ** 2 * share) ** 2  # u^10
         numbers = np.where(new, counts - 1, (counts * share).astype(np.int64)).astype(np.uint64)
-        keys = splitmix64(numbers)
+        keys = keys_of(numbers)
         count = int(counts[-1])
         urls = urls_of(numbers, aux_bytes) if aux_bytes else None
         yield Links(keys, int(np.count_nonzero(new)), checksum(keys[new]), urls)
 
 
-def known(count: int) -> Iterator[Keys]:
+def known(count: int, keys_of: KeysOf = splitmix64) -> Iterator[Keys]:
     """Keys of URLs 0 … count-1, each once, in the order of their numbers."""
     for start in range(0, count, BATCH):
-        yield splitmix64(np.arange(start, min(start + BATCH, count), dtype=np.uint64))
+        yield keys_of(np.arange(start, min(start + BATCH, count), dtype=np.uint64))
 
 
 def checksum(keys: Keys) -> int:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bench.seen.stream import BATCH, Keys, Links, splitmix64
+from bench.seen.stream import BATCH, Keys, KeysOf, Links, splitmix64
 
 Deliver = Callable[[Keys], None]
 
@@ -59,6 +59,7 @@ class System:
 
     def __init__(self, path: Path, ram_bytes: int, deliver: Deliver) -> None:
         self.path, self.ram_bytes, self.deliver = path, ram_bytes, deliver
+        self.keys_of: KeysOf = splitmix64
         self.rounds = 0
         self.aux_emitted_bytes = 0
         self.merges = 0
@@ -120,15 +121,15 @@ def distinct(keys: Keys) -> Keys:
     return keys[keep]
 
 
-def ascending(count: int, scratch: Path, parts: int = 64) -> Iterator[Keys]:
+def ascending(count: int, scratch: Path, parts: int = 64, keys_of: KeysOf = splitmix64) -> Iterator[Keys]:
     """Keys of URLs 0 … count-1 in ascending order, at most count/parts at once: by way of a file for each part."""
     if count <= 1 << 24:
-        yield np.sort(splitmix64(np.arange(count, dtype=np.uint64)))
+        yield np.sort(keys_of(np.arange(count, dtype=np.uint64)))
         return
     with contextlib.ExitStack() as opened:
         files = [opened.enter_context(tempfile.TemporaryFile(dir=scratch, buffering=1 << 20)) for _ in range(parts)]
         for start in range(0, count, BATCH << 4):
-            keys = splitmix64(np.arange(start, min(start + (BATCH << 4), count), dtype=np.uint64))
+            keys = keys_of(np.arange(start, min(start + (BATCH << 4), count), dtype=np.uint64))
             keys.sort()
             edges = np.searchsorted(keys, np.arange(1, parts, dtype=np.uint64) * np.uint64(2**64 // parts))
             for file, part in zip(files, np.split(keys, edges)):

@@ -7,7 +7,7 @@ bounded: hosts beyond HOSTS_MAX are summed up together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from drum import Batch
@@ -15,6 +15,7 @@ from drum import Batch
 import numpy as np
 from numpy.typing import NDArray
 
+from irlcrawl.ask.shown_state import shown_waiting
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.frontier.state.view import Reading
@@ -24,6 +25,7 @@ from irlcrawl.revisit.signals import told_codes
 from irlcrawl.revisit.visited import intervals, silent, weights, wished_after
 from irlcrawl.revisit.weight import DAY_S, Rules, Terms
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 
 HOSTS_MAX = 100_000
 OTHERS = "all other hosts"
@@ -31,10 +33,14 @@ PRICES = (4.0, 1.0, 0.25)
 """Times the price, at which is told what visits would come to."""
 
 
-def freshness(job: JobDir, top: int, now: float) -> dict[str, Any]:
+def freshness(job: JobDir, top: int, now: float, bar_of: Callable[[], Bar] = Bar) -> dict[str, Any]:
     """Expected share of copies that are right, weighted by page, and their mean age, of all and of the `top` hosts with
-    most weight. Damaged, OSError."""
-    reading = Reading.open(job)
+    most weight. bar_of: shows how far many pages are read. Damaged, OSError."""
+    with shown_waiting(job, bar_of) as files:
+        return _read(Reading.open(job, files), top, now)
+
+
+def _read(reading: Reading | None, top: int, now: float) -> dict[str, Any]:
     if reading is None or not reading.begun:
         return {"pages": 0, "hosts": []}
     rules, counters = Rules(reading.config), reading.catalog.get("counters", {})

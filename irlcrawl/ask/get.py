@@ -24,7 +24,7 @@ from irlcrawl.worker.archive.log_parts import find
 from irlcrawl.worker.archive.reader import Record, record_at, unpacked
 from irlcrawl.worker.archive.record import date as record_date
 from irlcrawl.worker.archive.record import uri
-from irlcrawl.worker.archive.redo import REVISIT, exchange_of
+from irlcrawl.worker.archive.redo import REVISIT, exchange_of, held_by
 from irlcrawl.worker.archive.unit import Exchange, Unit
 
 What = Literal["payload", "headers", "record"]
@@ -64,6 +64,16 @@ def get(
     return _payload(exchange)
 
 
+def typed_payload(job: JobDir, url: bytes) -> tuple[str, bytes]:
+    """(Content-Type, payload) of the last response to a URL in stored form. Errors as of get()."""
+    files = Files()
+    path, record = _record(files, job, _entry(files, job, url, "payload", Bar))
+    exchange = _exchange(path, record)
+    if record.kind == REVISIT:
+        exchange = _original(files, job, path, record)
+    return (exchange.value(b"content-type") or b"").decode("latin-1"), _payload(exchange)
+
+
 def _exchange(path: str, record: Record) -> Exchange:
     """The response in a record. Damaged; Unavailable if it was taken down."""
     url = record.fields.get("warc-target-uri", "")
@@ -80,10 +90,17 @@ def _exchange(path: str, record: Record) -> Exchange:
 
 
 def _original(files: Files, job: JobDir, path: str, revisit: Record) -> Exchange:
-    """The response with the payload to which a revisit record refers: in the same file, or of an earlier visit."""
+    """The response with the payload to which a revisit record refers: of this crawl, an earlier one, or a visit."""
     unit = Unit.from_json(revisit.unit or "", b"")
     if unit.original is not None:
         return _exchange(path, record_at(files, path, unit.original))
+    if unit.holder is not None:
+        try:
+            return _exchange(*held_by(files, os.path.dirname(path), unit.holder))
+        except FileNotFoundError:
+            where = "{} at offset {}".format(*unit.holder)
+            url = revisit.fields.get("warc-target-uri", "")
+            raise Unavailable(f"{url}: its body is in {where}, but {job.warcs} has no such file") from None
     if unit.away:
         return _from_elsewhere(files, job, revisit)
     return _of_visit(files, job, revisit)

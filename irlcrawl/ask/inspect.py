@@ -48,6 +48,9 @@ def _changed(config: Config) -> Iterator[str]:
     for again in config.revisit_rule:
         given = (f"{name} {value:g}" for name, value in vars(again).items() if name != "match" and value is not None)
         yield f"revisit_rule: {again.match} {', '.join(given)}"
+    for spelled in config.url_rule:
+        given = (f"{name} {value}" for name, value in vars(spelled).items() if name != "match" and value is not None)
+        yield f"url_rule: {spelled.match} {', '.join(given)}"
     for site, overrides in config.site.items():
         given = (f"{name} {value}" for name, value in vars(overrides).items() if value is not None)
         yield f"{site}: {', '.join(given)}"

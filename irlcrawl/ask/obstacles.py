@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from drum import Batch
+from drum import Batch, Files
 
 import numpy as np
 
@@ -30,9 +30,10 @@ Told = Callable[[Batch], list[str]]
 """Of LINK rows that wait: what holds up each; empty: nothing of this kind."""
 
 
-def held_up(job: JobDir, by: str, now: float) -> Iterator[tuple[bytes, str, str]]:
-    """(url, place, what holds it up) of every URL that waits and is held up by one of OBSTACLES. Damaged, OSError."""
-    reading = Reading.open(job)
+def held_up(job: JobDir, by: str, now: float, files: Files | None = None) -> Iterator[tuple[bytes, str, str]]:
+    """(url, place, what holds it up) of every URL that waits and is held up by one of OBSTACLES. files: to read the
+    state with. Damaged, OSError."""
+    reading = Reading.open(job, files)
     if reading is None or not reading.begun:
         return
     places, teller = OBSTACLES[by]

@@ -38,15 +38,21 @@ def outcomes(
 
 def last_words(
     job: JobDir, *, status: str | None = None, host: str | None = None, reason: str | None = None,
-    note: str | None = None, site: str | None = None, bar_of: Callable[[], Bar] = Bar,
+    note: str | None = None, site: str | None = None, bar_of: Callable[[], Bar] = Bar, files: Files | None = None,
 ) -> Iterator[LogEntry]:  # fmt: skip
     """As `outcomes`, of URLs that are done: an entry a URL, its last word. It takes 16 bytes of memory for each URL
     that was put back."""
-    asked = _Asked(job, status, host, reason, note, site, bar_of)
+    asked = _Asked(job, status, host, reason, note, site, bar_of, files)
     returned = Returned(asked.returned())
     for place, entry in asked.entries():
         if entry.outcome in DONE_NAMES and not returned.since(entry.url, place):
             yield entry
+
+
+def index_log(job: JobDir, bar_of: Callable[[], Bar]) -> None:
+    """Bring the index of a long log up to date, which questions would do else without a bar. Damaged, OSError."""
+    with contextlib.suppress(FileNotFoundError):  # nothing was committed yet
+        _index(job, bar_of)
 
 
 def entries_of(

@@ -96,10 +96,8 @@ def seen_bytes(keys: float, ram: float) -> float:
 def rates(means: Means, machine: Machine, pages: Pages, config: Config, keys: float) -> dict[str, float]:
     """Pages a second that each thing allows when `seen` has so many keys: CPU, frontier, bandwidth, disk, hosts."""
     workers = min(config.crawl.workers or means.cores, means.cores)
-    found = {
-        "CPU": min(means.cores / (machine.worker_s + machine.frontier_s), workers / machine.worker_s),
-        "frontier": 1 / machine.loop_s,
-    }
+    worker_s, frontier_s = machine.worker(pages.received, pages.links), machine.frontier(pages.links)
+    found = {"CPU": min(means.cores / (worker_s + frontier_s), workers / worker_s), "frontier": 1 / machine.loop_s}
     traffic = Traffic(written=pages.archived + pages.log + pages.new * pages.waiting * REWRITES)
     look_ups = pages.links * seen_bytes(keys, config.crawl.ram_bytes)
     found["disk speed"] = machine.disk_bytes_per_s / (traffic.written + look_ups)
@@ -163,14 +161,14 @@ def _largest(pages: Pages, disk: float) -> float:
     return math.floor(low)
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)(B|bit)?(?:/s)?")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)(B|bit)?(?:/s)?")
 
 
 def parse_size(option: str, text: str) -> float:
     """Bytes: `8G`, `500MB`, `64GiB`; of a rate also `100Mbit`. ConfigError."""
     match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError(f"{option} {text}: takes a size such as 8GB, 64GiB or (a rate) 100Mbit")
+    if match is None or not float(match[1]):
+        raise ConfigError(f"{option} {text}: takes a size such as 8GB, 64GiB or (a rate) 100Mbit, and no 0")
     number, prefix, binary, unit = match.groups()
     base = 1024 if binary else 1000
     size = float(number) * base ** ("kMGT".index(prefix) + 1 if prefix else 0)
@@ -202,5 +200,6 @@ def lines(answer: Answer) -> Iterator[str]:
     source = "of the developers' machine (`irlcrawl plan --measure` measures this one)"
     if machine.measured:
         source = time.strftime("measured here on %Y-%m-%d %H:%M", time.localtime(machine.measured))
-    costs = f"{machine.worker_s * 1e6:,.0f} us of a worker and {machine.frontier_s * 1e6:,.0f} us of the frontier"
+    worker_s, frontier_s = machine.worker(pages.received, pages.links), machine.frontier(pages.links)
+    costs = f"{worker_s * 1e6:,.0f} us of a worker and {frontier_s * 1e6:,.0f} us of the frontier"
     yield f"costs       {costs} a page, {source}"

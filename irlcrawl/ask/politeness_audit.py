@@ -17,11 +17,12 @@ temporary files, partitioned by clock, which are sorted one at a time: 49 bytes 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from drum import Files
 from drum.spill import Spill
 
 import numpy as np
@@ -33,11 +34,15 @@ from irlcrawl.base.keys import name_key, origin_of
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.state import formats
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive.shown_log import shown_reads
 
 TOLERANCE_MS, ROUNDED_MS = 2, 0.5
 """Start and duration are logged to the nearest millisecond."""
+ROUNDING_S = 1e-9
+"""Of the arithmetic: 0.998 - 1 is less than -0.002."""
 PACED_LATE_S = 1.0
 PART_BITS = 6
 
@@ -138,15 +143,21 @@ def _retry_after(entry: LogEntry) -> float:
     return seconds_asked(entry.notes["retry_after"], (entry.start_ms + entry.duration_ms) / 1000) or 0.0
 
 
-def audit(job: JobDir, shown: int) -> dict[str, Any]:
+def audit(job: JobDir, shown: int, bar_of: Callable[[], Bar] = Bar) -> dict[str, Any]:
     """{"requests", "broken", CLOCK: {"clocks", "gaps", "smallest_s", "median_s", "broken", "worst": [Clock]}}; `worst`
-    are the `shown` clocks of each kind that came closest to their rule, all held in memory. OSError, Damaged."""
+    are the `shown` clocks of each kind that came closest to their rule, all held in memory. bar_of: shows how far a
+    long log is read, which is read twice. OSError, Damaged."""
+    with shown_reads(job, bar_of, times=2) as files:
+        return _audit(job, shown, files)
+
+
+def _audit(job: JobDir, shown: int, files: Files) -> dict[str, Any]:
     promises = Promises(job)
     site_of = SiteOf(load_stored(job.config_file).scope.private_suffixes)
     with tempfile.TemporaryDirectory(prefix="irlcrawl-audit-") as directory:
         parts = {clock: Spill(directory, clock, ROW, PART_BITS) for clock in CLOCKS}
         requests = 0
-        for entry in _requests(job):
+        for entry in _requests(job, files):
             _file(entry, promises, site_of, parts)
             requests += 1
         told: dict[str, Any] = {"requests": requests, "broken": 0}
@@ -154,7 +165,7 @@ def audit(job: JobDir, shown: int) -> dict[str, Any]:
         for clock in CLOCKS:
             told[clock], worst[clock] = _judge(parts[clock], shown, clock == "site")
             told["broken"] += told[clock]["broken"]
-    names = _names(job, site_of, {clock: set(found) for clock, found in worst.items()})
+    names = _names(job, files, site_of, {clock: set(found) for clock, found in worst.items()})
     for clock in CLOCKS:
         told[clock]["worst"] = [
             asdict(Clock(names[clock].get(key, f"{key:016x}"), *facts)) for key, facts in worst[clock].items()
@@ -162,9 +173,9 @@ def audit(job: JobDir, shown: int) -> dict[str, Any]:
     return told
 
 
-def _requests(job: JobDir) -> Iterator[LogEntry]:
+def _requests(job: JobDir, files: Files) -> Iterator[LogEntry]:
     """Log entries of requests: outcomes decided without a request are left out."""
-    for entry in outcomes(job):
+    for entry in outcomes(job, files=files):
         asked = entry.start_ms is not None and entry.outcome != "excluded"
         if asked and (entry.status > 0 or entry.duration_ms > 0 or entry.reason in _ENDS_BADLY):
             yield entry
@@ -221,7 +232,7 @@ def _judge(parts: Spill, shown: int, both_ruled: bool) -> tuple[dict[str, Any], 
             if paced.any():
                 slack[paced] = _slack_of_paced(rows[first:last])[: paced.sum()]
             # Without a rule, as most sites have none, requests may overlap.
-            short = int(((slack < -TOLERANCE_MS / 1000) & (rule[first : last - 1] > 0)).sum())
+            short = int(((slack < -TOLERANCE_MS / 1000 - ROUNDING_S) & (rule[first : last - 1] > 0)).sum())
             at = int(slack.argmin())
             gaps, broken, smallest = gaps + len(gap), broken + short, min(smallest, float(gap.min()))
             sample.append(gap)
@@ -268,10 +279,10 @@ def _delays(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return found
 
 
-def _names(job: JobDir, site_of: SiteOf, wanted: dict[str, set[int]]) -> dict[str, dict[int, str]]:
+def _names(job: JobDir, files: Files, site_of: SiteOf, wanted: dict[str, set[int]]) -> dict[str, dict[int, str]]:
     """The names of a few clocks, from a second look at the log."""
     names: dict[str, dict[int, str]] = {clock: {} for clock in CLOCKS}
-    for entry in _requests(job):
+    for entry in _requests(job, files):
         for clock, name in _clock_names(entry, site_of).items():
             key = name_key(name.encode())
             if key in wanted[clock]:

@@ -17,13 +17,14 @@ import numpy as np
 
 from budgets.star import WITHOUT_LIMIT
 from irlcrawl.ask.outcomes import outcomes
-from irlcrawl.ask.shown_log import shown_reads
+from irlcrawl.ask.shown_state import shown_waiting
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
+from irlcrawl.worker.archive.shown_log import shown_reads
 
 SITES_MAX = 200_000
 EATERS_MAX = 10
@@ -107,17 +108,9 @@ def report(job: JobDir, top: int = 20, by: str = "reputation", bar_of: Callable[
     site_of = SiteOf(private)
     with shown_reads(job, bar_of) as files:
         _read_log(job, site_of, sites, files)
-    if reading is not None and reading.begun:
-        for place, batch in reading.waiting():
-            if place != "visited":
-                _count_waiting(place, batch, site_of, sites)
-        keys = np.array(list(sites.by_site_key), np.uint64)
-        for key, record in reading.sites.records(keys).items() if len(keys) else ():
-            site = sites.by_site_key[key]
-            site.in_degree, site.budget, site.placed = record.in_degree, record.budget, record.placed
-            # A page in which only digits differ from others brings nothing new, by what budgets go by. They know of the
-            # pages as of the last merge; of the rest the log knows.
-            site.gained = min(site.gained, record.novel + max(site.spent - record.asked, 0))
+    with shown_waiting(job, bar_of) as files:
+        if (reading := Reading.open(job, files)) is not None and reading.begun:
+            _read_state(reading, site_of, sites)
     everything = list(sites.by_site_key.values())
     ranked = sorted(everything, key=lambda site: (_rank(site, by), site.spent, site.name), reverse=True)
     totals = {
@@ -155,6 +148,19 @@ def _read_log(job: JobDir, site_of: SiteOf, sites: Sites, files: Files) -> None:
         if entry.outcome == "fetched" and 200 <= entry.status < 300 and entry.digest != site.last:
             site.gained += 1
             site.last = entry.digest
+
+
+def _read_state(reading: Reading, site_of: SiteOf, sites: Sites) -> None:
+    for place, batch in reading.waiting():
+        if place != "visited":
+            _count_waiting(place, batch, site_of, sites)
+    keys = np.array(list(sites.by_site_key), np.uint64)
+    for key, record in reading.sites.records(keys).items() if len(keys) else ():
+        site = sites.by_site_key[key]
+        site.in_degree, site.budget, site.placed = record.in_degree, record.budget, record.placed
+        # A page in which only digits differ from others brings nothing new, by what budgets go by. They know of the
+        # pages as of the last merge; of the rest the log knows.
+        site.gained = min(site.gained, record.novel + max(site.spent - record.asked, 0))
 
 
 def _count_waiting(place: str, batch: Batch, site_of: SiteOf, sites: Sites) -> None:

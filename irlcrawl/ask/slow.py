@@ -129,14 +129,14 @@ def _bandwidth_limit(seen: _Seen) -> Finding | None:
 
 
 def _merges(seen: _Seen) -> Finding | None:
-    """Links come faster than turns merge them."""
+    """Links come faster than turns look them up."""
     share = seen.pace["merges_awaited"]
     if share < OFTEN:
         return None
     cause, what = _of_turns(seen)
-    harvests = words.size(seen.record["harvest_bytes"] or 0)
-    says = f"{harvests} of harvests wait to be merged, so nothing was requested for {_percent(share)} of the time; "
-    return Finding(cause, share, says + what, "crawl.ram_bytes (fewer, larger merges)")
+    links = words.size(seen.record["harvest_bytes"] or 0)
+    says = f"{links} of new links wait to be looked up, so nothing was requested for {_percent(share)} of the time; "
+    return Finding(cause, share, says + what, "crawl.ram_bytes (fewer, larger passes)")
 
 
 def _of_turns(seen: _Seen) -> tuple[str, str]:
@@ -155,7 +155,7 @@ def _commits(seen: _Seen) -> Finding | None:
 
 def _syncs(seen: _Seen) -> Finding | None:
     share = seen.pace["syncs"]
-    says = f"workers wait for archives and harvests to be on the disk for {_percent(share)} of the time"
+    says = f"workers wait for archives and links to be on the disk for {_percent(share)} of the time"
     key = "archive.archive_sync_seconds, or a faster disk"
     return Finding("disk", share, says, key) if share >= FULL else None
 
@@ -232,7 +232,7 @@ def _turns(seen: _Seen) -> Finding | None:
     says = f"for {share} of the time nothing could be requested before a pass over the state was over"
     if computes > waits:
         return Finding("frontier", computes, f"{says}; {_of_turns(seen)[1]}", "crawl.ram_bytes")
-    says += f"; commits took {_percent(pace['commits'])}, archives and harvests {_percent(pace['syncs'])}"
+    says += f"; commits took {_percent(pace['commits'])}, archives and links {_percent(pace['syncs'])}"
     return Finding("disk", waits, f"{says}; {_of_turns(seen)[1]}", "crawl.ram_bytes, or a disk with a faster fsync")
 
 

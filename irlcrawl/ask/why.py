@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -20,53 +20,64 @@ import numpy as np
 
 from budgets.beast import RECORD, SLOTS
 from budgets.star import WITHOUT_LIMIT
-from irlcrawl.ask.outcomes import check_log, entries_of, outcomes
+from irlcrawl.ask.get import Unavailable, typed_payload
+from irlcrawl.ask.outcomes import check_log, entries_of, index_log, outcomes
+from irlcrawl.ask.shown_state import shown_waiting
+from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
-from irlcrawl.base.rows import CARRIED, Carried, PageFlag, Robots, Source
+from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
-from irlcrawl.frontier.state.view import Reading
-from irlcrawl.revisit.hubs import is_hub, link_rates
-from irlcrawl.revisit.price import survival
-from irlcrawl.revisit.signals import told_codes
-from irlcrawl.revisit.visited import beliefs, intervals, silent, weights, worth_now
-from irlcrawl.revisit.weight import DAY_S, Rules
+from irlcrawl.frontier.state.known_pages import known_page
+from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.block import Block
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
+from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.archive import crawl_log, log_parts
 from irlcrawl.worker.harvest.rules_log import RulesLog
+from irlcrawl.worker.page import entries
 
+_LISTED = DISCOVERY_LETTER[Source.SITEMAP]
+_NOTES = (
+    "visit", "change", "attempt", "due", "was", "address", "canonical", "wishes", "taken_down", "detail", "warc",
+)  # fmt: skip
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10
+ON_ITS_WAY = ("ready", "moving")
+"""Where a page is that does not rest."""
 
 Answer = dict[str, Any]
 
 
-def why(job: JobDir, asked: str, now: float) -> Answer:
-    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. ConfigError, Damaged, OSError."""
+def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) -> Answer:
+    """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. bar_of: makes what shows how far it
+    is, where much has to be read. ConfigError, Damaged, OSError."""
     try:
         url = seed_url(asked)
     except SeedError as error:
         raise ConfigError(f"{asked[:200]!r}: {error}") from error
-    reading = Reading.open(job)
-    if reading is None or not reading.begun:
-        return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
-    check_log(job)
-    question = _Question(reading, url, now)
-    if "/" in asked.strip().rstrip("/"):
-        return {"asked": asked, "url": url.decode(), **question.url()}
-    if question.name == question.site:
-        return {"asked": asked, "site": question.site, **question.all_of_site()}
-    return {"asked": asked, "host": question.name, **question.all_of_host()}
+    index_log(job, bar_of)
+    with shown_waiting(job, bar_of) as files:
+        reading = Reading.open(job, files)
+        if reading is None or not reading.begun:
+            return {"asked": asked, "stands": "nothing is known yet: the crawl has committed nothing"}
+        check_log(job)
+        question = _Question(reading, url, now)
+        if "/" in asked.strip().rstrip("/"):
+            return {"asked": asked, "url": url.decode(), **question.url()}
+        if question.name == question.site:
+            return {"asked": asked, "site": question.site, **question.all_of_site()}
+        return {"asked": asked, "host": question.name, **question.all_of_host()}
 
 
 PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
@@ -84,20 +95,36 @@ class _Question:
         """The host name, in the form URLs have it, with its port if one was named."""
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
+        self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
         record = self._record(origin_of(self._url))
         stands = self._stands(history[-1] if history else None)
         via = next((entry.via.decode("ascii", "backslashreplace") for entry in history if entry.via), None)
+        listed = stands.get("source") == "sitemap" or (history and history[-1].path.endswith(_LISTED))
         return {
             **({"via": via} if via else {}),
             **stands,
+            **(self._listed(stands.get("via") or via or "") if listed else {}),
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
             "host": self._host(record, self._host_name),
             "site": self._site(),
         }
+
+    def _listed(self, via: str) -> Answer:
+        """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""
+        try:
+            content_type, body = typed_payload(self._reading.job, via.encode())
+        except (Unavailable, OSError):
+            return {}
+        config = self._reading.config
+        for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
+            if self._url in (entry.url, self._spelling.of(entry.url)):
+                said = entry._asdict()
+                return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
+        return {}
 
     def all_of_host(self) -> Answer:
         """Every origin of a host name: with its port if one was named, else of all that wait or were asked."""
@@ -137,9 +164,11 @@ class _Question:
             places[place] += urls
         return {
             **self._site(),
+            **self._kept_back(),
+            **_private(counts),
             "waiting": dict(places),
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
-            "hosts": len(hosts),
+            "waiting_hosts": len(hosts),
             "outcomes": counts,
             "history": [_told(entry) for entry in last],
         }
@@ -155,12 +184,12 @@ class _Question:
         key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
         found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
-        found |= self._kept_back(self._url)
+        found |= self._spelled() | self._kept_back(self._url)
         found |= self._opt_out()
         done = last is not None and last.outcome in DONE_NAMES
         if last is not None and done and last.reason == Reason.ADDRESS.name.lower():
             found["private"] = PRIVATE
-        place = self._place(key) if not done or reading.catalog.get("price") is not None else None  # maybe a page
+        place = self._where(key, done)
         if place is not None:
             return {**found, **place}
         if last is not None and done:
@@ -168,11 +197,19 @@ class _Question:
         if not seen:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
-                "a link to it was harvested, and waits for the next look" if waits
+                "a link to it was found, and is looked up with the next new links" if waits
                 else "never found: no page that was fetched links to it, or it is out of the crawl's scope"
             )  # fmt: skip
-            return {**found, "place": "harvested" if waits else "unknown"}
+            return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
+
+    def _spelled(self) -> Answer:
+        """What links to the URL lead to, if a rule spells it otherwise."""
+        spelled = self._spelling.of(self._url)
+        if spelled == self._url:
+            return {}
+        rules = ", ".join(self._spelling.by(self._url))
+        return {"spelled": f"links to it lead to {spelled.decode()} (by {rules})"}
 
     def _kept_back(self, url: bytes | None = None) -> Answer:
         """Which keys of the configuration keep the host (or the URL) from being asked."""
@@ -180,11 +217,19 @@ class _Question:
         found: Answer = {}
         if (key := Block(config).key_of(name, url)) is not None:
             found["blocked"] = key
+        if (until := self._lent_until()) is not None:
+            found["lent"] = f"a list has URLs of its site, which is asked from there; it is out until {_date(until)}"
         if config.crawl.pause:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
         return found
+
+    def _lent_until(self) -> float | None:
+        """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
+        runs = self._reading.runs
+        untils = [lent.until for lent in runs.lent.values() if self._site_key in lent.sites]
+        return max(untils) + self._reading.clock_set if untils else None
 
     def _opt_out(self) -> Answer:
         """The line of the opt-out list that names the URL."""
@@ -195,22 +240,38 @@ class _Question:
         line = opt_outs.of(self._url) if opt_outs is not None else None
         return {"opt_out": str(line)} if line is not None else {}
 
-    def _place(self, key: int) -> Answer | None:
+    def _where(self, key: int, done: bool) -> Answer | None:
+        """Where it waits. A page that rests is found by its key; of one on its way to a visit little is looked
+        through. None: nowhere."""
+        reading = self._reading
+        known = known_page(reading.known, key) if reading.catalog.get("price") is not None else None
+        if known is None:
+            return None if done else self._place(key, [place for place in PLACES if place != "visited"])
+        row = reading.pages.row(key, known.label, known.shut) if known.label else None
+        if row is None:
+            return self._place(key, ON_ITS_WAY if not known.label else PLACES)
+        waits = "an order to visit it waits" if known.ordered else "a signal waits" if known.signalled else None
+        return self._told_of("visited", row, 0) | ({"called": waits} if waits else {})
+
+    def _place(self, key: int, places: Collection[str]) -> Answer | None:
         reading = self._reading
         host = host_key(origin_of(self._url), self._site_key)
         before = 0  # rows of its host in runs ahead of it
-        for place, batch in reading.waiting():
+        for place, batch in reading.waiting(places):
             at = np.flatnonzero(batch["key"] == np.uint64(key))
             if not len(at):
                 before += int((batch["host"] == np.uint64(host)).sum()) if place == "ready" else 0
                 continue
             row = batch.slice(int(at[0]), int(at[0]) + 1)
             before += int((batch["host"][: at[0]] == np.uint64(host)).sum())
-            carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
-            told = {**carried.to_json(), "source": Source(carried.source).name.lower(), "level": self._level(carried)}
-            page = self._page(row) if "visits" in row and row["visits"][0] else {}
-            return {**self._placed(place, row, before), "place": place, **told, **page}
+            return self._told_of(place, row, before)
         return None
+
+    def _told_of(self, place: str, row: Batch, before: int) -> Answer:
+        carried = Carried(*(row[name].tolist()[0] for name in CARRIED))
+        told = {**carried.to_json(), "source": Source(carried.source).name.lower(), "level": self._level(carried)}
+        page = PageRow(self._reading, self._url, row, self._now).answer() if is_page(row) else {}
+        return {**self._placed(place, row, before), "place": place, **told, **page}
 
     def _level(self, carried: Carried) -> str:
         """Where a URL stands among those of its site, and what put it there."""
@@ -240,20 +301,20 @@ class _Question:
             return {"stands": f"rests {self._why_rests(row)}; asked again from {_date(due)}", "due": due}
         if place == "visited":
             due = float(row["due"][0])
-            return {"stands": f"a page between two visits; {self._until(row, due)}", "due": due}
+            until = PageRow(reading, self._url, row, self._now).until(due)
+            return {"stands": f"a page between two visits; {until}", "due": due}
         if place == "queued":
             queue, current = int(row["queue"][0]) // SLOTS, reading.sites.current
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
-            where = f"{queue - current} after the one drained now" if queue > current else "which is being drained"
+            where = f"{queue - current} behind the one in use" if queue > current else "which is in use"
             text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)
-            text = (
-                f"over its site's budget: it is placed again when queue {end} is drained ({reading.sites.current} is)"
-            )
-            return {"stands": text, "cycle_end": end, "current": reading.sites.current}
+            current = reading.sites.current
+            text = f"over its site's budget: looked at again when queue {end} is through ({current} is in use)"
+            return {"stands": text, "cycle_end": end, "current": current}
         return {"stands": "between two places: it is taken on within seconds"}
 
     def _why_rests(self, row: Batch) -> str:
@@ -263,60 +324,6 @@ class _Question:
         if record is not None and record.rests_until:
             return f"because its host failed when it was asked last ({words.plural(record.failures, 'time')} in a row)"
         return "after a passing failure" if row["attempt"][0] else "because its host failed before"
-
-    def _page(self, row: Batch) -> Answer:
-        """What is known of a page that is visited again."""
-        belief, price = beliefs(row), self._reading.catalog.get("price")
-        terms = Rules(self._reading.config).of(row["url"])
-        days = max(self._now - float(row["visited"][0]), 0.0) / DAY_S
-        return {
-            "visits": int(row["visits"][0]),
-            "visited": float(row["visited"][0]),
-            "changed": float(row["changed"][0]) or None,
-            "changes_a_day": float(belief.a[0] / belief.b[0]),
-            **({"new_links_a_day": float(link_rates(row)[0])} if is_hub(row)[0] else {}),
-            **self._signals(),
-            "chance_unchanged": float(survival(silent(row), np.array([days]))[0]),
-            "weight": float(weights(row, terms)[0]),
-            "worth_now": float(worth_now(row, terms, self._now)[0]),
-            "price": price,
-        }
-
-    def _signals(self) -> Answer:
-        """What its host's sitemaps and feeds were worth, and the price of a visit there if the host is full."""
-        found, values = self._reading.hosts.lookup(
-            np.array([host_key(origin_of(self._url), self._site_key)], np.uint64)
-        )
-        if not found[0]:
-            return {}
-        right, wrong, price = (float(values[name][0]) for name in ("right", "wrong", "price"))
-        told = bool(told_codes(values["right"], values["wrong"], values["changes"])[0])
-        signals = f"{right:.0f} of {right + wrong:.0f} were right; {'believed' if told else 'not believed'}"
-        return {
-            **({"signals": signals} if right + wrong else {}), **({"price_at_its_host": price} if price else {}),
-        }  # fmt: skip
-
-    def _until(self, row: Batch, due: float) -> str:
-        """Why a page is not visited earlier."""
-        keys, price = self._reading.config.revisit, self._reading.catalog.get("price", 0.0)
-        if not keys.enabled:
-            return "revisit.enabled is false, so it stays there"
-        flags, at = int(row["flags"][0]), _date(due)
-        if flags & (PageFlag.SIGNALLED | PageFlag.NOW):
-            return f"called by {'a signal' if flags & PageFlag.SIGNALLED else 'an order'}; its visit is put off to {at}"
-        if flags & PageFlag.DENIED:
-            return f"robots.txt forbade its last visit; asked again {at}"
-        if flags & PageFlag.GONE_ONCE:
-            return f"its server says that it is gone; asked again {at}"
-        if row["attempt"][0]:
-            return f"its last visit failed; asked again {at}"
-        terms = Rules(self._reading.config).of(row["url"])
-        _, least = intervals(row, terms, price or 1.0, keys.chance_min)
-        floor = float(row["visited"][0]) + float(least[0]) * DAY_S
-        if floor > self._now:
-            bound = "revisit.every_min_seconds" if least[0] <= terms.least[0] else "revisit.chance_min"
-            return f"by {bound} not before {_date(floor)}, and due {at}"
-        return f"due {at}, when a visit is worth the price; earlier if there is room"
 
     def _site(self) -> Answer:
         """The site's budget with its inputs."""
@@ -380,6 +387,7 @@ class _Question:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
+        due = max(due, self._lent_until() or due)
         return {**told, "next_allowed": due if due > self._now else None}
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:
@@ -401,6 +409,12 @@ class _Question:
             last.append(entry)
             del last[:-HISTORY_MAX]
         return _nested(counts), last
+
+
+def _private(counts: Answer) -> Answer:
+    """What to say of a site of which URLs were refused for their address."""
+    refused = counts.get("failed", {}).get(Reason.ADDRESS.name.lower(), 0)
+    return {"private": f"of {words.plural(refused, 'URL')}: {PRIVATE}"} if refused else {}
 
 
 def _told(entry: crawl_log.LogEntry) -> Answer:
@@ -434,8 +448,7 @@ def lines(answer: Answer) -> Iterator[str]:
     if history:
         yield "history"
         for told in history:
-            notes = ("attempt", "due", "was", "address", "wishes", "taken_down", "detail", "warc")
-            more = ", ".join(f"{name} {told[name]}" for name in notes if name in told)
+            more = ", ".join(f"{name} {told[name]}" for name in _NOTES if name in told)
             text = f"  {told['at']} {told['status']} {told['outcome']} ({told['reason']}) {told['url']}"
             yield words.printable(f"{text}  {more}" if more else text)
 
@@ -455,12 +468,13 @@ def _site_lines(site: Answer) -> Iterator[str]:
     verb = "links" if site["in_degree"] == 1 else "link"
     held = f"; {words.count(site['unheld'])} if it brought more" if site["unheld"] > site["budget"] else ""
     free = site["budget"] >= WITHOUT_LIMIT
-    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} a queue"
+    budget = "no limit" if free else f"{words.plural(site['budget'], 'URL')} at a time"
     yield f"  budget         {budget}: {linked} {verb} to it{seeds}{held}"
-    last = f", the last in queue {site['tail']} ({site['current']} is drained now)" if site["tail"] else ""
-    yield f"  placed         {words.plural(site['placed'], 'URL')} in queues so far{last}"
+    ahead = max(site["tail"] - site["current"], 0)
+    last = f"; the last of them {words.plural(ahead, 'queue')} behind the one in use" if ahead else ""
+    yield f"  within budget  {words.plural(site['placed'], 'URL')} so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
-    tried = f"{words.plural(site['tried'], 'URL')} tried, at the last merge"  # of the log there may be more
+    tried = f"the first {words.plural(site['tried'], 'URL')} tried"  # of the log there may be more
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
 
 

@@ -52,8 +52,17 @@ class JobFull(JobError):
 
 
 def command(*parts: object) -> str:
-    """`irlcrawl VERB JOB ...`, quoted so that it can be pasted into a shell whatever JOB's name is."""
-    return shlex.join(("irlcrawl", *map(str, parts)))
+    """`irlcrawl VERB JOB ...`, quoted so that it can be pasted into a shell whatever JOB's name is, and printable."""
+    return " ".join(("irlcrawl", *(_quoted(str(part)) for part in parts)))
+
+
+def _quoted(word: str) -> str:
+    """A word of bash. One with bytes that would move a cursor, or are no UTF-8, is written as $'\\x1b'."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = set(range(0x20, 0x7F)) - set(b"'\\")
+    escaped = "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    return f"$'{escaped}'"
 
 
 def check_mounted(directory: Path) -> None:
@@ -86,6 +95,7 @@ class JobDir:
         self.snapshots = self.path / job_files.SNAPSHOTS
         self.indexes = self.path / job_files.INDEXES
         self.payloads = self.indexes / job_files.PAYLOADS
+        self.window = self.indexes / job_files.WINDOW
         self.ballast = self.path / job_files.BALLAST
         self.history = self.path / job_files.HISTORY
         self.leases = self.state / job_files.LEASES

@@ -21,6 +21,7 @@
                         PREFIX-TIME-SERIAL-sSSSS.warc.zst           those with archive.compression = "zstd"
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
                         payloads.seg                                what earlier crawls hold (archive.dedupe_from)
+                        payloads-window                             what was stored of late (archive.dedupe_window)
                         log-FROM-UNTIL.seg                          of a piece of the crawl log; LOCK: one adds to them
 
 `.tmp` behind a name: being written; it gets its name when it is whole. `.repaired` behind a directory: what
@@ -46,7 +47,8 @@ SNAPSHOT = "SNAPSHOT"
 STATE, LOGS, WARCS, SNAPSHOTS = "state", "logs", "warcs", "snapshots"
 INDEXES = "indexes"
 PAYLOADS = "payloads.seg"
-"""What was made of archives and log to find things in them: it may be deleted at any time."""
+WINDOW = "payloads-window"
+"""Two of what was made of archives and log to find things in them: all of that may be deleted at any time."""
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""
@@ -70,6 +72,7 @@ WARC_SUFFIXES = (WARC, WARC_ZSTD)
 OPEN = ".open"
 
 _LOG_INDEX = re.compile(r"log-([0-9a-f]{16})-([0-9a-f]{16})\.seg")
+_LIST = re.compile(r"list-(\d{6,})\.seg")
 _TURN = re.compile(r"turn-(\d{9,})\.seg")
 _HARVEST = re.compile(r"harvest-(\d{4,})-(\d{6,})\.seg")
 _RETURNS = re.compile(r"returns-\d+\.seg")
@@ -102,6 +105,12 @@ def parse_turn(name: str) -> int | None:
 def list_name(segment: int) -> str:
     """The file of a list that `generate` writes, by the number of the ready segment that its URLs are lent from."""
     return f"list-{segment:06d}{SEGMENT}"
+
+
+def parse_list(name: str) -> int | None:
+    """Its ready segment; None for a file of another kind."""
+    match = _LIST.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def harvest_name(stream: int, number: int) -> str:

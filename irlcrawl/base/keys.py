@@ -26,6 +26,8 @@ _SITE_MASK = (1 << SITE_BITS) - 1 << 64 - SITE_BITS
 PRIORITY_LEVEL_SHIFT = 3
 """A priority is a byte: in the high bits the level, of which each goes before the next; in the low ones how far a link
 of that kind is trusted."""
+PRIORITY_TRUST = (1 << PRIORITY_LEVEL_SHIFT) - 1
+"""The low bits."""
 PRIORITY_LAST = 255
 """No priority goes later."""
 PRIORITY_HOME_MAX = 6
@@ -40,10 +42,11 @@ _LEVEL_MAX = (PRIORITY_LAST >> PRIORITY_LEVEL_SHIFT) - 1
 DEPTH_SEPARATE_MAX = _LEVEL_MAX - WEIGHT_MAX
 """Depths beyond this one go as one."""
 _TRUST = {
-    Source.SEED: 0, Source.SITEMAP: 0, Source.LINK: 1, Source.REDIRECT: 2, Source.CANONICAL: 3, Source.FRAME: 4,
-    Source.SCRIPT: 5, Source.REQUISITE: 0,
+    Source.SEED: 0, Source.SITEMAP: 0, Source.LINK: 2, Source.REDIRECT: 3, Source.CANONICAL: 4, Source.FRAME: 5,
+    Source.SCRIPT: 6, Source.REQUISITE: 0,
 }  # fmt: skip
-
+_TRUST_NAVIGATION = 1
+"""Of a link on a host's home page to its own site."""
 
 STAND_IN = "100::"
 """How the stand-in for the address of a host begins that a proxy resolves: the prefix that leads nowhere (RFC 6666)."""
@@ -60,13 +63,15 @@ def is_stand_in(address: str) -> bool:
     return address.startswith(STAND_IN)
 
 
-def priority_of(depth: int, source: int, home: bool = False, weight: int = 0) -> int:
+def priority_of(depth: int, source: int, home: bool = False, weight: int = 0, navigation: bool = False) -> int:
     """The priority byte, 0..255: smaller goes first. Seeds and what they redirect to come before all else, then depth
     by depth, and in a depth what a person would click before what a machine infers. A host's home page is as a seed,
     however far from one: more links lead there than to any other page. `weight` is of an operator's rule
-    (web/preference.py): as if the URL were so many links nearer to a seed; a seed can only fall behind."""
+    (web/preference.py): as if the URL were so many links nearer to a seed; a seed can only fall behind. `navigation`:
+    of a LINK, a home page has it, to its own site."""
     level = max(-weight, 0) if home or not depth else max(WEIGHT_MAX + depth - weight, 1)
-    return min(level, _LEVEL_MAX) << PRIORITY_LEVEL_SHIFT | _TRUST[Source(source)]
+    trust = _TRUST_NAVIGATION if navigation and source == Source.LINK else _TRUST[Source(source)]
+    return min(level, _LEVEL_MAX) << PRIORITY_LEVEL_SHIFT | trust
 
 
 def priority_behind(priority: int) -> int:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
+LARGE_BYTES = 2 << 20
+"""Work on more of a page, at once, is a step of its own; a stop costs an ordinary page more than it gives to others."""
 
 
 def at_once(steps: Steps[T]) -> T:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from irlcrawl.base.url import SiteOf
 
 
-def host_named(asked: str | None) -> str | None:
-    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError."""
+def host_named(asked: str | None, option: str = "--host") -> str | None:
+    """What --host names, as URLs have it: `name`, or `name:port` where a port was given. ConfigError, which names the
+    option."""
     from irlcrawl.base.url import SeedError, named_host
 
     if asked is None:
@@ -21,7 +22,7 @@ def host_named(asked: str | None) -> str | None:
     try:
         name, port = named_host(asked)
     except SeedError as error:
-        raise ConfigError(f"--host {asked}: {error}") from error
+        raise ConfigError(f"{option} {asked}: {error}") from error
     name = f"[{name}]" if ":" in name else name
     return name if port is None else f"{name}:{port}"
 
@@ -30,7 +31,7 @@ def site_named(job: JobDir, asked: str | None) -> str | None:
     """What --site names: a registrable domain, as the crawl's scope has it. ConfigError."""
     if asked is None:
         return None
-    name = host_named(asked)
+    name = host_named(asked, "--site")
     site = _site_of(job)(name or "")
     if name != site:
         raise ConfigError(f"--site {asked}: takes a registrable domain, such as {site}")

@@ -59,7 +59,14 @@ class Verb(NamedTuple):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}\n")
+        self.exit(ExitCode.CONFIG, f"{self.prog}: {message}{self._meant(message)}\n")
+
+    def _meant(self, message: str) -> str:
+        """Of the first option that nobody knows: which one may have been meant."""
+        words = message.removeprefix("unrecognized arguments: ").split()
+        wrong = next((word.partition("=")[0] for word in words if word.startswith("--")), "")
+        near = difflib.get_close_matches(wrong, list(self._option_string_actions), n=1)
+        return f"; did you mean {near[0]}?" if wrong and near and near[0] != wrong else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,7 +115,8 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
             signal.signal(number, signal.SIG_IGN)
         return ExitCode.INTERRUPTED
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
+        what = error.strerror or error
+        what = f"{error.filename}: {what}" if error.filename else what
         if is_disk_full(error):
             return _fail(f"{what}; make room, and run the same command again", ExitCode.DISK_FULL)
         return _fail(what, ExitCode.FAILED)
@@ -172,7 +180,9 @@ def versions() -> str:
 
 
 def _crawl_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl; made if it does not exist, else resumed")
+    parser.add_argument(
+        "job", metavar="JOB", type=_directory, help="directory of the crawl; made if it does not exist, else resumed"
+    )
     _seeds_arguments(parser)
     parser.set_defaults(going_on=False)
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
@@ -242,7 +252,14 @@ def _seeds_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _job_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="directory of the crawl")
+    parser.add_argument("job", metavar="JOB", type=_directory, help="directory of the crawl")
+
+
+def _directory(name: str) -> str:
+    """A crawl in the directory `https:` is none that anybody meant, nor one in this directory by an empty name."""
+    if not name or "://" in name:
+        raise argparse.ArgumentTypeError(f"{name!r}: takes the directory of the crawl, before any URL")
+    return name
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
@@ -283,8 +300,9 @@ def _urls_arguments(parser: argparse.ArgumentParser) -> None:
     _job_argument(parser)
     parser.add_argument(
         "--status",
-        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; retry, "
-        "returned: each time one was to be asked again later, or put back); queued: URLs that wait",
+        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; errors: "
+        "failed, and answered with an error; retry, returned: each time one was to be asked again later, or put back); "
+        "queued: URLs that wait",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
@@ -362,9 +380,22 @@ def _prefer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="HOST|URL", help="a URL has a path or a scheme; else it is a name")
     parser.add_argument(
         "--weight", metavar="N", type=int,
-        help="its URLs go before others of their site as if they were so many links nearer to a seed; below 0: behind",
+        help="its URLs go before others of their site as if they were so many links nearer to a seed, from -10 to "
+        "10; below 0: behind",
     )  # fmt: skip
     parser.add_argument("--off", action="store_true", help="take the rule away again")
+
+
+def _parameters_arguments(parser: argparse.ArgumentParser) -> None:
+    _job_argument(parser)
+    parser.add_argument(
+        "--pages", metavar="N", type=int, default=10,
+        help="least number of pages, different from one another, that are the same whatever value the parameter has "
+        "(default 10); none of its site may differ by it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--write", action="store_true", help='leave them out of links from now on: site."NAME".parameters'
+    )
 
 
 def _hand_in_arguments(parser: argparse.ArgumentParser) -> None:
@@ -410,6 +441,12 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
         "--pdf", action="store_true", help="pages, links: read PDFs, too: title, language, links and, with --text, text"
     )
     parser.add_argument(
+        "--originals", action="store_true",
+        help="pages: rows of revisit records (a page was as before) have title, language, text and so on of the record "
+        "to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url and "
+        "original_time say which row has them",
+    )  # fmt: skip
+    parser.add_argument(
         "--crawl", metavar="NAME",
         help="pages, links: files under crawl=NAME/subset=warc, crawldiagnostics and robotstxt, as in Common Crawl's "
         "index",
@@ -439,7 +476,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("reputation", "budget", "spent", "waiting", "yield"),
         help="what to order the sites by (reputation); not with --politeness",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="one JSON object; with --steering one a change")
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -457,7 +494,7 @@ def _plan_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
     parser.add_argument(
         "--measure", action="store_true",
-        help="measure first what a page costs on this machine, with files in the current directory: 15 seconds",
+        help="measure first what a page costs on this machine, with files in the current directory: some 20 seconds",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
@@ -514,7 +551,8 @@ def _takedown_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, metavar=metavar, action="append", default=[], help=f"{text}; may be repeated")
     parser.add_argument(
         "--reason", metavar="TEXT",
-        help="why, for those who find the gap later; required, but for URLs of --opt-out, whose lines have one",
+        help="why, for those who find the gap later; required, but for URLs of --opt-out, whose lines have one, and "
+        "for --dry-run",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="list what is stored of the URLs, and touch nothing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -618,6 +656,11 @@ VERBS = {
         "list URLs with their outcome and reason",
         _urls_arguments, verbs_ask.urls,
     ),
+    "parameters": Verb(
+        "%(prog)s JOB [--pages N] [--write]",
+        "query parameters that change nothing, by the pages that were fetched; they can be left out of links",
+        _parameters_arguments, verbs_ask.parameters,
+    ),
     "report": Verb(
         "%(prog)s JOB [--by ORDER] [--top N] [--politeness | --freshness | --steering] [--json]",
         "sites by reputation, budget, cost and yield; every gap of the crawl against its rule; or how fresh copies are",
@@ -647,11 +690,11 @@ VERBS = {
         verbs_rounds.generate_arguments, verbs_rounds.generate,
     ),
     "fetch": Verb(
-        "%(prog)s LIST -o DIR [--workers N]", "fetch a list, without its crawl: archives and harvests in DIR",
+        "%(prog)s LIST -o DIR [--workers N] [--quiet]", "fetch a list, without its crawl: archives and harvests in DIR",
         verbs_rounds.fetch_arguments, verbs_rounds.fetch,
     ),
     "update": Verb(
-        "%(prog)s JOB DIR ...", "take what fetches brought into a crawl that does not run",
+        "%(prog)s JOB DIR ... [--quiet]", "take what fetches brought into a crawl that does not run",
         verbs_rounds.update_arguments, verbs_rounds.update,
     ),
     "worker-node": Verb(

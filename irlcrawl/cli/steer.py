@@ -13,6 +13,7 @@ from irlcrawl.cli.alone import check_alone
 from irlcrawl.cli.hand_in import ROUNDS, WAIT_SECONDS
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl.control import ask
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import unheard
 
 ANSWER_SECONDS = 30.0
@@ -50,11 +51,11 @@ def _tell(path: str, answer: dict[str, Any], running: bool) -> int:
         raise ConfigError(refused)
     with unheard(sys.stdout):
         for line in answer["changed"]:
-            print(line)
+            print(words.shown(line))
         if not answer["changed"]:
             print("nothing changed: that is how it is")
             return ExitCode.DONE
         print("the crawl goes on with it within seconds" if running else f"go on:     {command('resume', path)}")
         for hint in answer["hints"]:
-            print(hint.replace("irlcrawl retry JOB", command("retry", path)))
+            print(words.shown(hint.replace("irlcrawl retry JOB", command("retry", path))))
     return ExitCode.DONE

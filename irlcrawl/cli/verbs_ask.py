@@ -23,16 +23,21 @@ from irlcrawl.cli.filters import host_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import bar_for, reader_may_leave
+from irlcrawl.terminal.progress import Bar, bar_for, beside_output, reader_may_leave
 
 if TYPE_CHECKING:
+    from drum import Files
+
+    from irlcrawl.upkeep.measure import Machine
     from irlcrawl.worker.archive.crawl_log import LogEntry
 
 WATCH_SECONDS = 1.0
-DONE = ("fetched", "failed", "excluded")
+DONE = ("fetched", "failed", "excluded", "errors")
 OUTCOMES = (*DONE, "retry", "returned")
 SHOWN = 20
 """How many are shown without --top."""
+CORES_MAX, PAGES_MAX = 100_000, 1e15
+"""What a plan can be made for."""
 
 
 def status(args: argparse.Namespace) -> int:
@@ -71,7 +76,8 @@ def config(args: argparse.Namespace) -> int:
             print(reference(), end="")
             return ExitCode.DONE
         job = None if args.job is None else JobDir(args.job).require()
-        print("\n".join(effective(None if job is None else job.config_file, args.config, args.set, args.all)))
+        file = None if job is None else job.config_file
+        print(words.shown("\n".join(effective(file, args.config, args.set, args.all))))
     return ExitCode.DONE
 
 
@@ -86,15 +92,61 @@ def inspect(args: argparse.Namespace) -> int:
 def urls(args: argparse.Namespace) -> int:
     """Lines of status, reason and URL (tab-separated), and of what --with asked for; of `queued`, the place and the
     URL."""
+    from irlcrawl.ask.shown_state import shown_waiting
+    from irlcrawl.worker.archive.shown_log import shown_reads
+
     job = JobDir(args.job).require()
-    found = _queued(job, args) if args.status == "queued" else _outcomes(job, args)
     with reader_may_leave():
-        for fields in found:
-            print(*map(words.printable, fields), sep="\t")
+        if args.status == "queued":
+            with shown_waiting(job, beside_output) as files:
+                _print_rows(_queued(job, args, files))
+        elif args.host is not None or args.site is not None:  # most of it is looked up
+            _print_rows(_outcomes(job, args, None))
+        else:
+            times = 1 if args.status in ("retry", "returned") else 2
+            with shown_reads(job, beside_output, times) as files:
+                _print_rows(_outcomes(job, args, files))
     return ExitCode.DONE
 
 
-def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+def parameters(args: argparse.Namespace) -> int:
+    """Lines of site, parameter and pages (tab-separated); with --write they are left out of links from now on."""
+    from irlcrawl.ask.parameters import idle_parameters
+    from irlcrawl.cli.steer import steer
+    from irlcrawl.config.lists import PARAMETER
+    from irlcrawl.config.toml import load_stored, toml_value
+
+    if args.pages < 1:
+        raise ConfigError("--pages: takes a number of pages, at least 1")
+    job = JobDir(args.job).require()
+    found = idle_parameters(job, args.pages, bar_for)
+    with reader_may_leave():
+        for one in found:
+            print(words.printable(one.site), words.printable(one.parameter), one.pages, sep="\t")
+    if not args.write:
+        return ExitCode.DONE
+    names: dict[str, list[str]] = {}
+    for one in found:
+        if PARAMETER.fullmatch(one.parameter):
+            names.setdefault(one.site, []).append(one.parameter)
+    sites = load_stored(job.config_file).site
+    changes = [
+        f"site.{toml_value(site)}.parameters={toml_value([*known, *fresh])}"
+        for site, own in names.items()
+        if (fresh := [name for name in own if name not in (known := (site in sites and sites[site].parameters) or [])])
+    ]
+    if changes:
+        return steer(args.job, "set", changes)
+    print("nothing to write: no parameter that is not left out already is one of these")
+    return ExitCode.DONE
+
+
+def _print_rows(rows: Iterable[tuple[str, ...]]) -> None:
+    for fields in rows:
+        print(*map(words.printable, fields), sep="\t")
+
+
+def _outcomes(job: JobDir, args: argparse.Namespace, files: Files | None) -> Iterator[tuple[str, ...]]:
     import re
 
     from irlcrawl.ask.outcomes import last_words, outcomes
@@ -115,10 +167,15 @@ def _outcomes(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]
     entries = last_words if outcome is None or outcome in DONE else outcomes
     prefix = load_stored(job.config_file).archive.prefix if args.machine else None
     asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
-    for entry in entries(job, status=code, note=args.note, bar_of=bar_for, **asked):
-        if outcome is None or entry.outcome == outcome:
+    for entry in entries(job, status=code, note=args.note, bar_of=bar_for, files=files, **asked):
+        if outcome is None or entry.outcome == outcome or (outcome == "errors" and _is_error(entry)):
             told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told, *_machine(entry, prefix)
+
+
+def _is_error(entry: LogEntry) -> bool:
+    """Whether no page was had, as `errors` of a status counts."""
+    return entry.outcome == "failed" or (entry.outcome == "fetched" and entry.reason in status_record.ERRORS)
 
 
 def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:
@@ -128,7 +185,7 @@ def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:
     return ((entry.warc and node_of(entry.warc[0], prefix)) or "-",)
 
 
-def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+def _queued(job: JobDir, args: argparse.Namespace, files: Files) -> Iterator[tuple[str, ...]]:
     from irlcrawl.ask.obstacles import OBSTACLES
     from irlcrawl.frontier.state.view import PLACES, queued
     from irlcrawl.worker.archive.log_parts import host_names
@@ -142,18 +199,18 @@ def _queued(job: JobDir, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
         )
     host, site = host_named(args.host), site_named(job, args.site)
     in_site = site_filter(job, site)
-    for url, origin, place, *told in queued(job) if args.note is None else _held_up(job, args.note):
+    for url, origin, place, *told in queued(job, files) if args.note is None else _held_up(job, args.note, files):
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)) and in_site(url):
             yield "queued", place, url.decode(), *told
 
 
-def _held_up(job: JobDir, note: str) -> Iterator[tuple[bytes, bytes, str, str]]:
+def _held_up(job: JobDir, note: str, files: Files) -> Iterator[tuple[bytes, bytes, str, str]]:
     """As `queued`, of URLs that an obstacle holds up, and that in words."""
     from irlcrawl.ask.obstacles import held_up
     from irlcrawl.base.keys import origin_of
 
     name, _, word = note.partition("=")
-    for url, place, told in held_up(job, name, time.time()):
+    for url, place, told in held_up(job, name, time.time(), files):
         if not word or word in told.split():
             yield url, origin_of(url), place, told
 
@@ -195,7 +252,7 @@ def report(args: argparse.Namespace) -> int:
 
         if args.by is not None:
             raise ConfigError(f"--by {args.by}: orders sites; --politeness shows clocks, closest to their rule first")
-        told = politeness_audit.audit(job, top)
+        told = politeness_audit.audit(job, top, bar_for)
         _tell(told, partial(politeness_audit.lines, every=args.top is not None), args.json)
         return ExitCode.FAILED if told["broken"] else ExitCode.DONE
     if args.freshness:
@@ -203,7 +260,7 @@ def report(args: argparse.Namespace) -> int:
 
         if args.by is not None:
             raise ConfigError(f"--by {args.by}: orders sites; --freshness shows hosts by the weight of their pages")
-        _tell(freshness.freshness(job, top, time.time()), freshness.lines, args.json)
+        _tell(freshness.freshness(job, top, time.time(), bar_for), freshness.lines, args.json)
         return ExitCode.DONE
     from irlcrawl.ask import report as sites
 
@@ -218,8 +275,10 @@ def _steering(job: JobDir, args: argparse.Namespace) -> int:
         raise ConfigError("--steering goes with --top and --json alone")
     steered = journal.read(job)
     with reader_may_leave():
+        if not steered and not args.json:
+            print("nobody has steered this crawl")
         for one in steered if args.top is None else steered[len(steered) - min(args.top, len(steered)) :]:
-            print(json.dumps(one._asdict()) if args.json else "  ".join(one))
+            print(json.dumps(one._asdict()) if args.json else words.printable("  ".join(one)))
     return ExitCode.DONE
 
 
@@ -234,7 +293,7 @@ def why(args: argparse.Namespace) -> int:
         return ExitCode.DONE
     from irlcrawl.ask import why as answers
 
-    _tell(answers.why(job, args.what, time.time()), answers.lines, args.json)
+    _tell(answers.why(job, args.what, time.time(), bar_for), answers.lines, args.json)
     return ExitCode.DONE
 
 
@@ -248,10 +307,12 @@ def plan(args: argparse.Namespace) -> int:
         name: None if (text := getattr(args, name)) is None else plans.parse_size(f"--{name}", text)
         for name in ("ram", "disk", "bandwidth")
     }
-    cores = args.cores or len(os.sched_getaffinity(0))
-    if cores < 1 or args.pages < 1:
-        raise ConfigError("--cores, --pages: take a number of at least 1")
-    machine = measure(Path.cwd()) if args.measure else kept() or DEVELOPERS
+    cores = len(os.sched_getaffinity(0)) if args.cores is None else args.cores
+    for name, number, most in (("cores", cores, CORES_MAX), ("pages", args.pages, PAGES_MAX),
+                               ("hosts", args.hosts, PAGES_MAX)):  # fmt: skip
+        if number is not None and not 1 <= number <= most:
+            raise ConfigError(f"--{name} {number:g}: takes a number from 1 to {most:g}")
+    machine = _measured(measure) if args.measure else kept() or DEVELOPERS
     pages, hosts, base = plans.WEB, args.hosts, None
     if args.like is not None:
         job = JobDir(args.like).require()
@@ -264,6 +325,14 @@ def plan(args: argparse.Namespace) -> int:
     told = plans.plan(means, machine, pages, config, args.pages)
     _tell(told, plans.lines, args.json)
     return ExitCode.DONE
+
+
+def _measured(measure: Callable[[Path, Bar], Machine]) -> Machine:
+    bar = bar_for()
+    try:
+        return measure(Path.cwd(), bar)
+    finally:
+        bar.close()
 
 
 def _tell(told: dict[str, Any], lines: Callable[[dict[str, Any]], Iterable[str]], as_json: bool) -> None:

@@ -57,7 +57,7 @@ def worker_node(args: argparse.Namespace) -> int:
     from irlcrawl.cluster import node, tcp
     from irlcrawl.worker.fetch.process import Process, start_worker
 
-    place, secret = tcp.place_of(args.frontier), tcp.read_secret(args.token_file)
+    place, secret = tcp.place_of(args.frontier, "--frontier"), tcp.read_secret(args.token_file)
     if args.cert is None and not tcp.is_loopback(place[0]):
         raise ConfigError(f"--frontier {args.frontier}: another machine is only spoken to under TLS: --cert FILE")
     tls = tcp.client_tls(args.cert) if args.cert is not None else None

@@ -23,6 +23,7 @@ from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load, load_stored, to_toml
 from irlcrawl.crawl import status as status_record
 from irlcrawl.crawl.control import ask
+from irlcrawl.crawl.means import check_means
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import bar_for, progress_for, reader_may_leave, unheard
 
@@ -64,7 +65,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
             _on_ray("up", job, config)
         progress = progress_for(status_record.VIEW, quiet=args.quiet)
         _log_to(job.own_log, progress.note)
-        _tell_changes(changed, None if args.quiet else progress.note)
+        told = changed + _proxies_left_out(config)
+        _tell_changes(told, None if args.quiet else progress.note)
         try:
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
         finally:
@@ -127,6 +129,7 @@ def _configuration(
     if args.going_on:
         config.crawl.pause = False
     check_start(config)
+    check_means(config)
     _check_commands(job, config, old, args)
     if old is None:
         return config, []
@@ -143,6 +146,14 @@ def _check_commands(job: JobDir, config: Config, old: Config | None, args: argpa
     commands.check(job.path, {key: text for key, text in named.items() if key not in ours})
     if not args.dry_run:
         commands.allow(job.path, ours)
+
+
+def _proxies_left_out(config: Config) -> list[str]:
+    """What to say of a proxy that only the environment names."""
+    names = [name for name in ("http_proxy", "https_proxy", "all_proxy") if os.environ.get(name)]
+    if not names or config.network.proxy:
+        return []
+    return [f"{', '.join(names)} of the environment: not used; a proxy is named by network.proxy"]
 
 
 def _tell_changes(changed: list[str], note: Callable[[str], None] | None) -> None:
@@ -185,7 +196,8 @@ def _dry_run(job: JobDir, config: Config, seeds: int) -> int:
     with reader_may_leave():
         print(to_toml(config), end="")
     verb = "resume" if job.exists() else "create"
-    print(f"would {verb} {job.path} with {words.plural(seeds, 'seed')}; nothing was touched", file=sys.stderr)
+    would = f"would {verb} {job.path} with {words.plural(seeds, 'seed')}; nothing was touched"
+    print(words.shown(would), file=sys.stderr)
     return ExitCode.DONE
 
 
@@ -228,7 +240,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     """Print how the crawl ended, what it did, and what to look at next."""
     record = status_record.read_status(job)
     record["state"] = status_record.ENDED[code]
-    print("\n".join(status_record.lines(record)))
+    print(words.shown("\n".join(status_record.lines(record))))
     if code in (ExitCode.DISK_FULL, ExitCode.INTERRUPTED, ExitCode.FORCED, ExitCode.TIME_LIMIT):
         print(f"go on:     {command('resume', name)}")
     elif code == ExitCode.SIZE_LIMIT:
@@ -236,7 +248,7 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     elif code == ExitCode.NOTHING_HAD:
         print(f"go on:     {command('retry', name)}; {command('resume', name)}")
     print(words.shown(f"archives:  {job.warcs}"))
-    commands = ("urls", name, "--status", "failed"), ("get", name, "URL"), ("inspect", name)
+    commands = ("urls", name, "--status", "errors"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
 
 

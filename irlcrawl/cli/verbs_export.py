@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from irlcrawl.base.exit_codes import ExitCode
@@ -20,10 +22,11 @@ from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave
 if TYPE_CHECKING:
     from irlcrawl.export import dataset
     from irlcrawl.export.archives import Archive
+    from irlcrawl.export.originals import Indexes
 
 OPTIONS: dict[str, set[str]] = {
     "cdxj": {"output", "jobs"},
-    "pages": {"output", "jobs", "format", "text", "language", "pdf", "crawl"},
+    "pages": {"output", "jobs", "format", "text", "language", "pdf", "crawl", "originals"},
     "links": {"output", "jobs", "format", "pdf", "crawl"},
     "listed": {"output", "jobs", "format"},
     "hosts": {"output", "format"},
@@ -98,26 +101,43 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     from irlcrawl.export import dataset, formats, pages
     from irlcrawl.export.archives import closed
 
-    asked = pages.Asked(bool(args.text), bool(args.language), bool(args.crawl), bool(args.pdf))
+    asked = pages.Asked(bool(args.text), bool(args.language), bool(args.crawl), bool(args.pdf), bool(args.originals))
     plan = dataset.Plan(args.export, args.format or formats.JSON_LINES, asked, args.crawl or "")
     archives, still_open = closed(job, Files())
-    if args.output is None:
-        _stream(plan, archives, bar)
-    else:
-        found = dataset.Dataset.open(args.output, plan)
-        new = found.new(archives)
-        rows = found.add(new, bar, _jobs(args))
-        bar.note(f"{words.plural(rows, 'row')} of {words.plural(len(new), 'archive')} added to {args.output}")
+    with _indexes(job, archives, args, bar) as indexes:
+        if args.output is None:
+            _stream(plan, archives, bar, indexes)
+        else:
+            found = dataset.Dataset.open(args.output, plan)
+            new = found.new(archives)
+            rows = found.add(new, bar, _jobs(args), indexes)
+            bar.note(f"{words.plural(rows, 'row')} of {words.plural(len(new), 'archive')} added to {args.output}")
     _note_open(bar, still_open)
 
 
-def _stream(plan: dataset.Plan, archives: list[Archive], bar: Bar) -> None:
+@contextlib.contextmanager
+def _indexes(job: JobDir, archives: list[Archive], args: argparse.Namespace, bar: Bar) -> Iterator[Indexes | None]:
+    """The indexes of all archives, made where they are missing, if originals are asked for."""
+    if not args.originals:
+        yield None
+        return
+    from drum.files import Files
+
+    from irlcrawl.export import cdxj
+    from irlcrawl.export.originals import Indexes
+
+    with tempfile.TemporaryDirectory() as directory:
+        paths = cdxj.index(job, archives, directory, Files(), bar, _jobs(args))
+        yield Indexes(os.fspath(job.path), tuple(sorted({os.path.dirname(path) for path in paths})))
+
+
+def _stream(plan: dataset.Plan, archives: list[Archive], bar: Bar, indexes: Indexes | None) -> None:
     from irlcrawl.export import dataset, formats
 
     bar.stage(f"export {plan.what}", sum(one.bytes for one in archives))
     names = [column.name for column in plan.columns]
     for archive in archives:
-        for _, row in dataset.rows(plan, archive):
+        for _, row in dataset.rows(plan, archive, indexes):
             sys.stdout.buffer.write(formats.json_line(names, row))
         bar.read(archive.bytes)
 

@@ -21,12 +21,15 @@ from irlcrawl.config import commands
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import from_dict, load_stored
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import unheard
+from irlcrawl.terminal.progress import bar_for, unheard
 
 if TYPE_CHECKING:
     from irlcrawl.frontier.state.crawl_state import CrawlState
 
 R = TypeVar("R")
+
+HOURS_MAX = 10 * 366 * 24
+"""Of --until: what is out longer than ten years is lost."""
 
 
 def generate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,11 +50,13 @@ def fetch_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="out", metavar="DIR", required=True, help="where archives and harvests go; made if need be"
     )
     parser.add_argument("--workers", metavar="N", type=int, default=0, help="how many workers (default: one a core)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def update_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl, which does not run")
     parser.add_argument("fetches", metavar="DIR", nargs="+", help="directory of a `fetch`, or a copy of it")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def generate(args: argparse.Namespace) -> int:
@@ -59,8 +64,8 @@ def generate(args: argparse.Namespace) -> int:
     for option, value, least in (("urls", args.urls, 1), ("per-host", args.per_host, 0), ("lists", args.lists, 1)):
         if value < least:
             raise ConfigError(f"--{option} {value}: takes a whole number, at least {least}")
-    if not args.until > 0:
-        raise ConfigError(f"--until {args.until}: takes a number of hours above 0")
+    if not 0 < args.until <= HOURS_MAX:
+        raise ConfigError(f"--until {args.until:g}: takes a number of hours above 0, at most {HOURS_MAX:,}")
     from irlcrawl.rounds.generate import Wish, directory_for
     from irlcrawl.rounds.generate import generate as made_of
 
@@ -71,7 +76,7 @@ def generate(args: argparse.Namespace) -> int:
         made = _open(job, lambda state, config: made_of(state, config, SystemClock(), wish, directory))
     with unheard(sys.stdout):
         for path, urls, hosts in made:
-            print(f"{path}: {words.plural(urls, 'URL')} of {words.plural(hosts, 'host')}")
+            print(words.shown(f"{path}: {words.plural(urls, 'URL')} of {words.plural(hosts, 'host')}"))
         if not made:
             print("no list: the crawl has no URL that may be asked now")
     return ExitCode.DONE if made else ExitCode.FAILED
@@ -103,9 +108,12 @@ def fetch(args: argparse.Namespace) -> int:
     def start(stream: int) -> tuple[Process, socket.socket]:
         return start_worker(job.path, job.lock_fds)
 
+    bar = bar_for(quiet=args.quiet)
+
     async def run() -> Told:
         head = adopt(files, job, args.list)
-        fetching = Fetch(job, head, clock, files, machine_clocks(from_dict(head.config), clock, boot_id(files)))
+        machine = machine_clocks(from_dict(head.config), clock, boot_id(files))
+        fetching = Fetch(job, head, clock, files, machine, bar)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, fetching.stop)
         return await fetching.run(start, args.workers or os.cpu_count() or 1)
@@ -114,8 +122,10 @@ def fetch(args: argparse.Namespace) -> int:
         try:
             told = uvloop.run(run())
         except WorkerDied as error:
-            print(f"irlcrawl: {error}; the same command goes on", file=sys.stderr)
+            print(words.shown(f"irlcrawl: {error}; the same command goes on"), file=sys.stderr)
             return ExitCode.FAILED
+        finally:
+            bar.close()
     with unheard(sys.stdout):
         print(f"{words.count(told.done)} of {words.plural(told.urls, 'URL')} done")
         if told.over and told.done < told.urls:
@@ -132,17 +142,19 @@ def update(args: argparse.Namespace) -> int:
     job = _begun(args.job)
     fetches = [JobDir(path) for path in dict.fromkeys(map(os.path.abspath, args.fetches))]
     for each in fetches:
-        if not each.state.is_dir():
+        if each.exists() or not each.state.is_dir():
             raise ConfigError(f"{each.path}: no list was fetched into it")
     with job, ExitStack() as stack:
         check_alone(job)
         for each in fetches:
             stack.enter_context(each)
-        backs = _open(job, lambda state, config: taken_in(state, config, SystemClock(), fetches))
+        bar = bar_for(quiet=args.quiet)
+        stack.callback(bar.close)
+        backs = _open(job, lambda state, config: taken_in(state, config, SystemClock(), fetches, bar))
     with unheard(sys.stdout):
         for back in backs:
             told = "taken in" if back.taken else "nothing taken: its list is back already, or its date has passed"
-            print(f"{back.path}: {told}")
+            print(words.shown(f"{back.path}: {told}"))
         print(f"go on:     {command('resume', args.job)}")
     return ExitCode.DONE
 

@@ -17,10 +17,10 @@ from irlcrawl.cli.steer import steer
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.toml import load_stored
 from irlcrawl.terminal import words
-from irlcrawl.terminal.progress import bar_for, reader_may_leave, unheard
+from irlcrawl.terminal.progress import bar_for, beside_output, reader_may_leave, unheard
 
 if TYPE_CHECKING:
-    from drum import Catalog
+    from drum import Catalog, Files
 
     from irlcrawl.crawl.returns import Drawing, Selection
 
@@ -85,8 +85,8 @@ def retry(args: argparse.Namespace) -> int:
     def make(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
         from drum import Files
 
-        from irlcrawl.ask.shown_log import shown_reads
         from irlcrawl.crawl.returns import Drawing, write
+        from irlcrawl.worker.archive.shown_log import shown_reads
 
         nonlocal counts
         with shown_reads(job, bar_for, times=2) as files:
@@ -131,11 +131,13 @@ def revisit(args: argparse.Namespace) -> int:
         from drum import Files
         from drum.sectors import Sectors
 
+        from irlcrawl.ask.shown_state import shown_waiting
         from irlcrawl.crawl.orders import next_number, write
 
         nonlocal ordered
         number = next_number(job, catalog, Sectors())
-        ordered = write(Files(), path_of(number), number, order.rows(job, config))
+        with shown_waiting(job, bar_for) as files:
+            ordered = write(Files(), path_of(number), number, order.rows(job, config, files))
         return f"ordered visits to {words.plural(ordered, 'page')}" if ordered else None
 
     running = hand_in(job, "revisit", [*args.what, *(f"--match={pattern}" for pattern in args.match)], make)
@@ -148,23 +150,23 @@ def revisit(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _drawing(job: JobDir, selection: Selection) -> Drawing | None:
+def _drawing(job: JobDir, selection: Selection, files: Files) -> Drawing | None:
     """What the selection chooses now; None before the first commit."""
-    from drum.sectors import Sectors
-
     from irlcrawl.crawl.returns import Drawing
     from irlcrawl.frontier.state import formats
 
     try:
-        return Drawing(job, formats.look(job.state), Sectors(), selection)
+        return Drawing(job, formats.look(job.state), files, selection)
     except FileNotFoundError:
         return None
 
 
 def _dry_retry(job: JobDir, selection: Selection) -> ExitCode:
     """The same lines as `urls` prints."""
-    drawing = _drawing(job, selection)
-    with reader_may_leave():
+    from irlcrawl.worker.archive.shown_log import shown_reads
+
+    with reader_may_leave(), shown_reads(job, beside_output, times=2) as files:
+        drawing = _drawing(job, selection, files)
         for entry in drawing.entries() if drawing is not None else ():
             print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
     return ExitCode.DONE

@@ -115,9 +115,10 @@ def doctor(args: argparse.Namespace) -> int:
     with reader_may_leave():
         for check in examine(Path(args.directory).absolute(), load(args.config), args.dependencies, FILES_MIN):
             ill = ill or bool(check.advice)
-            print(f"{'look' if check.advice else 'ok':<5}{check.name:<12}{check.told}", flush=True)
+            told = words.shown(check.told)
+            print(f"{'look' if check.advice else 'ok':<5}{check.name:<12}{told}", flush=True)
             if check.advice:
-                print(f"{'':<17}{check.advice}", flush=True)
+                print(f"{'':<17}{words.shown(check.advice)}", flush=True)
     return ExitCode.FAILED if ill else ExitCode.DONE
 
 
@@ -185,7 +186,7 @@ def takedown(args: argparse.Namespace) -> int:
     if args.dry_run:
         with reader_may_leave():
             for entry, _ in work.found():
-                print(entry.status, entry.reason, entry.url.decode(), sep="\t")
+                print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
         return ExitCode.DONE
     check_mounted(job.warcs)
     try:
@@ -203,7 +204,7 @@ def _named(args: argparse.Namespace, today: str) -> list[OptOut]:
 
     chosen = {"url": args.urls, "host": args.host, "site": args.site, "match": args.match}
     lines = [opt_out(kind, what, today) for kind, each in chosen.items() for what in each]
-    if lines and not args.reason:
+    if lines and not args.reason and not args.dry_run:
         raise ConfigError("--reason: required: the archive has to say why a record was taken down")
     for path in args.opt_out:
         lines += opt_outs(path, "--opt-out")

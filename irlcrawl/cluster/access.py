@@ -47,7 +47,7 @@ def filled(keys: Cluster, job: Path) -> Cluster:
 def own_address(ray: str) -> str:
     """The address by which other machines of the Ray cluster at `ray` (HOST:PORT) reach this one: that from which this
     one would ask Ray. ConfigError."""
-    host, port = place_of(ray)
+    host, port = place_of(ray, "cluster.ray =")
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:  # sends nothing

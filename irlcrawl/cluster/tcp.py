@@ -60,11 +60,11 @@ def read_secret(path: str) -> bytes:
     return secret
 
 
-def place_of(text: str) -> tuple[str, int]:
-    """(host, port) of HOST:PORT. ConfigError."""
+def place_of(text: str, what: str = "") -> tuple[str, int]:
+    """(host, port) of HOST:PORT. ConfigError, which names the key or option: `what`."""
     host, mark, port = text.rpartition(":")
     if not mark or not host or not port.isdigit() or not int(port) < 65_536:
-        raise ConfigError(f"{text!r}: takes HOST:PORT")
+        raise ConfigError(f"{what} {text!r}: takes HOST:PORT".lstrip())
     return host.strip("[]"), int(port)
 
 
@@ -101,7 +101,10 @@ def client_tls(cert: str) -> ssl.SSLContext:
 
 def check(keys: Cluster) -> tuple[tuple[str, int], bytes, ssl.SSLContext | None]:
     """(place, secret, TLS) that the section [cluster] names. ConfigError."""
-    place = place_of(keys.listen)
+    place = place_of(keys.listen, "cluster.listen =")
+    if bool(keys.tls_cert) != bool(keys.tls_key):
+        given, missing = ("tls_cert", "tls_key")[:: 1 if keys.tls_cert else -1]
+        raise ConfigError(f"cluster.{given} without cluster.{missing}: TLS takes both")
     if not keys.token_file:
         raise ConfigError(f"cluster.listen = {keys.listen}: no port is opened without a secret: set cluster.token_file")
     if not keys.tls_cert and not is_loopback(place[0]):

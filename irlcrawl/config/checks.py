@@ -13,7 +13,15 @@ from typing import Any
 from irlcrawl.base.job_files import CONFIG, is_prefix
 from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
-from irlcrawl.config.lists import host_names, opt_outs, parameter_names, ranked_floors
+from irlcrawl.config.lists import (
+    check_parameter,
+    host_names,
+    opt_outs,
+    parameter_names,
+    ranked_floors,
+    told_by_re2,
+)
+from irlcrawl.terminal.words import plural
 
 
 def checked(key: Key, path: str, value: Any) -> Any:
@@ -78,6 +86,12 @@ def validate(config: Config) -> None:
     for section in RULES:
         for number, rule in enumerate(getattr(config, section), 1):
             _check_pattern(f"{section} {number}.match", rule.match or "")
+    for path, names in (
+        *((f'site."{name}".parameters', site.parameters or []) for name, site in config.site.items()),
+        *((f"url_rule {number}.parameters", rule.parameters or []) for number, rule in enumerate(config.url_rule, 1)),
+    ):
+        for name in names:
+            check_parameter(name, path)
     headers.check(config)
     proxies.check(config)
     signing_key.check(config)
@@ -144,8 +158,7 @@ def _check_pattern(path: str, pattern: str) -> None:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {reason}") from error
+        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {told_by_re2(error)}") from error
 
 
 USER_AGENT_EXAMPLE = "MyCrawler/1.0 (+https://example.org/crawler; me@example.org)"
@@ -184,6 +197,8 @@ def check_start(config: Config) -> None:
     ranked_floors(config)
     if config.archive.dedupe_from and not config.archive.dedupe_bytes_min:
         raise ConfigError("archive.dedupe_from: has no effect with archive.dedupe_bytes_min = 0")
+    if config.archive.dedupe_window and not config.archive.dedupe_bytes_min:
+        raise ConfigError("archive.dedupe_window: has no effect with archive.dedupe_bytes_min = 0")
     for path in config.archive.dedupe_from:
         if not (os.path.isfile(path) or os.path.isfile(os.path.join(path, CONFIG))):
             raise ConfigError(f"archive.dedupe_from = {path}: neither a crawl nor a CDXJ file")
@@ -245,7 +260,7 @@ def changes(old: Config, new: Config, fixed_only: bool = False) -> list[str]:
 def _changes_of_rules(old: Config, new: Config) -> list[str]:
     both = {section: (getattr(old, section), getattr(new, section)) for section in RULES}
     return [
-        f"[[{section}]] was {len(was)} rules, now {len(now)}" + (", others" if len(was) == len(now) else "")
+        f"[[{section}]] had {plural(len(was), 'rule')}, now {len(now)}" + (", changed" if len(was) == len(now) else "")
         for section, (was, now) in both.items()
         if was != now
     ]

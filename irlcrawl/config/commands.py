@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.terminal import words
 
 KEYS = ("archive.on_warc_closed", "hooks.command", "cluster.ray")
 """The last is no command; but a Ray cluster is given the user's token, and what it answers is unpickled."""
@@ -45,7 +46,8 @@ def allow(job: Path, commands: Mapping[str, str]) -> None:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as stream:
             stream.write(lines)
     except OSError as error:
-        print(f"irlcrawl: {file}: {error.strerror}; --allow-commands will be needed again", file=sys.stderr)
+        told = f"irlcrawl: {file}: {error.strerror}; --allow-commands will be needed again"
+        print(words.shown(told), file=sys.stderr)
 
 
 def check(job: Path, commands: Mapping[str, str]) -> None:

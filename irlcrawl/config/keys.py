@@ -466,6 +466,11 @@ class Archive:
         "crawl had when it was started, is stored as a revisit record, which names the record that has it. They are "
         "read at each start. Empty: off.",
     )  # fmt: skip
+    dedupe_window: int = key(
+        0, "A body of dedupe_bytes_min or more that is among the last so many that this crawl stored, by whatever "
+        "worker of a machine, is stored as a revisit record, which names the record that has it; that may lie in "
+        "another WARC file, which replay needs, too. 48 bytes each on the disk. 0: off.", low=0, high=1_000_000_000,
+    )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
     )
@@ -645,6 +650,10 @@ class Site:
     merge_urls: list[str] | None = key(
         None, "Replaces urls.merge for links that lead to these hosts.", choices=URL_RULES
     )
+    parameters: list[str] | None = key(
+        None, "Query parameters that are left out of links to these hosts, beside those that urls.merge leaves out; * "
+        "at the end of a name stands for any rest. `irlcrawl parameters` finds such.",
+    )  # fmt: skip
     headers: list[str] | None = key(
         None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
         "place of those of the same name.",
@@ -657,6 +666,16 @@ class Site:
         "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "
         'Empty: off, also where a name above has one.',
     )  # fmt: skip
+    revisit_weight: float | None = key(
+        None, "Where pages are visited again, one of these hosts counts as much as so many of its kind; the weight of "
+        "its rule multiplies that. Without it: 1.", low=0.001, high=1000,
+    )  # fmt: skip
+    revisit_every_min_seconds: float | None = key(
+        None, "Replaces revisit.every_min_seconds for these hosts; a rule that sets it goes before.", low=0
+    )
+    revisit_every_max_seconds: float | None = key(
+        None, "Replaces revisit.every_max_days for these hosts; a rule that sets it goes before.", low=1
+    )
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
     pause: bool | None = key(None, "true: nothing is requested from these hosts for now; their URLs wait.")
 
@@ -674,6 +693,18 @@ class Priority:
 
 
 @dataclass
+class UrlRule:
+    """A rule of spelling. There may be any number of them; of each URL the first one holds whose pattern is found in
+    it: `[[url_rule]]`."""
+
+    match: str | None = key(None, "Required. Pattern (RE2 syntax) searched for anywhere in the URL of a link.")
+    merge: list[str] | None = key(
+        None, "Replaces urls.merge, and merge_urls of a site, for links to these URLs.", choices=URL_RULES
+    )
+    parameters: list[str] | None = key(None, "Replaces parameters of a site for links to these URLs.")
+
+
+@dataclass
 class RevisitRule:
     """A rule of re-visits. There may be any number of them; of each URL the first one holds whose pattern is found in
     it: `[[revisit_rule]]`."""
@@ -682,8 +713,12 @@ class RevisitRule:
     weight: float | None = key(
         None, "The page counts as much as so many pages of its kind. Without it: 1.", low=0.001, high=1000
     )
-    every_min_seconds: float | None = key(None, "Replaces revisit.every_min_seconds for these pages.", low=0)
-    every_max_seconds: float | None = key(None, "Replaces revisit.every_max_days for these pages.", low=1)
+    every_min_seconds: float | None = key(
+        None, "Replaces revisit.every_min_seconds, and that of a site, for these pages.", low=0
+    )
+    every_max_seconds: float | None = key(
+        None, "Replaces revisit.every_max_days, and that of a site, for these pages.", low=1
+    )
 
 
 @dataclass
@@ -706,6 +741,7 @@ class Config:
     revisit: Revisit = field(default_factory=Revisit)
     priority: list[Priority] = field(default_factory=list)
     revisit_rule: list[RevisitRule] = field(default_factory=list)
+    url_rule: list[UrlRule] = field(default_factory=list)
     site: dict[str, Site] = field(default_factory=dict)
 
 
@@ -764,7 +800,7 @@ def section_keys(section: str) -> dict[str, Key]:
     return table
 
 
-RULES: dict[str, type] = {"priority": Priority, "revisit_rule": RevisitRule}
+RULES: dict[str, type] = {"priority": Priority, "revisit_rule": RevisitRule, "url_rule": UrlRule}
 """Sections that are lists of rules, each with `match`: `[[priority]]`."""
 
 REPEATED: dict[str, type] = {**RULES, "site": Site}

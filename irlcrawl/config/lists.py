@@ -22,7 +22,7 @@ from irlcrawl.config.keys import Config, ConfigError
 PARAMETERS_MAX = 100_000
 HOSTS_MAX = 10_000_000
 LINE_BYTES_MAX = 1000
-_PARAMETER = re.compile(r"[^\s&=?#*]+\*?")
+PARAMETER = re.compile(r"[^\s&=?#*]+\*?")
 _HOST = re.compile(r"[a-z0-9_.:-]+")
 
 
@@ -31,12 +31,17 @@ def parameter_names(path: str) -> list[str]:
     where = f"urls.parameters_file = {path}"
     names = []
     for number, line in _said(path, where):
-        if not _PARAMETER.fullmatch(line):
-            raise ConfigError(f"{where}, line {number}: {line!r} is no name of a parameter, such as ref or utm_*")
+        check_parameter(line, f"{where}, line {number}")
         names.append(line)
     if len(names) > PARAMETERS_MAX:
         raise ConfigError(f"{where}: has {len(names)} names; at most {PARAMETERS_MAX} are taken")
     return names
+
+
+def check_parameter(name: str, where: str) -> None:
+    """ConfigError for what cannot be a name of query parameters."""
+    if not PARAMETER.fullmatch(name):
+        raise ConfigError(f"{where}: {name[:200]!r} is no name of a parameter, such as ref or utm_*")
 
 
 def host_names(path: str) -> list[str]:
@@ -94,7 +99,7 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
         try:
             re2.compile(what, options)
         except re2.error as error:
-            raise ConfigError(f"{what!r} is not an RE2 pattern: {error}") from error
+            raise ConfigError(f"{what!r} is not an RE2 pattern: {told_by_re2(error)}") from error
         return OptOut(kind, what, since, reason)
     try:
         if kind == "url":
@@ -105,6 +110,12 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
     if port is not None and kind == "site":
         raise ConfigError(f"{what!r}: a site has no port")
     return OptOut(kind, name if port is None else f"{name}:{port}", since, reason)
+
+
+def told_by_re2(error: Exception) -> str:
+    """What re2.error says, which it says in bytes."""
+    reason = error.args[0] if error.args else ""
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def opt_outs(path: str, where: str = "scope.opt_out_file") -> list[OptOut]:
@@ -176,7 +187,8 @@ def _lines(path: str, where: str, bytes_max: int = LINE_BYTES_MAX) -> Iterator[s
             while line := stream.readline(bytes_max):
                 yield line
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{where}: cannot be read: {reason}") from error
 
 
 def lists_of(config: Config) -> dict[str, str]:

@@ -39,7 +39,7 @@ def load(keys: config.Plugins, kinds: tuple[str, ...] = KINDS) -> dict[str, list
     wanted = dict.fromkeys(name for kind in kinds for name in getattr(keys, kind))
     if not wanted:
         return {kind: [] for kind in kinds}
-    from importlib.metadata import entry_points  # it takes longer to load than all other modules of the configuration
+    from importlib.metadata import entry_points  # a tenth of what a verb takes to start, and few name plug-ins
 
     there = {entry.name: entry for entry in entry_points(group=GROUP)}
     options = options_of(keys)

@@ -86,7 +86,8 @@ def check(config: Config) -> None:
 
 def make(directory: Path) -> str:
     """A new key in `directory`, which is made if need be: KEY_FILE, and its public part at the end of the key directory
-    DIRECTORY_FILE, which keeps the keys it has. Returns its keyid. FileExistsError, ConfigError."""
+    DIRECTORY_FILE, which keeps the keys it has. Returns its keyid. FileExistsError, ConfigError; OSError, after which
+    there is no new key."""
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -96,13 +97,19 @@ def make(directory: Path) -> str:
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     key = Ed25519PrivateKey.generate()
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    with os.fdopen(os.open(directory / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        stream.write(text)
     jwk = public_jwk(key.public_key().public_bytes_raw())
     text_of_all = json.dumps({"keys": [*keys, jwk]}, indent=1) + "\n"
     new = directory / (DIRECTORY_FILE + ".new")
-    new.write_text(text_of_all)
-    new.replace(directory / DIRECTORY_FILE)
+    handle = os.open(directory / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text)
+        new.write_text(text_of_all)
+        new.replace(directory / DIRECTORY_FILE)
+    except OSError:  # half of a key would keep the next call from making a whole one
+        (directory / KEY_FILE).unlink()
+        new.unlink(missing_ok=True)
+        raise
     return jwk["kid"]
 
 

@@ -351,11 +351,32 @@ def effective(
     return lines
 
 
+_MAKING = ("scope", "urls", "page", "robots", "politeness", "fetch", "limits", "revisit", "archive")
+_PRIVATE = ("headers", "block", "dedupe_from", "on_warc_closed")
+
+
+def making(config: Config) -> str:
+    """What decides which pages a crawl asks for and how it keeps them, for a reader of its archives: `section.key =
+    value` of each key that is not at its default, apart by `; `. Files and commands of this machine, headers, what is
+    blocked and rules for single sites are left out."""
+    before = _flat(Config())
+    told = (
+        f"{path} = {value}"
+        for path, value in _flat(config).items()
+        if path.partition(".")[0] in _MAKING and before.get(path, value) != value
+        and not path.endswith("_file") and path.partition(".")[2] not in _PRIVATE
+    )  # fmt: skip
+    return "; ".join(told)
+
+
 def _flat(config: Config) -> dict[str, str]:
     """Path of a key -> its value as TOML."""
     found = {key.path: toml_value(value_of(config, key)) for key in keys() if key.single}
-    for number, rule in enumerate(config.priority, 1):
-        found |= {f"priority {number}.match": toml_value(rule.match), f"priority {number}.weight": str(rule.weight)}
+    for section in RULES:
+        for number, rule in enumerate(getattr(config, section), 1):
+            for key, value in vars(rule).items():
+                if value is not None:
+                    found[f"{section} {number}.{key}"] = toml_value(value)
     for name, site in config.site.items():
         for key, value in vars(site).items():
             if value is not None:

@@ -19,6 +19,7 @@ lists.py             lists of URLs that are out (irlcrawl/rounds), and their way
 returns.py           URLs that are put back: choosing them, and writing them as a harvest
 orders.py            pages that the operator wants visited now
 steering.py          verbs that change how a crawl goes on
+means.py             what a configuration points to, checked before it is taken
 journal.py           who steered it, and when
 hooks.py             calling the operator, by a command or a web address
 alarms.py            what the operator should hear of

@@ -79,6 +79,10 @@ class Gauges:
         self._of_state = _totals(state)
         self.merges.append(merges(state))
 
+    def seeds(self) -> tuple[int, int]:
+        """Given so far, and of these new, as of the last commit."""
+        return self._of_state["seeds"], self._of_state["new_seeds"]
+
     def _totals(self) -> dict[str, Any]:
         hosts, pressure = self._dispatcher, self._limits.pressure
         return {
@@ -142,6 +146,9 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "discovered_urls": ledger.discovered,
         "frontier_latency_s": state.latency.median,
         "waiting_by_place": {PLACES[name]: urls for name, urls in ledger.live.items()},
+        "lists_out": len(state.runs.lent),
+        "lent_urls": state.runs.rows - state.runs.rows_here,
+        "lists_until": max((lent.until + state.clock_set for lent in state.runs.lent.values()), default=None),
         "calendar_urls": state.calendar.rows,
         "calendar_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,

@@ -21,6 +21,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.rows import LINK, SIGNAL
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.lists import told_by_re2
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import log_parts
@@ -39,10 +40,10 @@ class Order:
     hosts: tuple[bytes, ...] = ()
     patterns: tuple[str, ...] = ()
 
-    def rows(self, job: JobDir, config: Config) -> Iterator[Batch]:
+    def rows(self, job: JobDir, config: Config, files: Files | None = None) -> Iterator[Batch]:
         """SIGNAL rows. A Python loop per URL of a page, where hosts or patterns are asked for. ConfigError for a URL
         that was never fetched, and for a pattern that is none; Damaged, OSError."""
-        reading = Reading.open(job)
+        reading = Reading.open(job, files)
         if reading is None or not reading.begun:
             return
         if self.urls:
@@ -72,10 +73,12 @@ class Order:
     def _chooses(self) -> Callable[[bytes], bool]:
         import re2
 
+        options = re2.Options()
+        options.log_errors = False
         try:
-            patterns = [re2.compile(pattern.encode()) for pattern in self.patterns]
+            patterns = [re2.compile(pattern.encode(), options) for pattern in self.patterns]
         except re2.error as error:
-            raise ConfigError(f"--match takes an RE2 pattern: {error}") from error
+            raise ConfigError(f"--match takes an RE2 pattern: {told_by_re2(error)}") from error
 
         def chosen(url: bytes) -> bool:
             return any(log_parts.is_within(url, host) for host in self.hosts) or any(p.search(url) for p in patterns)

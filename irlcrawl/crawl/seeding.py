@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from drum import Batch, Files, Ragged, SegmentWriter
 
@@ -14,9 +14,13 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvest_name
 from irlcrawl.base.keys import priority_of, url_keys
 from irlcrawl.base.rows import LINK, Source
 from irlcrawl.config.keys import Config
+from irlcrawl.crawl.gauges import Gauges
 from irlcrawl.crawl.returns import Drawing, of_seeds
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.terminal import words
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.scope import Scope
+from irlcrawl.worker.archive.shown_log import shown_reads
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
 
@@ -25,13 +29,32 @@ CHUNK_ROWS = 65_536
 _log = logging.getLogger("irlcrawl.crawl")
 
 
-def named_again(state: CrawlState, seeds: Sequence[bytes]) -> list[Batch]:
+class NewSeeds:
+    """Says once how many of the seeds that a run was given were new: when they were looked up, or at its end."""
+
+    def __init__(self, gauges: Gauges, note: Callable[[str], None]) -> None:
+        self._gauges, self._note, self._told = gauges, note, False
+        self._before = gauges.seeds()
+
+    def look(self, over: bool = False) -> None:
+        """As often as the caller likes. over: the run ends."""
+        if self._told:
+            return
+        more, new = (now - before for now, before in zip(self._gauges.seeds(), self._before, strict=True))
+        if over or (more and "seen" not in self._gauges.merges[-1]):
+            self._told = True
+            are = "was" if more == 1 else "were"
+            self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new")
+
+
+def named_again(state: CrawlState, seeds: Sequence[bytes], bar_of: Callable[[], Bar] = Bar) -> list[Batch]:
     """RETURN rows of the seeds that are done and were not fetched. It reads the crawl log, unless all that is done was
-    fetched. Before `write_seeds`, between turns. Damaged, OSError."""
+    fetched. Before `write_seeds`, between turns. bar_of: shows how far a long log is read. Damaged, OSError."""
     if not state.ledger.failed and not state.ledger.excluded:
         return []
-    drawing = Drawing(state.job, state.catalog, state.files, of_seeds(seeds))
-    rows = list(drawing.rows(state.config))
+    with shown_reads(state.job, bar_of, times=2) as files:
+        drawing = Drawing(state.job, state.catalog, files, of_seeds(seeds))
+        rows = list(drawing.rows(state.config))
     _log.info("%d of the seeds had failed or were excluded, and are put back", sum(drawing.counts.values()))
     return rows
 

@@ -44,6 +44,9 @@ FIELDS: dict[str, str] = {
     "discovered_urls": "different URLs in scope ever found",
     "queued_urls": "of these, waiting anywhere",
     "leased_urls": "of these, with a worker now",
+    "lists_out": "lists that `generate` wrote and that are not back (docs/rounds.md)",
+    "lent_urls": "of these, in such a list; while it is out nothing is asked of their sites",
+    "lists_until": "unix seconds: when the last of those lists is taken back; null when none is out",
     "calendar_urls": "of these, scheduled: more than their host takes, a long Crawl-delay, its hours",
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
@@ -170,12 +173,14 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("", words.parts(values["fetched_by_reason"])),
         ("rate", ", ".join(f"{words.rate(rate)}/s over {name}" for name, rate in _rates(values).items())),
         ("failed", _total(values, "failed")),
+        ("errors", _errors(values)),
         ("excluded", _total(values, "excluded")),
         ("seeds", f"{words.count(number['seeds'])} given, {words.count(number['new_seeds'])} of them new"
                   if number["seeds"] else ""),
         ("now", _now(values)),
         ("slowest", _seconds(values["slowest_hosts"])),
         ("waiting", _waiting(values)),
+        ("lists", _lists(values)),
         ("later", _later(values)),
         ("resting", _resting(values)),
         ("failing", _failing(values)),
@@ -193,6 +198,14 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         *(("merging", _merge(name, values)) for name in _long_merges(values)),
     ]  # fmt: skip
     return [f"{name:<10}{text}" for name, text in told if text]
+
+
+def _lists(values: Mapping[str, Any]) -> str:
+    if not values["lists_out"]:
+        return ""
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(values["lists_until"]))
+    lent = f"{words.plural(values['lists_out'], 'list')} with {words.plural(values['lent_urls'], 'URL')}"
+    return f"{lent} out until {until}; nothing is asked of their sites"
 
 
 def _machine(one: Mapping[str, Any]) -> str:
@@ -214,6 +227,7 @@ def line(values: Mapping[str, Any]) -> str:
         *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
         f"excluded {words.count(values['excluded'] or 0)}",
         *([f"now {_now(values)}"] if values["fetching"] else ()),
+        *([f"paused {_names(values['paused'])}"] if values["paused"] else ()),
         *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
     ]
     return ", ".join(told)
@@ -224,6 +238,13 @@ def errors_by_reason(values: Mapping[str, Any]) -> dict[str, int]:
     fetched = {name: (values.get("fetched_by_reason") or {}).get(name, 0) for name in ERRORS}
     failed = values.get("failed_by_reason") or {}
     return {name: number for name, number in {**fetched, **failed}.items() if number}
+
+
+def _errors(values: Mapping[str, Any]) -> str:
+    """Where servers answered with errors, too: all URLs of which no page was had."""
+    errors = errors_by_reason(values)
+    all_failed = sum(errors.values()) == (values["failed"] or 0)
+    return "" if all_failed else f"{words.count(sum(errors.values()))} ({words.parts(errors)})"
 
 
 def _rates(values: Mapping[str, Any]) -> dict[str, float]:
@@ -275,8 +296,14 @@ def _paused(values: Mapping[str, Any]) -> str:
     return "; ".join(told[:PAUSES_SHOWN]) + more
 
 
+def _names(pauses: Mapping[str, Any]) -> str:
+    names = ["all" if name == "*" else name for name in pauses]
+    return ", ".join(names[:PAUSES_SHOWN]) + (", ..." if len(names) > PAUSES_SHOWN else "")
+
+
 def _rate(values: Mapping[str, Any]) -> str:
-    known = values["pages_per_s"] is not None and (values["fetched"] or values["pages_per_s"])
+    alive = values["state"] in ALIVE  # of a run that is over and fetched nothing a rate says nothing
+    known = values["pages_per_s"] is not None and (values["pages_per_s"] or (alive and values["fetched"]))
     return f" ({words.rate(values['pages_per_s'])}/s)" if known else ""
 
 

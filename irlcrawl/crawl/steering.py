@@ -19,12 +19,13 @@ from drum import Catalog, Edits, Files
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.config import commands
-from irlcrawl.config.checks import absolute, changes, check_resume, check_start, site_name, validate
+from irlcrawl.config.checks import absolute, changes, check_resume, check_start, site_name
 from irlcrawl.config.keys import Config, ConfigError, Priority, Site
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.config.rewrite import rewritten
-from irlcrawl.config.toml import CONFIG_HEADER, load, load_stored
+from irlcrawl.config.toml import CONFIG_HEADER, from_dict, load, load_stored, to_dict
 from irlcrawl.crawl import journal
+from irlcrawl.crawl.means import check_means
 from irlcrawl.frontier.state.start_checks import stored_config
 
 ALL = "*"
@@ -53,9 +54,10 @@ def steer(
     stored = load_stored(job.config_file)
     config = copy.deepcopy(stored)
     hints = VERBS[verb](config, list(arguments)) or []
-    validate(config)
+    config = from_dict(to_dict(config))  # each value as at a start: a file that no start reads is never written
     absolute(config)
     check_start(config)
+    check_means(config)
     before = running or stored
     check_resume(before, config)
     _check_commands(job, verb, stored, running, config)

@@ -40,7 +40,7 @@ from irlcrawl.crawl.hooks import Hooks
 from irlcrawl.crawl.journal import note
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.returns import TAKEN
-from irlcrawl.crawl.seeding import named_again, write_seeds
+from irlcrawl.crawl.seeding import NewSeeds, named_again, write_seeds
 from irlcrawl.crawl.steering import keep, steer
 from irlcrawl.crawl.this_run import log_step
 from irlcrawl.frontier.dispatch.machine_clocks import machine_clocks
@@ -111,10 +111,6 @@ def _end(started: Sequence[Started], over: bool) -> None:
             process.wait()
 
 
-def _are(number: int) -> str:
-    return "was" if number == 1 else "were"
-
-
 class Supervisor:
     """A crawl in this process; `run` is called once."""
 
@@ -131,6 +127,7 @@ class Supervisor:
         self._next: Config | None = None  # to be taken over by the next run
         self._hooks = Hooks(job, config.hooks, self.clock)
         self._alarms: Alarms | None = None
+        self._new_seeds: NewSeeds | None = None
         self._heartbeat = Heartbeat(self.clock)
         self._nodes: Nodes | None = None
         self._history = History(Files(), job.history)
@@ -206,7 +203,7 @@ class Supervisor:
             state.close()
 
     async def _crawl(self, loop: CrawlLoop, state: CrawlState, seeds: list[bytes]) -> ExitCode:
-        given = {name: state.counters.get(name, 0) for name in ("seeds", "new_seeds")} if seeds else {}
+        self._new_seeds = new_seeds = NewSeeds(loop.gauges, self.progress.note) if seeds else None
         if self.config.archive.dedupe_from:
             self._read_payloads(state)
         nodes = await self._listen(loop)
@@ -229,9 +226,8 @@ class Supervisor:
         try:
             code = await loop.run()
             self._over = True
-            if given:
-                more, new = (state.counters.get(name, 0) - before for name, before in given.items())
-                self.progress.note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {_are(more)} new")
+            if new_seeds is not None:
+                new_seeds.look(over=True)
             return ExitCode.NOTHING_HAD if code is ExitCode.DONE and status.no_page_had(loop.status()) else code
         finally:
             others.cancel()
@@ -254,7 +250,7 @@ class Supervisor:
         """Before there are workers, which read it. ConfigError."""
         archive = self.config.archive
         try:
-            known = build(state.files, self.job, archive.dedupe_from, archive.dedupe_bytes_min)
+            known = build(state.files, self.job, archive.dedupe_from, archive.dedupe_bytes_min, self.progress.bar)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self.progress.note(f"irlcrawl: {words.plural(known, 'payload')} known from before")
@@ -262,6 +258,8 @@ class Supervisor:
     def _tick(self) -> None:
         assert self.loop is not None
         self.progress.tick(self._status)
+        if self._new_seeds is not None:
+            self._new_seeds.look()
         self._heartbeat.beat()
         self._history.tick(self.clock.now(), self._status)
         if self._alarms is not None:
@@ -296,7 +294,7 @@ class Supervisor:
             return None
         number = state.streams[SEEDS_STREAM]["next"]
         waiting = list(harvests_from(set(state.files.listdir(state.dir)), SEEDS_STREAM, number))
-        again = named_again(state, seeds)
+        again = named_again(state, seeds, self.progress.bar)
         if again:
             told = words.plural(sum(batch.rows for batch in again), "seed")
             self.progress.note(f"irlcrawl: {told} had failed or was excluded before: asked again")

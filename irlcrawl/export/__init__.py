@@ -4,6 +4,7 @@ It reads closed archives and what is committed, so it works beside a running cra
 JOB/indexes.
 
 archives.py       closed archives, and the captures in them
+originals.py      the captures to which revisit records refer
 media             what a page says, by its media type
 surt.py           URL keys as indexes of web archives sort by them
 cdxj.py           the CDXJ index of an archive, and of all of them

@@ -69,12 +69,17 @@ def captures(files: Files, archive: Archive) -> Iterator[Capture]:
     for record in records(files, archive.path):
         if record.kind not in ("response", "revisit") or not record.fields.get("warc-target-uri"):
             continue
-        revisit = record.kind == "revisit"
-        try:
-            header, body = split_response(record.block)
-        except ValueError as error:
-            if not revisit:
-                raise Damaged(archive.path, record.offset, str(error)) from None
-            header, body = record.block, b""  # a header of its own is optional
-        url = record.fields["warc-target-uri"].encode()
-        yield Capture(record, Exchange(url, "", b"", header, body), revisit)
+        yield capture_of(record, archive.path)
+
+
+def capture_of(record: Record, path: str) -> Capture:
+    """The capture in a record of a response or a `revisit`. Damaged."""
+    revisit = record.kind == "revisit"
+    try:
+        header, body = split_response(record.block)
+    except ValueError as error:
+        if not revisit:
+            raise Damaged(path, record.offset, str(error)) from None
+        header, body = record.block, b""  # a header of its own is optional
+    url = record.fields["warc-target-uri"].encode()
+    return Capture(record, Exchange(url, "", b"", header, body), revisit)

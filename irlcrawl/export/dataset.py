@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from drum.files import Files
@@ -24,12 +24,13 @@ from irlcrawl.export import links, listed, pages
 from irlcrawl.export.archives import Archive, captures
 from irlcrawl.export.formats import JSON_LINES, PARQUET, Writer, open_file
 from irlcrawl.export.graph_edges import edge_lines
+from irlcrawl.export.originals import Indexes, Originals
 from irlcrawl.export.processes import each
 from irlcrawl.export.table import LINKS, LISTED, Column, Row
 from irlcrawl.terminal.progress import Bar
 
 STATE = "export.state"
-VERSION = 1
+VERSION = 2
 
 
 class Plan(NamedTuple):
@@ -48,14 +49,21 @@ class Plan(NamedTuple):
         return LINKS if self.what == "links" else pages.columns(self.asked)
 
 
-def rows(plan: Plan, archive: Archive) -> Iterator[tuple[str, Row]]:
-    """(subset, row) of everything in an archive. Damaged, OSError, JobError."""
+def rows(plan: Plan, archive: Archive, indexes: Indexes | None = None) -> Iterator[tuple[str, Row]]:
+    """(subset, row) of everything in an archive. indexes: of all archives, to find originals. Damaged, OSError,
+    JobError."""
     found = captures(Files(), archive)
     if plan.what == "links":
         return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf))
     if plan.what == "listed":
         return ((pages.WARC, row) for capture in found for row in listed.rows_of(capture))
-    return pages.rows(found, archive, plan.asked)
+    return pages.rows(found, archive, plan.asked, _originals(indexes) if indexes is not None else None)
+
+
+@lru_cache(maxsize=1)
+def _originals(indexes: Indexes) -> Originals:
+    """Once a process, not once an archive."""
+    return Originals(indexes, Files())
 
 
 class Dataset:
@@ -97,12 +105,12 @@ class Dataset:
         """Those that are not exported as they are now."""
         return [one for one in archives if self._known.get(one.name) != (one.bytes, one.modified_ns)]
 
-    def add(self, archives: list[Archive], bar: Bar, jobs: int) -> int:
-        """Export archives; returns how many rows they had. After an error those that are done stay. Damaged, OSError,
-        JobError."""
+    def add(self, archives: list[Archive], bar: Bar, jobs: int, indexes: Indexes | None = None) -> int:
+        """Export archives; returns how many rows they had. After an error those that are done stay. indexes: as in
+        `rows`. Damaged, OSError, JobError."""
         bar.stage(f"export {self.plan.what}", sum(one.bytes for one in archives))
         total = 0
-        for archive, made in each(partial(write, self.plan, self.directory), archives, jobs):
+        for archive, made in each(partial(write, self.plan, self.directory, indexes), archives, jobs):
             total += made
             self._append({"archive": archive.name, "bytes": archive.bytes, "modified_ns": archive.modified_ns,
                           "rows": made})  # fmt: skip
@@ -132,7 +140,7 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
                     yield found
 
 
-def write(plan: Plan, directory: str, archive: Archive) -> int:
+def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> int:
     """The files of one archive; returns their rows. They replace earlier ones."""
     if plan.what == "graph":
         return _write_edges(plan, directory, archive)
@@ -140,7 +148,7 @@ def write(plan: Plan, directory: str, archive: Archive) -> int:
     stem = warc_stem(archive.name)
     suffix = PARQUET if plan.format == PARQUET else JSON_LINES
     try:
-        for subset, row in rows(plan, archive):
+        for subset, row in rows(plan, archive, indexes):
             subset = subset if plan.crawl else ""
             writer = opened.get(subset)
             if writer is None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, Protocol
 
+from irlcrawl.base.job import JobError
 from irlcrawl.base.job_files import temporary
 from irlcrawl.export.media.extras import needed
 from irlcrawl.export.table import Column, Row
@@ -116,5 +117,7 @@ class Parquet:
 
 
 def open_file(path: str, columns: Sequence[Column], format_: str) -> Writer:
-    """A new file of rows. JobError if its format needs a library that is missing."""
+    """A new file of rows. JobError if its format needs a library that is missing, or `path` is a directory."""
+    if os.path.isdir(path):
+        raise JobError(f"{path}: a directory; name a file")
     return Parquet(path, columns) if format_ == PARQUET else JsonLines(path, columns)

@@ -16,6 +16,7 @@ from irlcrawl.export.language import language_of
 from irlcrawl.export.media.content import Content
 from irlcrawl.export.media.kinds import PDF, handler_of
 from irlcrawl.export.media.sniff import detected
+from irlcrawl.export.originals import Originals, refers_to
 from irlcrawl.export.surt import surt
 from irlcrawl.export.table import PAGES, TEXT, Column, Row
 from irlcrawl.web.coding import decode
@@ -37,6 +38,7 @@ class Asked(NamedTuple):
     language: bool = False
     robots: bool = False  # rows for robots.txt, too
     pdf: bool = False  # PDFs are read
+    originals: bool = False  # of `revisit` records, what the captures say to which they refer
 
 
 def columns(asked: Asked) -> tuple[Column, ...]:
@@ -73,14 +75,21 @@ def is_robots(capture: Capture) -> bool:
     return unit is not None and str(NO_SEGMENT) in unit and json.loads(unit).get("segment") == NO_SEGMENT
 
 
+def _wishes(capture: Capture) -> str | None:
+    """What the owner says about the page's use, in its header, in it or in the files of its host."""
+    unit = capture.record.unit
+    return (json.loads(unit).get("wishes") or None) if unit is not None and '"wishes"' in unit else None
+
+
 def subset_of(capture: Capture) -> str:
     """Common Crawl's subset of a capture."""
     return ROBOTS if is_robots(capture) else WARC if capture.exchange.status == 200 else DIAGNOSTICS
 
 
-def row_of(capture: Capture, archive: Archive, asked: Asked) -> Row:
+def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Originals | None = None) -> Row:
     """A row of `columns(asked)`."""
-    page = read(capture)
+    original = originals.of(capture) if originals is not None and capture.revisit else None
+    page = read(original or capture)
     status = capture.exchange.status
     handler = handler_of(page.media_type, asked.pdf) if page.body else None
     found = handler.read(page.body, page.codec) if handler is not None else _NOTHING
@@ -94,21 +103,25 @@ def row_of(capture: Capture, archive: Archive, asked: Asked) -> Row:
         surt(stored).decode(), url, *parts,
         fields.get("warc-date"), status or None, _redirect(capture, status, stored),
         fields.get("warc-payload-digest", "").removeprefix("sha1:") or None,
-        page.mime or None, page.media_type, _charset_name(page.codec) if page.codec else None,
+        REVISIT if capture.revisit else page.mime or None, page.media_type,
+        _charset_name(page.codec) if page.codec else None,
         language_of(words) if asked.language else None, fields.get("warc-truncated"), archive.name,
         capture.record.offset, capture.length, _segment(archive.name),
         found.title or None, found.description or None, canonical_url, found.lang or None, found.opengraph or None,
-        found.jsonld_types or None, found.links,
+        found.jsonld_types or None, found.links, _wishes(capture),
+        *(refers_to(capture) if capture.revisit else (None, None)),
     )  # fmt: skip
     return (*row, words or None) if asked.text else row
 
 
-def rows(captures: Iterator[Capture], archive: Archive, asked: Asked) -> Iterator[tuple[str, Row]]:
-    """(Common Crawl's subset, row) of each capture of an archive."""
+def rows(
+    captures: Iterator[Capture], archive: Archive, asked: Asked, originals: Originals | None = None
+) -> Iterator[tuple[str, Row]]:
+    """(Common Crawl's subset, row) of each capture of an archive. originals: for `asked.originals`."""
     for capture in captures:
         subset = subset_of(capture)
         if subset != ROBOTS or asked.robots:
-            yield subset, row_of(capture, archive, asked)
+            yield subset, row_of(capture, archive, asked, originals)
 
 
 def _url_columns(url: bytes) -> Row:

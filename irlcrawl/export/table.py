@@ -42,8 +42,11 @@ CAPTURE = (
 
 PAGES = (
     *CAPTURE, *_columns("text", "title description canonical lang"), Column("opengraph", "map"),
-    Column("jsonld_types", "texts"), Column("links", "int32"),
+    Column("jsonld_types", "texts"), Column("links", "int32"), Column("wishes", "text"),
+    Column("original_url", "text"), Column("original_time", "time"),
 )  # fmt: skip
+"""wishes: of the page's owner about its use, as in the crawl log. The last two name the capture with the body of a
+`revisit` record: its `url` and `fetch_time`."""
 TEXT = Column("text", "text")
 """One more column of PAGES, with --text."""
 

@@ -46,6 +46,7 @@ from irlcrawl.frontier.state.hosts import records_of
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import RunReader, SegmentPlace, ready_hosts
 from irlcrawl.rounds.fetch_list import READY, RUNS, Head, head_of
+from irlcrawl.terminal.progress import Bar, urls
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.fetch.process import Process
@@ -128,10 +129,18 @@ def done_rows(files: Files, job: JobDir, head: Head, rows: int) -> NDArray[np.bo
 class Fetch:
     """Of one list: make it, `run` it. On one event loop; DIR is locked."""
 
-    def __init__(self, job: JobDir, head: Head, clock: Clock, files: Files, machine: Machine | None = None) -> None:
+    def __init__(
+        self,
+        job: JobDir,
+        head: Head,
+        clock: Clock,
+        files: Files,
+        machine: Machine | None = None,
+        bar: Bar | None = None,
+    ) -> None:
         self._job, self._head, self._clock, self._files = job, head, clock, files
         self.config = config = from_dict(head.config)
-        self._wakeup = asyncio.Event()
+        self._wakeup, self._bar = asyncio.Event(), bar or Bar()
         self._stopping = self._stopped = False
         self._failure: BaseException | None = None
         self._pool = SegmentPool(files, str(job.state), OPEN_FILES_MAX)
@@ -185,6 +194,7 @@ class Fetch:
         fetch, promised; whether there are any."""
         politeness, leases = self.dispatcher.politeness, self.dispatcher.leases
         done = done_rows(self._files, self._job, self._head, self._section.rows)
+        self._bar.stage("fetching", self._section.rows - int(done.sum()), urls)
         waits = list[Promise]()
         found = LeaseLog.read(self._files, self._job.leases)
         parts = list(self._pool.section(LIST, RUNS).scan())
@@ -266,6 +276,7 @@ class Fetch:
     def _take(self, worker: RemoteWorker, message: Message) -> None:
         match message["t"]:
             case "end":
+                self._bar.read(message["reached"])
                 self.dispatcher.ended(worker, message)
             case "robots":
                 self.dispatcher.learnt_robots(worker, message)

@@ -24,7 +24,8 @@ import numpy as np
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.job_files import list_name
+from irlcrawl.base.job import JobError
+from irlcrawl.base.job_files import list_name, parse_list
 from irlcrawl.base.keys import origin_of
 from irlcrawl.base.rows import Robots
 from irlcrawl.config.keys import Config
@@ -74,8 +75,9 @@ class _Pick(NamedTuple):
 
 async def generate(state: CrawlState, config: Config, clock: Clock, wish: Wish, directory: str) -> list[Made]:
     """Lists with fewer URLs than wished where the crawl has no more that may be asked; none if it has none at all.
-    `state` is open, and its JOB locked. OSError, Damaged."""
+    `state` is open, and its JOB locked. JobError, OSError, Damaged."""
     _finish(state, directory)
+    _check_free(state, directory)
     loop = CrawlLoop(state, config, clock)
     await loop.open(None, list(state.streams))
     loop.bring_all()
@@ -99,6 +101,16 @@ def _finish(state: CrawlState, directory: str) -> None:
         if state.files.exists(path + UNNAMED) and head_of(state.files, path + UNNAMED).id == lent.id:
             state.files.rename(path + UNNAMED, path)
             state.files.fsync_dir(directory)
+
+
+def _check_free(state: CrawlState, directory: str) -> None:
+    """JobError where a list of another crawl, or of this one before JOB was restored, has a name that one of this
+    crawl would get: it would be gone."""
+    for name in sorted(state.files.listdir(directory)):
+        number = parse_list(name)
+        if number is not None and number >= state.runs.next:
+            path = os.path.join(directory, name)
+            raise JobError(f"{path}: a list that this crawl did not lend: move it away, or name another directory")
 
 
 def _picks(loop: CrawlLoop, wish: Wish) -> list[_Pick]:

@@ -32,6 +32,7 @@ from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import LISTS
 from irlcrawl.rounds.fetch import harvests, recover
 from irlcrawl.rounds.fetch_list import Head, head_of
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.rules_log import PART
 
@@ -44,9 +45,11 @@ class Back(NamedTuple):
     taken: bool
 
 
-async def update(state: CrawlState, config: Config, clock: Clock, fetches: Sequence[JobDir]) -> list[Back]:
-    """Take in what lies in the directories of fetches, each of them locked, as JOB is. ConfigError before anything was
-    changed; OSError, Damaged."""
+async def update(
+    state: CrawlState, config: Config, clock: Clock, fetches: Sequence[JobDir], bar: Bar | None = None
+) -> list[Back]:
+    """Take in what lies in the directories of fetches, each of them locked, as JOB is. bar: shows how far what lies on
+    another disk is copied. ConfigError before anything was changed; OSError, Damaged."""
     files = state.files
     heads = [_head(files, state, each) for each in fetches]
     backs = list[Back]()
@@ -56,7 +59,7 @@ async def update(state: CrawlState, config: Config, clock: Clock, fetches: Seque
         if taken:
             recover(files, fetch, head, clock)
             _keep_promises(files, fetch, state.job)
-            _end_list(state, head, _bring(files, fetch, state.job, head))
+            _end_list(state, head, _bring(files, fetch, state.job, head, bar or Bar()))
         backs.append(Back(str(fetch.path), head.segment, taken))
     if any(back.taken for back in backs):
         loop = CrawlLoop(state, config, clock)
@@ -77,17 +80,19 @@ def _head(files: Files, state: CrawlState, fetch: JobDir) -> Head:
     return head
 
 
-def _bring(files: Files, fetch: JobDir, job: JobDir, head: Head) -> list[int]:
+def _bring(files: Files, fetch: JobDir, job: JobDir, head: Head, bar: Bar) -> list[int]:
     """Put the files of a fetch into JOB; the streams that they are of. Harvests last: they point to the others."""
     own = range(head.first, head.first + head.streams)
     archives = [file for file in warc_files(files, str(fetch.warcs)) if file.stream in own]
     texts = [name for name in files.listdir(fetch.state) if (parse_rules_log(name) or 0) % PART in own]
     told = [name for name in harvests(files, fetch) if (parse_harvest(name) or (0,))[0] in own]
+    bar.stage("archives", sum(files.size(os.path.join(fetch.warcs, file.name)) for file in archives))
     for file in archives:
-        _put(files, os.path.join(fetch.warcs, file.name), os.path.join(job.warcs, file.name))
+        _put(files, os.path.join(fetch.warcs, file.name), os.path.join(job.warcs, file.name), bar)
+    bar.stage("harvests", sum(files.size(os.path.join(fetch.state, name)) for name in (*texts, *told)))
     files.fsync_dir(job.warcs)
     for name in [*texts, *told]:
-        _put(files, os.path.join(fetch.state, name), os.path.join(job.state, name))
+        _put(files, os.path.join(fetch.state, name), os.path.join(job.state, name), bar)
     files.fsync_dir(job.state)
     return sorted({file.stream for file in archives} | {(parse_harvest(name) or (0,))[0] for name in told})
 
@@ -113,7 +118,7 @@ def _end_list(state: CrawlState, head: Head, streams: Sequence[int]) -> None:
     del state.runs.lent[head.segment]
 
 
-def _put(files: Files, old: str, new: str) -> None:
+def _put(files: Files, old: str, new: str, bar: Bar) -> None:
     """The same file in another directory: under both names where they are on one disk, else copied. It changes no
     more. Durable but for its name."""
     if files.exists(new) and files.size(new) == files.size(old):
@@ -124,10 +129,10 @@ def _put(files: Files, old: str, new: str) -> None:
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
             raise
-        _copy(files, old, new)
+        _copy(files, old, new, bar)
 
 
-def _copy(files: Files, old: str, new: str) -> None:
+def _copy(files: Files, old: str, new: str, bar: Bar) -> None:
     files.unlink(temporary(new), missing_ok=True)
     source, copy = files.open(old), files.create(temporary(new))
     try:
@@ -135,6 +140,7 @@ def _copy(files: Files, old: str, new: str) -> None:
         while data := files.pread(source, PIECE_BYTES, at):
             files.write(copy, data)
             at += len(data)
+            bar.read(len(data))
         files.fsync(copy)
     finally:
         files.close(source)

@@ -105,6 +105,10 @@ class Progress(Speaker):
     def show(self, values: Mapping[str, Any]) -> None:
         """Show the record now."""
 
+    def bar(self) -> Bar:
+        """For work before the first record: shown where and as the records are."""
+        return bar_for(self._stream, quiet=not math.isfinite(self.seconds))
+
 
 class LineProgress(Progress):
     """A line with the time of day, every ten seconds."""
@@ -190,7 +194,7 @@ class LineBar(Bar):
     def __init__(self, stream: IO[str] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._clock = clock
-        self._name, self._total, self._all, self._done, self._due = "", 0, "", 0, 0.0
+        self._name, self._total, self._all, self._done, self._due = "", 0, "", 0, math.inf
 
     def stage(self, name: str, total: int, told: Told = words.size) -> None:
         self._name, self._total, self._all, self._done = name, total, told(total), 0
@@ -246,6 +250,11 @@ def bar_for(stream: IO[str] | None = None, *, quiet: bool = False) -> Bar:
     if quiet:
         return Bar(stream)
     return TerminalBar(stream) if _can_redraw(stream) else LineBar(stream)
+
+
+def beside_output() -> Bar:
+    """Of a verb that prints what it finds: none where that is seen, on the terminal."""
+    return bar_for(quiet=sys.stdout.isatty())
 
 
 def _can_redraw(stream: IO[str]) -> bool:

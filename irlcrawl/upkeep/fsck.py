@@ -415,7 +415,10 @@ class Fsck:
         away = [name for name in logged if name not in lost_names and archive_path(warcs, name, OPEN) is None]
         if away and census is not None:
             gone = sum(census.archives[name] for name in away)
-            yield note(warcs, f"{len(away)} archives with {gone} units are away: {examples(iter(away))}")
+            yield note(
+                warcs,
+                f"{words.plural(len(away), 'archive')} with {words.plural(gone, 'unit')} away: {examples(iter(away))}",
+            )
             prefix = load_stored(self.job.config_file).archive.prefix if self.job.exists() else ""
             for node, count in sorted(Counter(node_of(name, prefix) for name in away).items(), key=str):
                 if node is not None:

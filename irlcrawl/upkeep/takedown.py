@@ -27,6 +27,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.config.lists import OptOut
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.sections import CrawlLog
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot
 from irlcrawl.web.opt_out import OptOuts
@@ -254,13 +255,14 @@ def has_content(entry: LogEntry) -> bool:
 
 
 def check_ended(job: JobDir, files: Files) -> None:
-    """JobError where a crawl was killed and not gone on with: what its workers left is not in the log yet."""
+    """JobError where a crawl was killed, or its disk was full, and nobody went on with it: what its workers left is not
+    in the log yet."""
     if not job.has_catalogue():
         return
     catalog = formats.look(job.state, files)
     if any(key != f"streams/{SEEDS_STREAM}" for key, _ in catalog.items("streams/")):
         go_on = command("resume", job.path)
-        raise JobError(f"{job.path}: the crawl was killed; go on with it and stop it, and run this again: {go_on}")
+        raise JobError(f"{job.path}: its run did not end cleanly; go on with it, stop it, run this again: {go_on}")
 
 
 def _commit(catalog: Catalog, key: str, value: object) -> None:
@@ -279,7 +281,9 @@ def _moved(known: dict[str, int], moved: Counter[str]) -> dict[str, int]:
 
 def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     """Say what was done; whether that is all there was to do."""
-    say(f"taken down: {takedown.records} records, {takedown.lines} lines of the crawl log")
-    for name, records in takedown.away.items():
-        say(f"NOT taken down: {records} records in {name}, which is away; put it back and run the command again")
+    records, lines = words.plural(takedown.records, "record"), words.plural(takedown.lines, "line")
+    say(f"taken down: {records}, {lines} of the crawl log")
+    for name, away in takedown.away.items():
+        what = words.plural(away, "record")
+        say(f"NOT taken down: {what} in {name}, which is away; put it back and run the command again")
     return not takedown.away

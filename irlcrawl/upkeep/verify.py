@@ -19,6 +19,7 @@ from drum.sectors import SECTOR_BYTES, Unreadable
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN, WARC_SUFFIXES
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note
 from irlcrawl.worker.archive import taken_down, zstd
@@ -212,7 +213,7 @@ class _Units:
     def told(self) -> Findings:
         """What is worth knowing of the whole file."""
         if self._taken_down:
-            yield note(self._path, f"{self._taken_down} answers in it were taken down (`irlcrawl takedown`)")
+            yield note(self._path, f"{words.plural(self._taken_down, 'answer')} in it taken down (`irlcrawl takedown`)")
 
     def _wrong(self, record: Record, what: str) -> Finding:
         return Finding(True, self._path, record.offset, what)

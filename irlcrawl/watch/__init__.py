@@ -3,6 +3,7 @@ and JOB's files, so a crawl pays for no more than one answer a second, whoever l
 
 view.py       what a person sees: panels of rows, for the page and for the terminal alike
 terminal.py   these panels on a terminal, every second
+sites.py      budgets of the sites that the status record names
 series.py     from JOB/history: lines of charts
 log_tail.py   the crawl log as it grows
 metrics.py    Prometheus, OpenMetrics, and OpenTelemetry's names

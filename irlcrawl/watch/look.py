@@ -17,6 +17,7 @@ from irlcrawl.crawl import history, journal, status
 from irlcrawl.crawl.control import ControlError
 from irlcrawl.watch import series
 from irlcrawl.watch.log_tail import LogTail
+from irlcrawl.watch.sites import SiteBudgets
 from irlcrawl.watch.view import View, paused, view
 
 LIVE_SECONDS, AT_REST_SECONDS = 1.0, 5.0
@@ -36,6 +37,7 @@ class Look:
         self._config: Config | None = None
         self._config_mark: tuple[int, int] | None = None
         self.log = LogTail(job.crawl_log)
+        self._sites = SiteBudgets(job, monotonic)
 
     def record(self) -> dict[str, Any]:
         """The status record, a second old at most. A crawl that does not answer is `busy`. Damaged, OSError."""
@@ -51,7 +53,8 @@ class Look:
 
     def view(self) -> View:
         """What a person sees."""
-        return view(self.job.path.name, self.record(), self.config())
+        record = self.record()
+        return view(self.job.path.name, record, self.config(), self._sites.of(record))
 
     def config(self) -> Config | None:
         """As config_of, read again when the file changed."""

@@ -119,7 +119,7 @@ METRICS = (
     _counter("irlcrawl_responses", "responses", "HTTP responses, those to robots.txt left out."),
     _counter("irlcrawl_received_bytes", "bytes", "Received in responses, header and body.", "bytes"),
     _counter("irlcrawl_requests_failed", "fetch_failures", "Requests that ended without a response."),
-    _counter("irlcrawl_retries", "retry_count", "Requests that were put off to be repeated."),
+    _counter("irlcrawl_retries", "retry_count", "Requests that are to be repeated later."),
     _counter("irlcrawl_urls_discovered", "discovered_urls", "Different URLs in scope that were ever found."),
     _counter("irlcrawl_links_duplicate", "duplicate_urls", "Links to URLs that were known."),
     _counter("irlcrawl_links_out_of_scope", "out_of_scope_urls", "Links that lead out of scope."),

@@ -20,6 +20,7 @@ from typing import Any
 from drum import Damaged
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.config.keys import ConfigError
@@ -118,6 +119,12 @@ def _error(refused: Refused) -> web.Response:
     return web.json_response({"error": refused.text}, status=refused.status)
 
 
+def _is_ours(line: logging.LogRecord) -> bool:
+    """Whether a line is about a fault of this program. What somebody sends that is no HTTP is answered with 400, and is
+    worth no line here."""
+    return not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError))
+
+
 async def serve(
     job: JobDir, address: str, port: int, guard: Guard, listening: Callable[[str], None],
 ) -> None:  # fmt: skip
@@ -125,6 +132,7 @@ async def serve(
     over = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(Server(job, guard).app(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -26,7 +26,7 @@ SECTIONS = frozenset(("limits", "politeness", "scope", "fetch", "page", "budgets
 KEYS_AT_SHELL = frozenset(("machine_clocks", "headers", "signature_agent"))
 SITE_KEYS = frozenset((
     "gap_host_seconds", "bytes_per_second", "hours", "time_zone", "pages_max", "depth_max", "budget_min", "types",
-    "length_max", "block", "pause",
+    "length_max", "block", "pause", "revisit_weight", "revisit_every_min_seconds", "revisit_every_max_seconds",
 ))  # fmt: skip
 
 

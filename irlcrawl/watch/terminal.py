@@ -15,6 +15,7 @@ from irlcrawl.crawl import history, status
 from irlcrawl.terminal import words
 from irlcrawl.watch import series
 from irlcrawl.watch.look import config_of
+from irlcrawl.watch.sites import SiteBudgets
 from irlcrawl.watch.view import Panel, Row, View, view
 
 EVERY_SECONDS = 1.0
@@ -63,17 +64,18 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 def show(job: JobDir) -> None:
     """Over the last one, until the crawl ends; elsewhere than on a terminal one below the other."""
-    pause = threading.Event()
-    while _print(job) in status.ALIVE:
+    pause, sites = threading.Event(), SiteBudgets(job)
+    while _print(job, sites) in status.ALIVE:
         pause.wait(EVERY_SECONDS)
 
 
-def _print(job: JobDir) -> str:
+def _print(job: JobDir, sites: SiteBudgets) -> str:
     """Print it once; returns the state."""
     record = status.read_status(job)
     on_terminal = sys.stdout.isatty()
     width, height = shutil.get_terminal_size((WIDTH_OF_FILES, 24)) if on_terminal else (WIDTH_OF_FILES, 0)
-    lines = terminal_lines(view(str(job.path), record, config_of(job)), width, _sparks(job, record["updated"]))
+    seen = view(str(job.path), record, config_of(job), sites.of(record))
+    lines = terminal_lines(seen, width, _sparks(job, record["updated"]))
     if on_terminal and len(lines) >= height:
         lines = [*lines[: max(height - 2, 1)], "… (a larger window shows more, and so does `irlcrawl watch --http`)"]
     clear = "\x1b[H\x1b[J" if on_terminal else ""

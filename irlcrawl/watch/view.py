@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from budgets.sites import SiteRecord
+from budgets.star import WITHOUT_LIMIT
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import status
 from irlcrawl.terminal import words
@@ -76,13 +78,26 @@ WAITS_FOR = {
     "dns": "its name is looked up",
 }
 
+FAILED_AS = {
+    "silent": "no answer, no address, or nothing but 429 and 503 when they were asked last; asked again later",
+    "no_robots": "no robots.txt to be had; asked again later",
+    "given_up": "failed for politeness.host_dead_hours",
+}
+SLOWED = {
+    "shared": "addresses that many sites share, and that throttled once",
+    "backing_off": "asked more seldom after failures, 429 or 503",
+}
 
-def view(name: str, record: Record, config: Config | None = None) -> View:
-    """name: of the crawl. record: a complete status record. config: what the crawl goes by, for its limits."""
+
+def view(
+    name: str, record: Record, config: Config | None = None, sites: Mapping[str, SiteRecord] | None = None
+) -> View:
+    """name: of the crawl. record: a complete status record. config: what the crawl goes by, for its limits. sites: what
+    is known of some sites, by name (sites.py)."""
     alive = record["state"] in status.ALIVE
     told = [
         Panel("rates", "Rates", list(_rates(record, alive))),
-        Panel("waiting", "Where URLs wait", _places(record), "no URL waits"),
+        Panel("waiting", "Where URLs wait", _places(record, alive), "no URL waits"),
         Panel("delayed", "Why hosts wait", _delays(record) if alive else [], "no host waits" if alive else ""),
         Panel("errors", "Errors by reason", _shares(status.errors_by_reason(record)), "no errors"),
         Panel("fetched", "Fetched by result", _shares(record["fetched_by_reason"] or {}), "nothing yet"),
@@ -90,7 +105,9 @@ def view(name: str, record: Record, config: Config | None = None) -> View:
         Panel("now", "Fetching now", _fetching(record) if alive else [], "nothing at this moment" if alive else ""),
         Panel("slowest", "Slowest hosts", _seconds(record["slowest_hosts"] or {}) if alive else []),
         Panel("largest", "Largest hosts", _counts((record["per_host_queue_size"] or {}).get("largest"), "URL")),
+        Panel("failing", "Failing hosts", _failing(record)),
         Panel("addresses", "Addresses", list(_addresses(record))),
+        Panel("sites", "Budgets of sites", list(_sites(sites or {}))),
         Panel("limits", "Budgets and limits", list(_limits(record, config))),
         Panel("machine", "Machine", list(_machine(record, alive))),
         Panel("links", "Links", list(_links(record))),
@@ -144,7 +161,7 @@ def _rates(record: Record, alive: bool) -> Iterator[Row]:
         yield Row("frontier", "full", note="more waits than frontier.bytes_max allows")
 
 
-def _places(record: Record) -> list[Row]:
+def _places(record: Record, alive: bool) -> list[Row]:
     waiting = {name: number for name, number in (record["waiting_by_place"] or {}).items() if number}
     total = sum(waiting.values())
     ordered = sorted(waiting, key=lambda name: -waiting[name])
@@ -152,9 +169,9 @@ def _places(record: Record) -> list[Row]:
         Row(*_place(name, waiting[name], record), waiting[name] / total, PLACES.get(name, ("", ""))[1])
         for name in ordered
     ]
-    if record["wait_ends"] is not None and record["updated"] is not None:
+    if alive and record["wait_ends"] is not None and record["updated"] is not None:
         left = words.duration(max(record["wait_ends"] - record["updated"], 0))
-        rows.append(Row("nothing else is left", f"ends in {left}", note="limits.wait_hours"))
+        rows.append(Row("only rests are left", f"ends in {left}", note="limits.wait_hours"))
     return rows
 
 
@@ -212,6 +229,29 @@ def _addresses(record: Record) -> Iterator[Row]:
     yield from _counts(record["largest_addresses"], "host")
     for name, number in (record["shared_addresses"] or {}).items():
         yield Row(f"shared, {name}", words.count(number), note="addresses in memory that many sites share")
+    for name, number in (record["throttled_addresses"] or {}).items():
+        label = name.replace("_", " ")
+        yield Row(f"slowed, {label}", words.count(number), note=SLOWED.get(name, ""))
+
+
+def _failing(record: Record) -> list[Row]:
+    hosts = {name: number for name, number in (record["resting_hosts"] or {}).items() if number}
+    total = sum(hosts.values())
+    return [
+        Row(name.replace("_", " "), words.plural(number, "host"), number / total, FAILED_AS.get(name, ""))
+        for name, number in sorted(hosts.items(), key=lambda one: -one[1])
+    ]
+
+
+def _sites(sites: Mapping[str, SiteRecord]) -> Iterator[Row]:
+    """How many URLs of a site may stand in one queue, and how many are beyond that."""
+    for name, site in sites.items():
+        known = site.placed + site.deferred
+        budget = "no limit" if site.budget >= WITHOUT_LIMIT else words.count(site.budget)
+        linked = f"{words.plural(site.in_degree, 'other site')} {'links' if site.in_degree == 1 else 'link'} to it"
+        note = f"{linked}; {words.plural(site.placed, 'URL')} within its budget so far"
+        text = f"{budget}, {words.count(site.deferred)} over"
+        yield Row(name, text, site.placed / known if known else None, note)
 
 
 def _limits(record: Record, config: Config | None) -> Iterator[Row]:
@@ -243,6 +283,10 @@ def _machine(record: Record, alive: bool) -> Iterator[Row]:
     if alive:
         yield Row("memory", words.size(record["memory_bytes"]), note="resident, all processes of the crawl")
         yield Row("workers", words.count(record["workers"]))
+    for one in record["machines"] or ():
+        here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
+        silent = f"away, heard {words.duration(one['heard_s'])} ago"
+        yield Row(one["name"], here if one["state"] == "here" else silent, note="another machine that fetches")
     yield Row("archives", words.size(record["warc_bytes"]))
     if record["disk_free_bytes"] is not None:
         yield Row("free disk", words.size(record["disk_free_bytes"]))

@@ -19,23 +19,35 @@ def weigher(rules: Sequence[Priority]) -> Callable[[bytes], int] | None:
     ConfigError if a pattern is no RE2 expression."""
     if not rules:
         return None
+    found = searcher([rule.match or "" for rule in rules], "priority")
+    weights = [rule.weight or 0 for rule in rules]
+
+    def weight_of(url: bytes) -> int:
+        at = found(url)
+        return 0 if at is None else weights[at]
+
+    return weight_of
+
+
+def searcher(patterns: Sequence[str], section: str) -> Callable[[bytes], int | None]:
+    """A function that gives the first of the patterns that is found in a URL, by its number from 0; None if none is.
+    ConfigError, which names the rule, if one is no RE2 expression."""
     import re2  # only a configuration that has rules pays for loading the matcher
 
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES
     options.log_errors = False
-    patterns = re2.Set.SearchSet(options)
-    for number, rule in enumerate(rules, 1):
+    together = re2.Set.SearchSet(options)
+    for number, pattern in enumerate(patterns, 1):
         try:
-            patterns.Add((rule.match or "").encode("utf-8"))
+            together.Add(pattern.encode("utf-8"))
         except re2.error as error:
-            raise ConfigError(f"priority {number}: {rule.match!r} is not an RE2 pattern: {error}") from error
-    patterns.Compile()
-    weights = [rule.weight or 0 for rule in rules]
-    found = patterns.Match
+            raise ConfigError(f"{section} {number}: {pattern!r} is not an RE2 pattern: {error}") from error
+    together.Compile()
+    match = together.Match
 
-    def weight_of(url: bytes) -> int:
-        hits = found(url)
-        return weights[min(hits)] if hits else 0
+    def first(url: bytes) -> int | None:
+        hits = match(url)
+        return min(hits) if hits else None
 
-    return weight_of
+    return first

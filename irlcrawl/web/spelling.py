@@ -18,6 +18,9 @@ The others can, so they are off by default, for a crawl or a site to switch on:
   www             `www.example.com` is `example.com`
   https           `http://` is `https://`, where no port is named
 
+A site, or the URLs that match a pattern ([[url_rule]]), may have rules of their own, and parameters of their own that
+are left out: `parameters`.
+
 Seeds stay as they were written, and so does the target of a redirect that a rule would turn into the URL it comes from:
 a server that gives visitors a session id by a redirect would have no page else.
 """
@@ -25,13 +28,15 @@ a server that gives visitors a session id by a redirect would have no page else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from irlcrawl.base.url import HOSTS_CACHED, canonical, host_of
-from irlcrawl.config.keys import URL_RULES, Site, Urls
+from irlcrawl.config.keys import URL_RULES, Site, UrlRule, Urls
 from irlcrawl.config.lists import parameter_names
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.web.preference import searcher
 
 ROUNDS_MAX = 8
 """One rule may make work for another: `/a%252e%252e` needs two rounds. A URL that needs more stays as it was."""
@@ -63,30 +68,49 @@ _ESCAPED = {
     b"%02x" % byte: bytes((byte,)) if byte in _UNRESERVED else b"%%%02X" % byte for byte in range(256)
 }  # fmt: skip
 
-Rules = frozenset[str]
+Names = tuple[frozenset[bytes], tuple[bytes, ...]]
+"""Of parameters, in lower case: whole names, beginnings."""
+
+
+class Rules(NamedTuple):
+    """What holds for a URL: names of rules, and its site's parameters that are left out."""
+
+    names: frozenset[str]
+    parameters: Names | None = None
+
+    @property
+    def by_sign(self) -> bool:
+        """Whether they change no URL without a sign."""
+        return self.names <= _BY_SIGN
 
 
 class Spelling:
-    """The rules of a crawl. ConfigError for a file of parameters that cannot be read."""
+    """The rules of a crawl. ConfigError for a file of parameters that cannot be read, and for a pattern that is
+    none."""
 
-    def __init__(self, params: Urls, sites: Mapping[str, Site]) -> None:
-        self._general = frozenset(params.merge)
-        self._overrides = Overrides(sites) if any(site.merge_urls is not None for site in sites.values()) else None
+    def __init__(self, params: Urls, sites: Mapping[str, Site], patterns: Sequence[UrlRule] = ()) -> None:
+        self._general = Rules(frozenset(params.merge))
+        own_sites = any(site.merge_urls is not None or site.parameters for site in sites.values())
+        self._overrides = Overrides(sites) if own_sites else None
         self._of_host = lru_cache(maxsize=HOSTS_CACHED)(self._rules_of)
-        all_rules = self._general.union(*(site.merge_urls or () for site in sites.values()))
+        self._patterns = [(rule.merge, _split(rule.parameters or ()), rule.parameters is None) for rule in patterns]
+        self._found = searcher([rule.match or "" for rule in patterns], "url_rule") if patterns else None
+        all_rules = self._general.names.union(
+            *(site.merge_urls or () for site in sites.values()), *(rule.merge or () for rule in patterns)
+        )
         self._only_by_sign = all_rules <= _BY_SIGN
         own = parameter_names(params.parameters_file) if params.parameters_file else []
-        self._names, self._prefixes = _split([*TRACKING, *own])
+        self._tracking = _split([*TRACKING, *own])
 
     def of(self, url: bytes) -> bytes:
         """The spelling of a URL in stored form: in stored form, and its own spelling."""
-        rules = self._general
-        if self._overrides is not None:
-            rules = self._of_host(host_of(url))
-        if not rules or (rules <= _BY_SIGN and not _SIGN.search(url)):
-            return url
         before = url
         for _ in range(ROUNDS_MAX):
+            rules = self._general
+            if self._overrides is not None or self._found is not None:
+                rules = self._of_url(before)  # of what it became: a rule may lead to where others hold
+            if (not rules.names and rules.parameters is None) or (rules.by_sign and not _SIGN.search(before)):
+                return before
             after = self._once(before, rules)
             if after == before:
                 return after
@@ -107,10 +131,29 @@ class Spelling:
         spelled = self.of(target)
         return target if spelled == url else spelled
 
+    def by(self, url: bytes) -> list[str]:
+        """The rules that change a URL, each on its own; `parameters` for those of a site or a pattern."""
+        rules = self._of_url(url)
+        found = [
+            name for name in URL_RULES if name in rules.names and self._once(url, Rules(frozenset((name,)))) != url
+        ]
+        if rules.parameters is not None and self._once(url, Rules(frozenset(), rules.parameters)) != url:
+            found.append("parameters")
+        return found
+
+    def _of_url(self, url: bytes) -> Rules:
+        rules = self._of_host(host_of(url)) if self._overrides is not None else self._general
+        if self._found is None or (at := self._found(url)) is None:
+            return rules
+        merge, parameters, inherited = self._patterns[at]
+        names = rules.names if merge is None else frozenset(merge)
+        return Rules(names, rules.parameters if inherited else parameters)
+
     def _rules_of(self, host: str) -> Rules:
         assert self._overrides is not None
-        own = self._overrides.of(host).merge_urls
-        return self._general if own is None else frozenset(own)
+        own = self._overrides.of(host)
+        names = self._general.names if own.merge_urls is None else frozenset(own.merge_urls)
+        return Rules(names, _split(own.parameters) if own.parameters else None)
 
     def _once(self, url: bytes, rules: Rules) -> bytes:
         """Every rule once."""
@@ -119,33 +162,38 @@ class Spelling:
         authority, target = rest[:at], rest[at:]
         path, mark, query = target.partition(b"?")
         for name, change in _PATH:
-            if name in rules:
+            if name in rules.names:
                 path = change(path)
         had = bool(query)
         if had:
             query = self._query(query, rules)
-        if not query and (had or "empty_query" in rules):
+        if not query and (had or "empty_query" in rules.names):
             mark = b""
-        if "www" in rules and authority.startswith(b"www.") and b"." in authority[4:]:
+        if "www" in rules.names and authority.startswith(b"www.") and b"." in authority[4:]:
             authority = authority[4:]
-        if "https" in rules and scheme == b"http" and not _has_port(authority):
+        if "https" in rules.names and scheme == b"http" and not _has_port(authority):
             scheme = b"https"
         return scheme + b"://" + authority + path + mark + query
 
     def _query(self, query: bytes, rules: Rules) -> bytes:
-        if "unreserved" in rules:
+        names = rules.names
+        if "unreserved" in names:
             query = _unescaped(query)
         parts = query.split(b"&")
-        if "tracking" in rules:
-            parts = [part for part in parts if not self._tracks(part.partition(b"=")[0].lower())]
-        if "sessions" in rules:
+        if "tracking" in names:
+            parts = [part for part in parts if not _named(part, self._tracking)]
+        if rules.parameters is not None:
+            parts = [part for part in parts if not _named(part, rules.parameters)]
+        if "sessions" in names:
             parts = [part for part in parts if not _is_session(part)]
-        if "sort_query" in rules:
+        if "sort_query" in names:
             parts.sort(key=lambda part: part.partition(b"=")[0])
         return b"&".join(parts)
 
-    def _tracks(self, name: bytes) -> bool:
-        return name in self._names or name.startswith(self._prefixes)
+
+def _named(parameter: bytes, names: Names) -> bool:
+    name = parameter.partition(b"=")[0].lower()
+    return name in names[0] or name.startswith(names[1])
 
 
 def _is_session(parameter: bytes) -> bool:
@@ -176,14 +224,13 @@ _PATH: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
     ("default_pages", lambda path: _DEFAULT_PAGE.sub(b"", path)),
     ("trailing_slash", _without_slash),
 )
-_BY_SIGN: Rules = frozenset(("tracking", "sessions", "empty_query", "unreserved", "sort_query"))
+_BY_SIGN = frozenset(("tracking", "sessions", "empty_query", "unreserved", "sort_query"))
 _SIGN = re.compile(rb"[?%;(]")
 """Rules that change no URL without such a sign."""
 assert _BY_SIGN | {name for name, _ in _PATH} | {"www", "https"} == set(URL_RULES)
 
 
-def _split(names: Iterable[str]) -> tuple[frozenset[bytes], tuple[bytes, ...]]:
-    """(whole names, beginnings)."""
+def _split(names: Iterable[str]) -> Names:
     lower = [name.lower().encode() for name in names]
     return frozenset(name for name in lower if not name.endswith(b"*")), tuple(
         name[:-1] for name in lower if name.endswith(b"*")

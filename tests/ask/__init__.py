@@ -7,5 +7,5 @@ inspect.py    cli/test_verbs_ask.py
 log_index_build.py    ask/test_log_index.py
 outcomes.py   cli/test_verbs_ask.py, ask/test_why.py
 report.py     ask/test_why.py
-shown_log.py  terminal/test_bars.py
+shown_state.py  terminal/test_bars.py
 """

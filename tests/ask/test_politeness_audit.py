@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.ask import politeness_audit
@@ -233,6 +233,7 @@ def test_a_clock_that_was_set_between_two_runs_breaks_no_promise(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9000), st.integers(0, 80)), max_size=30))
+@example([(0, 0, 0), (0, 998, 0)])
 def test_gaps_are_those_a_brute_force_finds(
     tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[int, int, int]]
 ) -> None:
@@ -245,6 +246,6 @@ def test_gaps_are_those_a_brute_force_finds(
         for n in range(1, len(mine)):
             last, rule = max(end for _, end in mine[:n]), max(1.0, 0.01 * (mine[n - 1][1] - mine[n - 1][0]))
             gaps.append((mine[n][0] - last) / 1000)
-            broken += gaps[-1] < rule - 0.002
+            broken += gaps[-1] < rule - 0.002 - 1e-9
     assert told["host"]["gaps"] == len(gaps) and told["host"]["broken"] == broken
     assert told["host"]["smallest_s"] == (pytest.approx(min(gaps)) if gaps else None)

@@ -172,6 +172,8 @@ def test_why_names_the_key_that_keeps_a_host_back(tmp_path: Path, monkeypatch: p
     assert origin["paused"] == 'site."b.test".pause = true' and "blocked" not in origin
     told = ask("why", crawl.path, "http://in.test/")
     assert told["stands"] == "done: failed, address" and "network.allow" in told["private"]
+    assert ask("why", crawl.path, "in.test")["private"].startswith("of 1 URL: its address is private")
+    assert ask("why", crawl.path, "a.test")["blocked"] == 'site."a.test".block = true', "of a site, too"
 
 
 def test_a_report_of_very_many_sites_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
@@ -265,8 +267,11 @@ def test_why_says_in_words_where_a_budget_comes_from_and_when_a_host_may_be_aske
         record = answer if "known" in answer else answer["site"]
         budget = next(line for line in told if line.startswith("  budget"))
         assert f"{record['budget']:,} URL" in budget and f"{record['in_degree']:,} other site" in budget
-        assert any(line.startswith("  new content") and f"of {record['tried']:,} URL" in line for line in told)
+        assert any(
+            line.startswith("  new content") and f"of the first {record['tried']:,} URL" in line for line in told
+        )
         assert not any(line.split()[0] in ("tail", "count", "known", "seeds") for line in told)
+        assert not any(word in line for word in ("drained", "merge", "placed") for line in told), "words of the house"
     assert "  next allowed   now" in told
     unknown = list(why.lines(why.why(crawl.job(), "http://nobody.test/x", crawl.clock.now())))
     assert any("no URL of it was queued" in line for line in unknown)
@@ -331,3 +336,13 @@ def test_a_url_that_waits_has_its_level_with_what_made_it(tmp_path: Path, ask: A
     told = ask("why", crawl.path, url)["level"]
     rule = "and a rule of [[priority]] with weight 2; by that it would be"
     assert told.startswith(f"{10 + depth}: {links}, {rule} {8 + depth}")
+
+
+def test_why_of_a_url_that_links_spell_otherwise_says_what_they_lead_to(tmp_path: Path, ask: Ask) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        crawl = half_way(tmp_path / "job", monkeypatch, 15)
+    crawl.config.site = {"a.test": Site(parameters=["ref"])}
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "http://a.test/1?ref=2&utm_source=3&x=4")
+    assert told["spelled"] == "links to it lead to http://a.test/1?x=4 (by tracking, parameters)"
+    assert "spelled" not in ask("why", crawl.path, "http://b.test/1?ref=2&x=4")

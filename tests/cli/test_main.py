@@ -111,6 +111,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monk
     expected = load(None, [f"crawl.user_agent={AGENT}"])
     authority(tmp_path / "ca.pem", set())
     (tmp_path / "ranks.csv").write_text("1,example.com\n")
+    (tmp_path / "index.cdxj").write_text("!meta\n")
     make(tmp_path)
     for key in keys():
         if not key.single or key.path == "crawl.user_agent":
@@ -120,7 +121,7 @@ def test_every_key_is_an_option(tmp_path: Path, run: Run, crawl: FakeCrawl, monk
         value: Any = {
             "network.resolvers": ["127.0.0.1:5353"], "fetch.tls_ca_file": f"{tmp_path}/ca.pem",
             "urls.parameters_file": os.devnull, "scope.block_file": os.devnull,
-            "archive.dedupe_from": [f"{tmp_path}/ranks.csv"], "hooks.webhook": "https://example.org/hook",
+            "archive.dedupe_from": [f"{tmp_path}/index.cdxj"], "hooks.webhook": "https://example.org/hook",
             "budgets.ranks_file": f"{tmp_path}/ranks.csv",
             "politeness.hours": "22:00-06:00", "politeness.time_zone": "Asia/Tokyo",
             "network.proxy": "http://127.0.0.1:3128", "network.proxy_logins_file": os.devnull,
@@ -345,6 +346,23 @@ def test_help_version_and_mistakes(run: Run) -> None:
     assert code == 0 and "missing" not in out
 
 
+def test_an_option_that_nobody_knows_is_told_with_the_one_that_was_meant(tmp_path: Path, run: Run) -> None:
+    code, _, err = run("crawl", tmp_path / "job", "a.example", "--limit-pages", "3")
+    assert code == ExitCode.CONFIG and "--limit-pages 3; did you mean --limits-pages?" in err
+    code, _, err = run("status", tmp_path, "--zzz")
+    assert code == ExitCode.CONFIG and "did you mean" not in err
+
+
+def test_a_proxy_that_only_the_environment_names_is_told(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who set it believed that the crawl went by it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    asked = ("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT)
+    assert "http_proxy of the environment: not used; a proxy is named by network.proxy" in run(*asked)[2]
+    assert "http_proxy" not in run(*asked, "-s", "network.proxy=http://127.0.0.1:3128")[2]
+
+
 def test_the_versions_shown_are_those_of_all_dependencies() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = [requirement.split(">")[0] for requirement in project["dependencies"]]
@@ -404,6 +422,36 @@ def test_config_says_where_each_value_comes_from(tmp_path: Path, run: Run) -> No
     assert run("config")[1].startswith("# irlcrawl configuration: every key with its default")
 
 
+def test_config_shows_every_kind_of_rule(tmp_path: Path, run: Run) -> None:
+    """Rules [[revisit_rule]] were left out of what a crawl goes by."""
+    file = tmp_path / "c.toml"
+    file.write_text('[[priority]]\nmatch = "/a/"\nweight = 3\n[[revisit_rule]]\nmatch = "/b/"\nweight = 0.5\n')
+    assert run("config", "--config", file)[1].splitlines() == [
+        f'priority 1.match = "/a/"  # {file}', f"priority 1.weight = 3  # {file}",
+        f'revisit_rule 1.match = "/b/"  # {file}', f"revisit_rule 1.weight = 0.5  # {file}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "told"), [
+    ("cluster.listen=127.0.0.1", "takes HOST:PORT"), ("cluster.listen=127.0.0.1:7117", "without a secret"),
+    (f"archive.dedupe_from={__file__}", "line 1 is not one of CDXJ"),
+])  # fmt: skip
+def test_a_refused_configuration_is_not_written_into_job(tmp_path: Path, run: Run, option: str, told: str) -> None:
+    """Keys of [cluster] were looked at after JOB was made, and had the refused configuration (exit code 4)."""
+    code, _, err = run("crawl", tmp_path / "job", "a.example", "--user-agent", AGENT, "-s", option)
+    assert code == ExitCode.CONFIG and told in err and not tree(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["https://a.example/", ""])
+def test_a_url_in_the_place_of_job_makes_no_directory(
+    tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """`irlcrawl crawl URL URL` made a crawl in the directory `https:`, and one without a name lay in this one."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("crawl", name, "https://b.example/", "--user-agent", AGENT)
+    assert code == ExitCode.CONFIG and "takes the directory of the crawl" in err and not tree(tmp_path)
+
+
 # -- the documents ----------------------------------------------------------------------------------------------------
 
 
@@ -411,6 +459,26 @@ def readme_commands() -> list[list[str]]:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (REPOSITORY / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     lines = "\n".join(text for kind, text in blocks if not kind).replace("\\\n", " ").splitlines()
     return [shlex.split(line.partition(" > ")[0], comments=True) for line in lines if line.startswith("irlcrawl ")]
+
+
+def test_every_documents_commands_are_parsed() -> None:
+    """docs/freshness.md named an option that there is not. `...` stands for more of the same."""
+    files = [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]
+    blocks = [text for file in files for text in fenced(file.read_text())]
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line.partition(" > ")[0], comments=True) for line in lines if line.startswith("irlcrawl ")]
+    commands = [command for command in commands if command[1].islower()]  # not `VERB`
+    assert len(commands) > 80
+    for _, name, *words in commands:
+        if name not in ("--version", "help"):
+            parser = main._Parser(f"irlcrawl {name}", allow_abbrev=False)
+            main.VERBS[name].arguments(parser)
+            parser.parse_intermixed_args([word for word in words if word != "..."])
+
+
+def fenced(text: str) -> list[str]:
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [block for kind, block in blocks if kind in ("", "sh")]
 
 
 def test_the_readmes_commands_are_commands(

@@ -4,13 +4,20 @@ path, and says nothing to the terminal but text."""
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
+
+from drum import Catalog
 
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir, command
 from irlcrawl.cli import main, verbs_ask, verbs_crawl
+from irlcrawl.config.keys import Config
+from irlcrawl.config.toml import to_toml
 from tests.cli.test_main import AGENT
 
 EVIL = "\x1b[2J\x1b]0;mine\x07\u202e\x9b31m"
@@ -36,6 +43,34 @@ def test_names_of_files_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFix
     assert main.main(arguments(tmp_path, "--seeds", str(tmp_path / f"no{EVIL}"))) != ExitCode.DONE
     assert main.main(arguments(tmp_path, "--config", str(tmp_path / f"no{EVIL}"))) != ExitCode.DONE
     assert "\\x1b" in said(capsys)
+
+
+def test_a_name_of_job_moves_no_cursor_whatever_the_verb(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config`, `doctor`, the journal and each `go on:` printed it as it was."""
+    monkeypatch.chdir(tmp_path)
+    job = JobDir(EVIL.replace("/", ""))
+    with job:
+        config = Config()
+        config.crawl.user_agent, config.limits.pages = AGENT, 3
+        job.write_config(to_toml(config))
+        Catalog.open(job.state).close()
+        job.steering_log.write_text(f"2026-01-01T00:00:00Z\t{EVIL}\tset\t{EVIL}\tb\n")
+    verbs = [["config"], ["doctor"], ["report", "--steering"], ["set", "limits.pages=4"], ["block", "a.test"],
+             ["unblock", "a.test"], ["pause"], ["status"], ["inspect"], ["crawl", "--dry-run"], ["snapshot", "s"],
+             ["snapshots"], ["seeds", "http://a.test/"], ["fsck"], ["generate", "-o", EVIL, "--urls", "3"]]  # fmt: skip
+    for verb, *more in verbs:
+        main.main([verb, str(job.path), *more])
+    assert "\\x1b" in said(capsys)
+
+
+def test_a_command_to_be_pasted_is_what_bash_reads() -> None:
+    for name in ("plain", "with blank", "it's", EVIL, "a\nb", "\udcff", "bücher", "back\\slash\x01"):
+        printed = command("status", name)
+        assert printed.isprintable()
+        words = subprocess.run(["bash", "-c", f"printf '%s\\0' {printed}"], capture_output=True, check=True).stdout
+        assert words.split(b"\0")[:-1] == [b"irlcrawl", b"status", os.fsencode(name)]
 
 
 @pytest.mark.parametrize("config", [

@@ -88,6 +88,7 @@ def test_stop_waits_until_the_crawl_is_gone(a_job: Path, run: Run, monkeypatch: 
         ([], ["200 ok /", "404 http_error /gone", "-4 timeout /slow", "-9998 robots /no"]),
         (["--status", "fetched"], ["200 ok /", "404 http_error /gone"]),
         (["--status", "failed"], ["-4 timeout /slow"]),
+        (["--status", "errors"], ["404 http_error /gone", "-4 timeout /slow"]),
         (["--status", "retry"], ["-4 timeout /slow"]),
         (["--status", "excluded"], ["-9998 robots /no"]),
         (["--status", "404"], ["404 http_error /gone"]),
@@ -131,7 +132,7 @@ def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
         (b"http://a.example/1", b"http://a.example", "ready"),
         (b"http://b.example:81/2", b"http://b.example:81", "scheduled"),
     ]
-    monkeypatch.setattr("irlcrawl.frontier.state.view.queued", lambda at: iter(waiting))
+    monkeypatch.setattr("irlcrawl.frontier.state.view.queued", lambda at, files: iter(waiting))
     assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
         "queued\tready\thttp://a.example/1", "queued\tscheduled\thttp://b.example:81/2",
     ]  # fmt: skip
@@ -178,3 +179,12 @@ def test_a_reader_that_goes_away_is_no_error(a_job: Path) -> None:
                                stderr=subprocess.PIPE, text=True, timeout=60)  # fmt: skip
         assert ended.returncode == ExitCode.DONE and "rror" not in ended.stderr, (words, ended.stderr)
     os.close(writer)
+
+
+def test_a_wrong_site_is_told_by_its_own_option(a_job: Path, run: Run) -> None:
+    assert run("urls", a_job, "--site", "a b")[2].startswith("irlcrawl: --site a b: ")
+
+
+def test_a_crawl_that_nobody_steered_says_so(a_job: Path, run: Run) -> None:
+    assert run("report", a_job, "--steering") == (ExitCode.DONE, "nobody has steered this crawl\n", "")
+    assert run("report", a_job, "--steering", "--json") == (ExitCode.DONE, "", "")

@@ -1,13 +1,24 @@
-"""`worker-node`: what it refuses before it touches anything."""
+"""`worker-node`: what it refuses before it touches anything; and a crawl without machines, which loads none of them."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main
+
+SCRIPT = """
+import sys
+from irlcrawl.cli import main
+code = main.main(["crawl", *sys.argv[1:]])
+loaded = [name for name in sys.modules if name.split(".")[0] == "ray" or name.startswith("irlcrawl.cluster.")]
+print("loaded:", *loaded)
+assert "irlcrawl.crawl.supervisor" in sys.modules, "it did crawl"
+"""
 
 
 @pytest.mark.parametrize(
@@ -40,3 +51,14 @@ def test_the_directory_of_a_crawl_is_not_a_machines(tmp_path: Path, capsys: pyte
     words = ["worker-node", str(tmp_path), "--frontier", "127.0.0.1:1", "--token-file", str(tmp_path / "secret")]
     assert main.main(words) == ExitCode.CONFIG
     assert "a directory of their own" in capsys.readouterr().err
+
+
+def test_a_crawl_on_one_machine_loads_nothing_of_the_others(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("http://127.0.0.1:9/\n")
+    words = [str(tmp_path / "job"), "--seeds", str(seeds), "--quiet"]
+    for setting in ("crawl.user_agent=test/1 (+http://contact.test/)", "crawl.workers=1", "limits.seconds=0.1"):
+        words += ["-s", setting]
+    done = subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:", done.stdout

@@ -24,7 +24,9 @@ def job_of(tmp_path: Path) -> str:
         (["--urls", "0"], "--urls 0: takes a whole number, at least 1"),
         (["--urls", "5", "--lists", "0"], "--lists 0: takes a whole number, at least 1"),
         (["--urls", "5", "--per-host", "-1"], "--per-host -1: takes a whole number, at least 0"),
-        (["--urls", "5", "--until", "0"], "--until 0.0: takes a number of hours above 0"),
+        (["--urls", "5", "--until", "0"], "--until 0: takes a number of hours above 0"),
+        (["--urls", "5", "--until", "inf"], "--until inf: takes a number of hours above 0, at most 87,840"),
+        (["--urls", "5", "--until", "nan"], "--until nan: takes a number of hours above 0"),
     ],
 )
 def test_generate_refuses_what_makes_no_list(tmp_path: Path, run: Run, words: list[str], told: str) -> None:

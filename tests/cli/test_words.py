@@ -9,6 +9,7 @@ from irlcrawl.config.keys import keys
 from irlcrawl.crawl.pace import PACE
 from irlcrawl.crawl.status import FIELDS
 from irlcrawl.frontier.state.view import PLACES
+from irlcrawl.watch import metrics, view
 
 HOUSE = re.compile(r"\b(?:calendar|turns? (?:bring|has|is|takes)|QF|put off|re-?reads?)\b")
 """A calendar that is a trap may be called one: no text below speaks of traps."""
@@ -16,6 +17,9 @@ HOUSE = re.compile(r"\b(?:calendar|turns? (?:bring|has|is|takes)|QF|put off|re-?
 
 def texts() -> dict[str, str]:
     found = {"help": overview(), "places": " ".join(PLACES), "pace": " ".join(PACE.values())}
+    found["metrics"] = " ".join(metric.help for metric in metrics.METRICS)
+    notes = (view.PLACES, view.WAITS_FOR, view.FAILED_AS, view.SLOWED)
+    found["page"] = " ".join(str(text) for table in notes for text in table.values())
     for name, verb in VERBS.items():
         parser = _Parser(f"irlcrawl {name}", usage=verb.usage, description=verb.help)
         verb.arguments(parser)

@@ -18,6 +18,7 @@ from tests.cluster.virtual_cluster import Cluster, Machine, Weather
 from tests.crawl.virtual_crawl import Web, star
 
 HOSTS, PAGES = 3, 4
+LIMIT = 150
 HOUR = 3600.0
 
 
@@ -116,6 +117,21 @@ def gaps(crawl: Cluster) -> float:
 KILLED = ("worker", "machine", "frontier", "frontier and machine", "cut for a minute")
 
 
+async def killed(crawl: Cluster, what: str, rng: random.Random, after_s: float) -> None:
+    await asyncio.sleep(after_s)
+    machine = rng.choice(crawl.machines)
+    if what == "worker" and machine.workers:
+        machine.workers[0].kill()
+    if "cut" in what:
+        machine.cut = True
+        asyncio.get_running_loop().call_later(60.0, setattr, machine, "cut", False)
+    if "machine" in what:
+        machine.kill()
+        asyncio.get_running_loop().call_later(5.0, machine.start)
+    if "frontier" in what:
+        crawl.kill_frontier()
+
+
 @pytest.mark.parametrize("what", KILLED)
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, seed: int) -> None:
@@ -124,25 +140,31 @@ def test_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wha
     crawl.archived = Anything()
     rng = random.Random(seed)
 
-    async def kill(_: Any) -> None:
-        await asyncio.sleep(rng.uniform(1.0, 12.0))
-        machine = rng.choice(crawl.machines)
-        if what == "worker" and machine.workers:
-            machine.workers[0].kill()
-        if "cut" in what:
-            machine.cut = True
-            asyncio.get_running_loop().call_later(60.0, setattr, machine, "cut", False)
-        if "machine" in what:
-            machine.kill()
-            asyncio.get_running_loop().call_later(5.0, machine.start)
-        if "frontier" in what:
-            crawl.kill_frontier()
-
-    assert crawl.run(kill) is ExitCode.DONE
+    assert crawl.run(lambda _: killed(crawl, what, rng, rng.uniform(1.0, 12.0))) is ExitCode.DONE
     assert sorted(crawl.outcomes()) == urls
     repeats = sum(crawl.web.pages_asked.values()) - len(urls)
     assert repeats <= HOSTS, "one request of a host at a time"
     assert gaps(crawl) >= 1.0
+
+
+@pytest.mark.parametrize("what", KILLED)
+@pytest.mark.parametrize("seed", range(2))
+def test_kills_pass_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, seed: int) -> None:
+    """What a machine hands over after the death of a frontier, or of its own, is counted once: `limits.pages` pages are
+    fetched, no more and no fewer."""
+    links: dict[str, list[str]] = {}
+    for number in range(12):
+        links |= star(f"h{number}.test", 30)
+    crawl = Cluster(tmp_path / "job", Web(links, fetch_s=0.2), [f"http://h{number}.test/" for number in range(12)],
+                    monkeypatch, workers=0, weather=Weather(0.05, 0.05, 0.1, seed))  # fmt: skip
+    crawl.config.limits.pages = LIMIT
+    crawl.config.politeness.gap_host_seconds = 0.5
+    crawl.machines = [Machine(crawl, f"m{number}", places=2) for number in range(2)]
+    crawl.archived = Anything()
+    rng = random.Random(seed)
+    assert crawl.run(lambda _: killed(crawl, what, rng, rng.uniform(2.0, 8.0))) is ExitCode.SIZE_LIMIT
+    assert len(crawl.outcomes()) == LIMIT
+    assert 0 <= sum(crawl.web.pages_asked.values()) - LIMIT <= 12, "one request of a host at a time"
 
 
 def test_a_machine_that_leaves_for_an_hour_comes_back_with_what_it_had(

@@ -120,6 +120,10 @@ def test_no_port_is_opened_without_a_secret(tmp_path: Path) -> None:
     secret.write_bytes(b"short\n")
     with pytest.raises(ConfigError, match="16 bytes"):
         read_secret(str(secret))
+    with pytest.raises(ConfigError, match=r"tls_cert without cluster\.tls_key"):
+        check(Cluster(listen="0.0.0.0:7000", token_file=str(secret), tls_cert="cert.pem"))
+    with pytest.raises(ConfigError, match=r"cluster\.listen = '7000': takes HOST:PORT"):
+        check(Cluster(listen="7000", token_file=str(secret)))
     for wrong in ("7000", "host:", "host:x", "host:70000"):
         with pytest.raises(ConfigError, match="HOST:PORT"):
             place_of(wrong)

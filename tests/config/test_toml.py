@@ -22,7 +22,7 @@ from irlcrawl.config import keys as c
 from irlcrawl.config.checks import USER_AGENT_EXAMPLE, changes, check_resume, check_start
 from irlcrawl.config.keys import keys
 from irlcrawl.config.lists import ranked_floors
-from irlcrawl.config.toml import apply, from_dict, load, load_stored, reference, to_dict, to_toml
+from irlcrawl.config.toml import apply, from_dict, load, load_stored, making, reference, to_dict, to_toml
 
 AGENT = "TestCrawler/1.0 (+https://crawler.example.org/; me@example.org)"
 
@@ -49,6 +49,7 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "fetch.headers": st.sampled_from([[], ["X-A: b"], ["X-A: b", "Accept: */*"]]),
         "site.headers": st.sampled_from([[], ["X-A: c", "Accept-Language: fr"]]),
         "fetch.types": st.sampled_from([[], ["text/*", "!video/*"]]),
+        "site.parameters": st.lists(st.sampled_from(["ref", "view_*"])),
         "site.types": st.sampled_from([[], ["application/*+xml"]]),
         **{f"{section}.hours": st.sampled_from(["", "22:00-06:00"]) for section in ("politeness", "site")},
         **{f"{section}.time_zone": st.sampled_from(["UTC", "Asia/Tokyo"]) for section in ("politeness", "site")},
@@ -78,6 +79,9 @@ def configs(draw: st.DrawFn) -> c.Config:
     config.fetch.signature_agent = "https://bot.test" if config.fetch.signing_key_file else ""
     rules = st.builds(c.Priority, match=st.sampled_from([r"/a\d$", '"x"', "ä"]), weight=st.integers(-10, 10))
     config.priority = draw(st.lists(rules, max_size=3))
+    names = st.none() | st.lists(st.sampled_from(["www", "https"]), max_size=2)
+    spelled = st.builds(c.UrlRule, match=st.just("/a"), merge=names, parameters=st.just(["ref", "x_*"]))
+    config.url_rule = draw(st.lists(spelled, max_size=2))
     for name in draw(st.lists(st.sampled_from(["a.example", "example.com", "192.0.2.7"]), unique=True)):
         site = config.site[name] = c.Site()
         for key in c.section_keys("site").values():
@@ -130,7 +134,7 @@ def test_the_rules_of_a_later_source_take_the_place_of_earlier_ones(tmp_path: Pa
     assert load(None, ["limits.pages=1"], base=config).priority == config.priority
     other = load(None, ['priority=[{match="a=2", weight=0}]'], base=config)
     assert other.priority == [c.Priority("a=2", 0)]
-    assert changes(config, other) == ["[[priority]] was 2 rules, now 1"]
+    assert changes(config, other) == ["[[priority]] had 2 rules, now 1"]
 
 
 @pytest.mark.parametrize(
@@ -393,3 +397,14 @@ def test_a_start_refuses_a_list_of_ranks_that_is_none(tmp_path: Path, text: str 
         (tmp_path / "ranks.csv").write_text(text)
     with pytest.raises(c.ConfigError, match=re.escape(message)):
         check_start(config)
+
+
+def test_what_archives_tell_of_how_they_were_made() -> None:
+    """And nothing of this machine, of secrets, or of those who asked to be left alone."""
+    assert making(c.Config()) == ""
+    config = load(overrides=[
+        "page.requisites=true", 'fetch.headers=["X-Mine: x"]', "scope.opt_out_file=/home/me/list",
+        'scope.block=["me.test"]', "archive.on_warc_closed=rm", "network.proxy=http://10.0.0.1:1",
+        'fetch.types=["text/*"]',
+    ])  # fmt: skip
+    assert making(config) == 'fetch.types = ["text/*"]; page.requisites = true'

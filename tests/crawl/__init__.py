@@ -8,6 +8,7 @@ heartbeat.py        crawl/test_hooks.py, whole/test_steering.py
 journal.py          crawl/test_steering.py, cli/test_verbs_steer.py
 lists.py            rounds/test_rounds.py
 loop.py             crawl/test_ends.py, crawl/test_deaths.py
+means.py            crawl/test_steering.py, cli/test_main.py
 patience.py         crawl/test_rests.py
 old_rules.py        frontier/turn/test_rules.py
 seeding.py          crawl/test_recovery.py, crawl/test_returns.py, frontier/turn/test_turn.py

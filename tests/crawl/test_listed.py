@@ -51,6 +51,42 @@ def test_pages_that_only_a_sitemap_lists_are_fetched(tmp_path: Path, monkeypatch
     }, "other.test is out of scope"  # fmt: skip
 
 
+def test_what_a_sitemap_says_orders_its_pages_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One visit fetches them; each keeps its place whatever the list's order, and nearer pages their level."""
+    said = {"low": "0.1", "usual": None, "high": "0.8", "best": "1.0"}
+    body = ""
+    for day, (page, priority) in enumerate(said.items(), 1):
+        more = f"<changefreq>daily</changefreq><priority>{priority}</priority>" if priority else ""
+        body += f"<url><loc>{SITE}/{page}</loc><lastmod>2026-01-0{day}</lastmod>{more}</url>"
+    web = Web({f"{SITE}/": [f"{SITE}/linked"], f"{SITE}/linked": [], **{f"{SITE}/{page}": [] for page in said}})
+    web.answers |= {
+        f"{SITE}/robots.txt": Answer(200, {"content-type": "text/plain"}, b"Sitemap: http://a.test/s.xml\n"),
+        f"{SITE}/s.xml": Answer(200, XML, f"<urlset>{body}</urlset>".encode()),
+    }
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    save_config(crawl)
+    pages = [url.removeprefix(f"{SITE}/") for _, url in crawl.web.log]
+    assert pages[pages.index("best") :] == ["best", "high", "usual", "low"]
+    assert why.why(JobDir(crawl.path), f"{SITE}/high", crawl.clock.now())["listed"] == {
+        "lastmod": "2026-01-03", "priority": "0.8", "changefreq": "daily",
+    }  # fmt: skip
+    assert why.why(JobDir(crawl.path), f"{SITE}/usual", crawl.clock.now())["listed"] == {"lastmod": "2026-01-02"}
+    for page in ("linked", "s.xml"):
+        assert "listed" not in why.why(JobDir(crawl.path), f"{SITE}/{page}", crawl.clock.now())
+
+
+def test_a_sitemap_may_be_a_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = site()
+    del web.answers[f"{SITE}/robots.txt"]
+    crawl = Crawl(tmp_path / "job", web, [f"{SITE}/index.xml"], monkeypatch)
+    crawl.config.scope.kind = "site"
+    assert crawl.run() == ExitCode.DONE
+    assert {url.removeprefix(SITE) for url in crawl.outcomes()} == {
+        "/index.xml", "/s1.xml.gz", "/s2.txt", "/1", "/2", "/3", "/no",
+    }  # fmt: skip
+
+
 def test_sitemaps_can_be_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawled(tmp_path / "job", site(), monkeypatch)
     crawl.config.page.sitemaps = False

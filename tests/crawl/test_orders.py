@@ -65,6 +65,7 @@ def test_what_it_refuses(crawl: Crawl, run: Run) -> None:
     }.items():
         code, _, err = run("revisit", job, *arguments)
         assert code == ExitCode.CONFIG and told in err
+        assert err.startswith("irlcrawl: ") and err.count("\n") == 1, "RE2 logged beside it"
     assert run("revisit", job, "b.test") == (ExitCode.DONE, "no page between two visits is one of these\n", "")
     crawl.config.revisit.enabled = False
     crawl.job().config_file.write_text(to_toml(crawl.config))

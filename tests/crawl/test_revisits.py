@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from irlcrawl.ask.freshness import freshness, lines
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.keys import Site
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.terminal.progress import Bar
@@ -88,6 +90,18 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     assert visits == tuple(sorted(visits)) and 0 < shares[0] <= shares[1] <= shares[2] <= 1
     assert [line for line in lines(fresh) if "in the long run, by visits a day" in line]
     assert told["place"] in ("visited", "ready") and told["visits"] == asked[f"{SITE}0"]
+
+
+def test_a_site_is_visited_within_its_own_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 30)
+    crawl.config.site["a.test"] = Site(revisit_every_min_seconds=600.0)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    visits: dict[bytes, list[int]] = {}
+    for entry in read(crawl.files, str(crawl.job().crawl_log)):
+        if entry.start_ms is not None:
+            visits.setdefault(entry.url, []).append(entry.start_ms)
+    gaps = [later - at for times in visits.values() for at, later in itertools.pairwise(times)]
+    assert len(gaps) > 15 and min(gaps) >= 599_000  # a page keeps the second of its visit
 
 
 @pytest.mark.parametrize("every", [7, 11])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irlcrawl.crawl.seeding import NewSeeds
 from irlcrawl.crawl.seeds import LINE_BYTES_MAX, PROBLEMS_SHOWN_MAX, SeedsError, read_ranks, read_seeds
 
 TEXT = """\ufeff# the seeds of a crawl
@@ -185,3 +189,24 @@ def test_a_file_in_the_place_of_a_url_is_named(tmp_path: Path, monkeypatch: pyte
     for name in ("list.txt", "./list.txt", str(tmp_path / "list.txt")):
         with pytest.raises(SeedsError, match=r"is a file; if it is a list of seeds: --seeds \S*list.txt"):
             read_seeds(urls=[name])
+
+
+def test_how_many_seeds_were_new_is_said_when_they_were_looked_up() -> None:
+    """It was said at the end of the crawl, which may be weeks later."""
+    counted, merges, said = [(50, 50)], deque([{}], maxlen=1), []
+    gauges: Any = SimpleNamespace(seeds=lambda: counted[-1], merges=merges)
+    told = NewSeeds(gauges, said.append)
+    told.look()
+    counted.append((100, 53))
+    merges.append({"seen": {"buckets_done": 3, "buckets": 16, "rows_waiting": 20}})
+    told.look()
+    assert said == [], "some wait for the merge"
+    counted.append((100, 60))
+    merges.append({})
+    for _ in range(3):
+        told.look()
+    told.look(over=True)
+    assert said == ["irlcrawl: 10 of 50 seeds were new"]
+    stopped = NewSeeds(gauges, said.append)
+    stopped.look(over=True)
+    assert said[1:] == ["irlcrawl: 0 of 0 seeds were new"]

@@ -85,8 +85,19 @@ def test_a_person_reads_what_is_fetched_now_what_went_wrong_and_who_is_slow() ->
                  " by ann"):  # fmt: skip
         assert told in text, text
     assert "errors 48 (http error 45, dns 2, timeout 1)" in status.line(record)
+    assert status.line(record).endswith(", paused c.test"), "a crawl that only waited for it did not say so"
     for word in ("turn", "calendar", "re-read", "put off", "harvest"):
         assert word not in text + status.line(record)
+
+
+def test_a_summary_has_all_errors_together_and_no_rate_of_a_run_that_fetched_nothing() -> None:
+    """`failed 0` stood beside three 503, and `(0.00/s)` behind what earlier runs had fetched."""
+    ended = {**RECORD, "state": "done", "pages_per_s": 0.0}
+    lines = status.lines(status.complete(ended))
+    assert "errors    48 (http error 45, dns 2, timeout 1)" in lines and not any("0.00/s" in line for line in lines)
+    only_failed = status.complete({**RECORD, "fetched_by_reason": {"ok": 12345}})
+    assert not any(line.startswith("errors") for line in status.lines(only_failed)), "`failed` has them"
+    assert "(0.00/s)" in status.line(status.complete({**ended, "state": "running"})), "a crawl that stands still"
 
 
 def test_every_promised_field_is_there_from_the_start(job: JobDir) -> None:

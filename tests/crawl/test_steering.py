@@ -209,11 +209,17 @@ def test_verbs_of_a_crawl_that_does_not_run_change_its_file(tmp_path: Path) -> N
         ("set", ["politeness.gap_host_seconds=-1"], "gap_host_seconds = -1.0: takes a number from 0"),
         ("set", ["scope.private_suffixes=true"], "scope.private_suffixes was false, now true: cannot change"),
         ("set", ["crawl.user_agent=me"], "carries no contact"),
+        ("set", ["cluster.listen=127.0.0.1"], "cluster.listen = '127.0.0.1': takes HOST:PORT"),  # ended a running crawl
+        ("set", ["cluster.listen=127.0.0.1:7117"], "no port is opened without a secret"),
+        ("set", [f'archive.dedupe_from=["{__file__}"]'], "line 1 is not one of CDXJ"),
         ("set", ["scope.block_file=/none/such"], "scope.block_file = /none/such: cannot be read"),
         ("block", ["http://example.org/a"], "takes the name of a host or a site"),
         ("block", [f"{PATTERN}("], "scope.block: '(' is not an RE2 pattern"),
         ("unblock", ["example.org"], "no [site] section blocks it"),
         ("unpause", ["example.org"], "is not paused"),
+        ("prefer", ["example.org", "99"], "priority 1.weight = 99: takes a whole number from -10 to 10"),
+        ("block", [f"{PATTERN}a\tb"], 'scope.block = "a\\tb": takes printable text'),
+        ("block", [f"{PATTERN}a\udcffb"], 'scope.block = "a\\udcffb": takes printable text'),
     ],
 )
 def test_what_a_start_would_refuse_changes_nothing(
@@ -226,6 +232,15 @@ def test_what_a_start_would_refuse_changes_nothing(
     assert message in str(refused.value)
     assert job.config_file.read_bytes() == before
     assert journal.read(job)[-1].result.startswith("refused: ")
+
+
+def test_a_rule_with_a_wrong_weight_does_not_end_the_crawl(tmp_path: Path) -> None:
+    """`prefer --weight 99` wrote a configuration that killed every worker, and that no verb could read again."""
+    job = ours(tmp_path / "job")
+    with pytest.raises(ConfigError):
+        verb(job, "prefer", "example.org", "99")
+    verb(job, "prefer", "example.org", "10")
+    assert [rule.weight for rule in load_stored(job.config_file).priority] == [10]
 
 
 def test_who_paused_it_and_since_when_is_kept(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from bench.seen import beside, curves, plan, systems, table
 from bench.seen.ours import DrumSystem, PythonSet
 from bench.seen.register import register
 from bench.seen.run import Order, Wrong, measure
-from bench.seen.stream import Keys, splitmix64, stream, urls_of
+from bench.seen.stream import Keys, by_site, splitmix64, stream, urls_of
+from irlcrawl.base.keys import SITE_BITS
 
 FIELDS = {
     "system", "store_keys", "keys", "keys_per_cpu_s", "keys_per_s", "read_bytes_per_key", "write_bytes_per_key",
@@ -263,3 +264,12 @@ def test_a_merge_beside_a_crawl_is_measured(
     assert row["lease_wait_ms_p50"] <= row["lease_wait_ms_p99"] <= row["lease_wait_ms_max"]
     assert row["new_keys"] == pytest.approx(300_000, rel=0.05)
     assert not (tmp_path / "beside").exists()
+
+
+@pytest.mark.parametrize("zipf", [False, True])
+def test_keys_go_by_site(zipf: bool) -> None:
+    numbers = np.arange(100_000, dtype=np.uint64)
+    keys = by_site(50, zipf)(numbers)
+    assert len(np.unique(keys)) == len(keys) and np.array_equal(keys, by_site(50, zipf)(numbers))
+    sizes = np.sort(np.unique(keys >> np.uint64(64 - SITE_BITS), return_counts=True)[1])[::-1]
+    assert len(sizes) <= 50 and (sizes[0] > 5 * sizes[20] if zipf else sizes[0] < 3 * sizes[-1])

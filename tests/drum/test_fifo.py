@@ -79,6 +79,9 @@ def test_a_queue_is_a_list_taken_by_label(
             assert sum(counted.values()) == len(labels) and len(counted) <= labels_max * max(fifo.sections, 1)
             assert not labels or max(counted) == max(labels)  # type: ignore[type-var]
         assert sorted(row for batch in fifo.scan() for row in rows_of(batch)) == sorted(model)
+        for label in (0, 4, 9):
+            found = sorted(row for batch in fifo.labelled(label) for row in rows_of(batch))
+            assert found == sorted(row for row in model if row[1] == label)
 
 
 entries = st.dictionaries(st.integers(0, 60), st.integers(1, 9), min_size=1).map(lambda counts: sorted(counts.items()))

@@ -33,6 +33,7 @@ class Page:
     robots: bool = False
     depth: int = 1
     truncated: str | None = None
+    wishes: str = ""
 
 
 def make_job(path: Path, pages: Iterable[Page] = (), *, stream: int = 1, roll_bytes: int = 1 << 30) -> JobDir:
@@ -61,6 +62,7 @@ def unit_of(page: Page, at: float) -> tuple[Unit, Exchange | None]:
     segment = NO_SEGMENT if page.robots else 0
     cls = Class.FETCHED if fetched else Class.FAILED
     unit = Unit(url, segment, 0, 0, 0, Carried(page.depth, 0, Source.LINK, 0), cls, page.reason, page.status, at, 12)
+    unit.wishes = page.wishes
     if not fetched:
         return unit, None
     lines = [f"HTTP/1.1 {page.status} Said", *(f"{name}: {value}" for name, value in page.header.items()), "", ""]

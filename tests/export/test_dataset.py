@@ -25,7 +25,7 @@ PAGES = [
         {"@graph": [{"@type": "Article", "author": {"@type": ["Person", "Agent"]}}]}</script></body>"""),
     Page("http://a.example:81/p?q=1", b"plain \xfc", {"Content-Type": "text/plain; charset=latin1"}),
     Page("http://a.example/robots.txt", b"User-agent: *\n", {"Content-Type": "text/plain"}, robots=True),
-    Page("https://b.example/x", b"gone", {"Content-Type": "text/html"}, status=404),
+    Page("https://b.example/x", b"gone", {"Content-Type": "text/html"}, status=404, wishes="noai+train-ai=n"),
     Page("https://b.example/feed", b"<?xml version='1.0'?><rss><channel><title>News</title><language>de</language>"
          b"<item><title>One &amp; two</title><link>https://b.example/1</link></item></channel></rss>",
          {"Content-Type": "text/xml"}),
@@ -56,6 +56,8 @@ def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
     plain = rows["http://a.example:81/p?q=1"]
     assert (plain["url_port"], plain["url_path"], plain["url_query"]) == (81, "/p", "q=1")
     assert (plain["content_charset"], plain["links"], plain["title"]) == ("WINDOWS-1252", None, None)
+    assert [row["wishes"] for row in rows.values() if row["wishes"]] == ["noai+train-ai=n"]
+    assert rows["https://b.example/x"]["wishes"] is not None
     feed, cut = rows["https://b.example/feed"], rows["https://b.example/cut"]
     assert (feed["content_mime_detected"], feed["title"], feed["lang"]) == ("application/rss+xml", "News", "de")
     assert (cut["content_mime_detected"], cut["content_truncated"]) == ("application/pdf", "length")
@@ -166,6 +168,14 @@ def test_hosts_and_graph_as_parquet(job: JobDir, run: Run, tmp_path: Path) -> No
     assert parquet.read_table(tmp_path / "g" / "vertices.parquet")["name"].to_pylist() == ["example.a", "example.b"]
     assert run("export", "hosts", job.path, "-o", tmp_path / "h.parquet", "--format", "parquet")[0] == ExitCode.DONE
     assert parquet.read_table(tmp_path / "h.parquet").num_rows == 0, "nothing was committed here"
+
+
+def test_hosts_into_a_directory_leave_no_file_behind(job: JobDir, run: Run, tmp_path: Path) -> None:
+    """The message named another file, x.tmp, and that was left there."""
+    (tmp_path / "x").mkdir()
+    code, _, err = run("export", "hosts", job.path, "-o", tmp_path / "x")
+    assert code == ExitCode.FAILED and f"{tmp_path / 'x'}: a directory; name a file" in err
+    assert not (tmp_path / "x.tmp").exists()
 
 
 def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:

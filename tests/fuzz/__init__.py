@@ -2,6 +2,7 @@
 
 mutate.py      bytes out of bytes: cut, repeated, swapped, flipped, spliced
 parsers.py     the parsers: seeds, and what must hold of each
-__main__.py    `python -m tests.fuzz [PARSER] --minutes N`
-test_fuzz.py   some of it in the suite, and what was found
+__main__.py    `python -m tests.fuzz [PARSER] --minutes N`, which keeps what it finds
+found/         inputs that were found
+test_fuzz.py   some of it in the suite, and all that was found
 """

@@ -26,7 +26,7 @@ import zstandard
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import HREF_CHARS_MAX, SeedError, canonical, host_of, named_host, seed_url, split
-from irlcrawl.config.keys import URL_RULES, Config, ConfigError, Page, Urls
+from irlcrawl.config.keys import URL_RULES, Config, ConfigError, Page, Site, UrlRule, Urls
 from irlcrawl.config.lists import parameter_names
 from irlcrawl.config.toml import load, override
 from irlcrawl.crawl.control_server import ControlServer
@@ -47,11 +47,13 @@ from irlcrawl.worker.fetch.repair import repaired
 from irlcrawl.worker.fetch.response import BrokenBody, NotHttp, ResponseReader
 from irlcrawl.worker.fetch.wire import Decoder, WireError, encode
 from irlcrawl.worker.harvest.process import process
-from irlcrawl.worker.page import charset, links, scan, sitemaps
+from irlcrawl.worker.page import charset, entries, lastmods, links, metas, requisites, scan, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint
 from tests.worker.harvest.test_process import LOCATION, context, unit
 from tests.worker.harvest.test_process import exchange as page_exchange
 
+FOUND = Path(__file__).parent / "found"
+"""Inputs that a parser once failed for, one a file: PARSER-HASH."""
 BASE = b"http://a.test/dir/page?q"
 BODY_BYTES_MAX = 5000
 HEADER_BYTES_MAX = 2000
@@ -64,11 +66,17 @@ PAGE = (
     b"'&lt;a href=6&gt;'></iframe><noscript><img src=x><a href=/7></noscript><textarea"
     b"><a href=/no></textarea></body></html>"
 )
+NEEDS = (
+    b'<meta name=testbot content=noindex><link rel=stylesheet href=a.css><style>/* x */ @import "b.css";'
+    b" b { c: url( 'd' ) }</style><script src=e.js>'<img src=no>'</script><img srcset='f 1x, g 2x' src=\"h\">"
+    b"<video poster=i></video><!-- <img> --><textarea><img src=no></textarea><svg><image xlink:href=j /></svg>"
+    b"<input type=image src=k><iframe src=l></iframe><p style='background: url(m)'>"
+)
 SITEMAP = (
     b'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>'
     b"http://a.test/1?a=1&amp;b=2</loc><lastmod>2020-01-01</lastmod></url><!-- <loc>/n"
     b"o</loc> --><url><loc><![CDATA[ /2 ]]>"
-    b"</loc></url></urlset>"
+    b"</loc><priority>1.0</priority><changefreq>daily</changefreq></url></urlset>"
 )
 FEED = (
     b'<rss version="2.0"><channel><link>http://a.test/</link><item><link>/1</link></it'
@@ -161,7 +169,8 @@ def http2(data: bytes) -> None:
 def repair(data: bytes) -> None:
     found = repaired(data)
     if found is not None:
-        assert len(found[0]) < len(data) + 40 and repaired(found[0]) is None
+        assert len(found[0]) <= len(data) + data.count(b"\n") + 40  # a line that ended in LF ends in CRLF
+        assert repaired(found[0]) is None
     ends_in_lf(data)
 
 
@@ -211,12 +220,25 @@ def page(data: bytes) -> None:
     assert 0 < fingerprint(data) < 1 << 64 and fingerprint(data) == fingerprint(data)
 
 
+def needs(data: bytes) -> None:
+    whole = at_once(requisites.of_page(data))
+    with mock.patch.object(requisites, "WINDOW_BYTES", 13 + len(data) % 61):
+        assert at_once(requisites.of_page(data)) == whole
+    text = data.decode("utf-8", "replace")
+    assert len(requisites.of_css(text)) <= requisites.REFERENCES_MAX and list(requisites.of_srcset(text)) is not None
+    assert all(name in ("robots", "testbot") for name, _ in metas.named(data, ("robots", "testbot")))
+
+
 def sitemap(data: bytes) -> None:
     for kind in ("text/xml", "text/plain", "application/x-gzip"):
         whole = sitemaps.listed(data, kind, BASE, as_text=True)
         with mock.patch.object(sitemaps, "WINDOW_BYTES", 1 + len(data) % 61 + len(data) // 100):
             assert sitemaps.listed(data, kind, BASE, as_text=True) == whole
         assert whole is None or all(canonical(url) == url for url in whole[0])
+    ranks = at_once(entries.ranks(data, BASE))
+    assert all(canonical(url) == url and 0 < rank <= entries.RANK_MAX for url, rank in ranks.items())
+    at_once(lastmods.changed_since(data, BASE, 0.0, 2e9))
+    assert len(list(entries.of_list(data, "text/xml", BASE, 10_000))) <= sitemaps.LINKS_MAX
     at_once(sitemaps.unpacking(data, b"http://a.test/s.xml.gz", 10_000))
 
 
@@ -240,7 +262,8 @@ def tdm(data: bytes) -> None:
 
 @cache
 def _spelling() -> Spelling:
-    return Spelling(Urls(merge=sorted(URL_RULES)), {})
+    patterns = [UrlRule("^http://[0-9]", ["slashes"]), UrlRule("x//", [], ["b", "c*"])]
+    return Spelling(Urls(merge=sorted(URL_RULES)), {"a.test": Site(parameters=["a"])}, patterns)
 
 
 def urls(data: bytes) -> None:
@@ -414,6 +437,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
                                b"x\n<?xml version='1.0' encoding=\"euc-jp\"?>", b"\n\xff\xfe<\0a\0"], charsets),
     "page": lambda: Parser([PAGE, PAGE[300:], b"<ul><li hidden><a href=1><li style='display:none'><a href=2></ul>"],
         page),
+    "requisites": lambda: Parser([PAGE, NEEDS], needs),
     "sitemap": lambda: Parser([SITEMAP, FEED, b"http://a.test/1\nhttp://a.test/2\r\n",
         gzip.compress(SITEMAP)], sitemap),
     "robots": lambda: Parser([ROBOTS], robots),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +21,9 @@ from irlcrawl.crawl.seeds import SeedsError, read_ranks
 from irlcrawl.worker.archive.reader import records
 from irlcrawl.worker.archive.unit import Unit
 from irlcrawl.worker.fetch.wire import Decoder, WireError
+from tests.fuzz import __main__ as fuzzer
 from tests.fuzz.mutate import BYTES_MAX, mutated
-from tests.fuzz.parsers import PARSERS
+from tests.fuzz.parsers import FOUND, PARSERS, Parser
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -31,6 +33,25 @@ def test_a_parser_gives_what_it_promised_or_refuses(name: str, seed: int, data: 
     seeds, check = PARSERS[name]()
     check(data)
     check(mutated(seeds, random.Random(seed))[:8192])
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(FOUND)) if FOUND.is_dir() else [])
+def test_what_was_found_is_found_no_more(name: str) -> None:
+    PARSERS[name.partition("-")[0]]()[1]((FOUND / name).read_bytes())
+
+
+def test_what_is_found_is_kept_once_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(data: bytes) -> None:
+        assert b"\0" not in data
+        data.decode()
+
+    monkeypatch.setitem(PARSERS, "tried", lambda: Parser([b"\0", b"\xff"], check))
+    monkeypatch.setattr(fuzzer, "FOUND", tmp_path / "found")
+    assert not fuzzer.fuzz("tried", 0.05, 5)
+    kept = sorted(path.name.partition("-")[0] for path in (tmp_path / "found").iterdir())
+    assert kept == ["tried", "tried"]
+    monkeypatch.setitem(PARSERS, "tried", lambda: Parser([b""], lambda data: None))
+    assert fuzzer.fuzz("tried", 0.01, 5)
 
 
 @given(st.lists(st.binary(max_size=100), min_size=1, max_size=3), st.integers(0, 2**32))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from irlcrawl.base.rows import LINK, Source
-from irlcrawl.config.keys import Config, RevisitRule
+from irlcrawl.config.keys import Config, RevisitRule, Site
 from irlcrawl.revisit.weight import DAY_S, WEIGHTS, Rules, weight_codes
 
 
@@ -28,3 +28,20 @@ def test_rules_and_what_the_row_holds_make_weights() -> None:
     ]
     octaves = np.log2(of)
     assert octaves == pytest.approx([-0.7, 3.0, -1.2, -5.6], abs=0.1)
+
+
+def test_a_site_has_bounds_and_a_weight_that_a_rule_goes_before() -> None:
+    config = Config()
+    config.site = {
+        "a.test": Site(revisit_weight=2.0, revisit_every_min_seconds=60.0, revisit_every_max_seconds=600.0),
+        "www.a.test": Site(revisit_every_max_seconds=30.0),
+        "c.test": Site(gap_host_seconds=3.0),
+    }
+    config.revisit_rule = [RevisitRule("/news/", 4.0, 10.0, None)]
+    urls = [b"http://a.test/", b"http://b.a.test:8080/x", b"http://www.a.test/x", b"http://c.test/", b"http://xa.test/"]
+    news = [b"http://b.a.test/news/1", b"http://c.test/news/1"]
+    terms = Rules(config).of(Ragged.from_list(urls + news))
+    day, year = DAY_S, 365 * DAY_S
+    assert terms.weight.tolist() == [2, 2, 2, 1, 1, 8, 4]
+    assert (terms.least * day).round(6).tolist() == [60, 60, 30, 3600, 3600, 10, 10]
+    assert (terms.most * day).round(6).tolist() == [600, 600, 30, year, year, 600, year]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from itertools import combinations, pairwise
@@ -15,14 +16,19 @@ from drum.segment import Segment
 
 import pytest
 
+from irlcrawl.ask import why
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobError
 from irlcrawl.cli import main
+from irlcrawl.config.toml import to_toml
+from irlcrawl.crawl import status
 from irlcrawl.frontier.state import formats
 from irlcrawl.rounds.generate import Made
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
 from tests.crawl.virtual_crawl import Killed, Web, star
 from tests.rounds.virtual_rounds import Rounds
+from tests.terminal.test_bars import Recorded
 
 SITES = [f"http://s{number}.test/" for number in range(4)]
 
@@ -63,6 +69,26 @@ def test_rounds_fetch_what_a_crawl_does_each_page_once(crawl: Rounds) -> None:
     assert fetched(crawl) == set(crawl.web.answers)
     assert crawl.run() == ExitCode.DONE
     assert crawl.web.pages_asked == dict.fromkeys(crawl.web.answers, 1)
+
+
+def test_fetch_and_update_show_how_far_they_are(crawl: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch of a long list said nothing for hours. What is copied from another disk shows; what is linked is not."""
+    crawl.seed()
+    (made,) = crawl.generate()
+    crawl.bar = bar = Recorded()
+    crawl.fetch(made, "all")
+    assert bar.full() and bar.stages == [["fetching", made.urls, made.urls]]
+
+    def elsewhere(files: Files, old: FilePath, new: FilePath) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(Files, "link", elsewhere)
+    crawl.bar = bar = Recorded()
+    crawl.update("all")
+    assert bar.full() and [(name, total > 0) for name, total, _ in bar.stages] == [
+        ("archives", True),
+        ("harvests", True),
+    ]
 
 
 def test_gaps_hold_from_crawl_to_fetch_to_crawl(crawl: Rounds) -> None:
@@ -144,8 +170,46 @@ def test_a_crawl_that_goes_on_leaves_the_sites_of_lists_alone(crawl: Rounds) -> 
     assert fetched(crawl) == set(crawl.web.answers) and max(crawl.web.pages_asked.values()) == 1
 
 
+def test_a_list_that_is_out_is_told(crawl: Rounds) -> None:
+    """`status` said nothing of lists, and `why` that a URL in one may be asked now."""
+    crawl.config.limits.pages = 2
+    crawl.run()
+    (made,) = crawl.generate(urls=1)
+    site = next(iter(hosts_of(crawl, made.path))).decode().removeprefix("http://")
+    job = crawl.job()
+    job.write_config(to_toml(crawl.config))
+    record = status.read_status(job)
+    assert (record["lists_out"], record["lent_urls"]) == (1, 1)
+    assert record["lists_until"] == pytest.approx(crawl.clock.now() + 24 * 3600, abs=60)
+    assert any("1 list with 1 URL out until" in line for line in status.lines(record))
+    for asked in (f"http://{site}/", site):
+        answer = why.why(job, asked, crawl.clock.now())
+        told = answer.get("host", answer)
+        assert told["lent"].startswith("a list has URLs of its site")
+    assert why.why(job, f"http://{site}/", crawl.clock.now())["host"]["next_allowed"] == pytest.approx(
+        record["lists_until"]
+    )
+    crawl.fetch(made, "first")
+    crawl.update("first")
+    assert status.read_status(crawl.job())["lists_out"] == 0
+
+
+def test_a_list_of_another_crawl_is_not_overwritten(crawl: Rounds, tmp_path: Path) -> None:
+    """Two crawls number their lists alike: the second one's took the place of the first one's."""
+    other = tmp_path / "job-lists" / "list-000009.seg"
+    other.parent.mkdir()
+    other.write_bytes(b"not ours")
+    crawl.seed()
+    with pytest.raises(JobError, match="a list that this crawl did not lend"):
+        crawl.generate()
+    assert other.read_bytes() == b"not ours" and not formats.look(crawl.job().state).items("lists/")
+    other.unlink()
+    assert crawl.generate()
+
+
 def test_a_host_and_what_it_shares_an_address_with_are_in_one_list(crawl: Rounds) -> None:
     crawl.names.answers |= {f"s{number}.test": f"10.0.0.{number // 2}" for number in range(4)}
+    crawl.config.network.allow = ["10.0.0.0/8"]  # an address that may not be asked is none
     crawl.config.limits.pages = 4
     assert crawl.run() == ExitCode.SIZE_LIMIT
     lists = crawl.generate(lists=4)
@@ -223,9 +287,11 @@ def test_a_fetch_of_another_list_with_the_same_number_is_not_taken_in(crawl: Rou
     """A repaired state numbers its segments anew, and an opened snapshot goes on from an earlier number."""
     crawl.seed()
     shutil.copytree(crawl.path, saved := crawl.path.with_name("saved"))
-    crawl.fetch(*crawl.generate(urls=2), "first")
+    (old,) = crawl.generate(urls=2)
+    crawl.fetch(old, "first")
     shutil.rmtree(crawl.path)
     saved.rename(crawl.path)
+    Path(old.path).unlink()
     (made,) = crawl.generate()
     assert [back.taken for back in crawl.update("first")] == [False]
     crawl.archived.clear()

@@ -17,6 +17,7 @@ from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.rounds.fetch import Fetch, Told, adopt
 from irlcrawl.rounds.generate import Made, Wish, directory_for, generate
 from irlcrawl.rounds.update import Back, update
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.worker.fetch import service
 from tests.crawl.virtual_crawl import Crawl, _Process
 
@@ -25,6 +26,8 @@ R = TypeVar("R")
 
 class Rounds(Crawl):
     """The crawl's own `run` may come between any two verbs."""
+
+    bar = Bar()
 
     def seed(self) -> None:
         """Seeds are taken in, and nothing is fetched."""
@@ -58,7 +61,7 @@ class Rounds(Crawl):
         async def work() -> Told:
             with directory:
                 head = adopt(self.files, directory, made.path)
-                fetching = Fetch(directory, head, self.clock, self.files)
+                fetching = Fetch(directory, head, self.clock, self.files, bar=self.bar)
                 fetching.dispatcher.resolver = self.names  # type: ignore[assignment]
                 self.loop, self.links, self.leased = fetching, [], {}  # type: ignore[assignment]
                 beside = asyncio.ensure_future(main(fetching)) if main else None
@@ -76,7 +79,7 @@ class Rounds(Crawl):
             for each in fetches:
                 each.acquire()
             try:
-                return await update(state, self.config, self.clock, fetches)
+                return await update(state, self.config, self.clock, fetches, self.bar)
             finally:
                 for each in fetches:
                     each.release()

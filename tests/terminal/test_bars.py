@@ -5,19 +5,26 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+from drum.sectors import Sectors
+
 import pytest
 import zstandard
 
-from irlcrawl.ask import report, shown_log
+from irlcrawl.ask import freshness, politeness_audit, report, why
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import returns, seeds
+from irlcrawl.crawl.seeding import named_again
 from irlcrawl.crawl.seeds import read_seeds
 from irlcrawl.export import hosts
 from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.terminal.progress import Bar, Told
 from irlcrawl.terminal.words import size
 from irlcrawl.upkeep import snapshot
-from tests.crawl.virtual_crawl import Crawl, Web, star
+from irlcrawl.worker.archive import shown_log
+from irlcrawl.worker.archive.payloads import build
+from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
 
 
 class Recorded(Bar):
@@ -83,3 +90,52 @@ def test_questions_that_read_all_of_a_long_log(tmp_path: Path, monkeypatch: pyte
     with shown_log.shown_reads(job, lambda: twice, times=2) as files:
         list(returns.Drawing(job, formats.look(job.state), files, selection).entries())
     assert twice.full() and twice.stages == [["crawl log", 2 * size, 2 * size]]
+
+
+def test_questions_that_look_at_all_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were silent, over gigabytes of waiting URLs, and over the index of the log that the first of them makes."""
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 30)), ["http://a.test/"], monkeypatch)
+    crawl.on_request = lambda url: crawl.kill() if url == "http://a.test/9" else None
+    with pytest.raises(Killed):
+        crawl.run()
+    job = crawl.job()
+    with job:
+        job.write_config(to_toml(crawl.config))
+    now = crawl.clock.now()
+    expected = {url: why.why(job, url, now) for url in ("http://a.test/20", "a.test")}
+    assert expected["a.test"]["waiting"]
+    monkeypatch.setattr(shown_log, "SHOWN_FROM_BYTES", 1)
+    for url, answer in expected.items():
+        bar = Recorded()
+        assert why.why(job, url, now, lambda bar=bar: bar) == answer
+        ((name, total, done),) = bar.stages
+        assert name == "waiting URLs" and total and done
+    asked: list[Recorded] = []
+    bars = lambda: asked.append(Recorded()) or asked[-1]  # noqa: E731
+    assert report.report(job, bar_of=bars) == report.report(job)
+    politeness_audit.audit(job, 3, bars)
+    freshness.freshness(job, 3, now, bars)
+    assert [bar.stages[0][0] for bar in asked] == ["crawl log", "waiting URLs", "crawl log", "waiting URLs"]
+    assert asked[0].full() and asked[2].full() and all(bar.stages[0][2] for bar in asked)
+
+
+def test_seeds_that_are_named_again_and_payloads_of_earlier_crawls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 30)), ["http://a.test/", "http://b.test/"], monkeypatch)
+    crawl.names.answers["b.test"] = Reason.DNS
+    crawl.run()
+    job, size = crawl.job(), crawl.job().crawl_log.stat().st_size
+    monkeypatch.setattr(shown_log, "SHOWN_FROM_BYTES", 1)
+    with job:
+        state = CrawlState.open(job, crawl.config, crawl.clock)
+        bar = Recorded()
+        assert [rows.rows for rows in named_again(state, [b"http://b.test/"], lambda: bar)] == [1]
+        assert bar.full() and bar.stages == [["crawl log", 2 * size, 2 * size]]
+        other = tmp_path / "other.cdxj"
+        other.write_text(f'test,a)/ 20260101000000 {{"url": "http://a.test/", "digest": "sha1:{"A" * 32}"}}\n')
+        bars: list[Recorded] = []
+        known = build(Sectors(), job, [str(other)], 1, lambda: bars.append(Recorded()) or bars[-1])  # type: ignore[func-returns-value]
+        state.close()
+    assert known >= 1 and [bar.stages[0][0] for bar in bars] == ["crawl log", "other.cdxj"]
+    assert all(bar.full() for bar in bars)

@@ -28,3 +28,10 @@ def test_a_long_check_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> 
     assert "1.0 kB of 1.0 kB" in err.splitlines()[-2], "what was skipped is over: it was 26 of 1,000"
     assert "13 URLs of 26 URLs" in err.splitlines()[-1]
     assert "archives" in err and "note: [x] is told as it is" in err
+
+
+def test_nothing_is_said_of_work_that_has_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """`irlcrawl snapshot` into a file or pipe said `: 100% of `."""
+    bar = LineBar(clock=lambda: 1e6)
+    bar.read(50)
+    assert capsys.readouterr().err == ""

@@ -16,6 +16,8 @@ from bench.crawl import achievable, cores, ours, peers, single, tree
 from bench.crawl.achievable import Gaps
 from bench.crawl.main import main as bench_crawl
 from bench.crawl.systems import PEERS
+from irlcrawl.config.keys import Page
+from irlcrawl.config.toml import load
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from tools.docsweb.audit import Request
 from tools.docsweb.serve import running
@@ -202,11 +204,13 @@ def test_a_small_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_small_crawl_is_told_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--cores", "1", "--workers", "2", "--sets", "python", "--pages", "1", "--json"]
     try:
-        assert bench_crawl(["--cores", "1", "--workers", "2", "--sets", "python", "--pages", "1", "--json"]) == 0
+        assert bench_crawl([*small, "--dir", str(tmp_path)]) == 0
     except DocswebError as error:
         pytest.skip(f"docsweb cannot be served: {error}")
     (told,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert told["recall"] == 1 and told["repeated"] == told["unexpected"] == 0
     assert sum(told["pages_per_worker"]) == told["pages"] and len(told["pages_per_worker"]) <= 2
     assert told["frontier_cpu_share"] > 0 and "recall: 1" in single.words([told])
+    assert load(tmp_path / "job" / "irlcrawl.toml").page == Page(), "pages are read as in any crawl"

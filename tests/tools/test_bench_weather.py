@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any, cast
 
 from drum import Files
 
+import numpy as np
 import pytest
 
 from bench.__main__ import main
 from bench._sim.backlog import Keys
 from bench._sim.endings import Endings, _silences
+from bench._sim.links import Pages
+from bench._sim.oracle import Oracle
+from bench._sim.played import LOAD_S, Loads
 from irlcrawl.base.job import JobDir
-from tools.simweb.weather import Weather
+from irlcrawl.config.toml import load
+from tools.simweb.answers import content
+from tools.simweb.params import NO_ENEMIES, Params
+from tools.simweb.weather import CALM, Weather
+from tools.simweb.web import Web
 
 DAYS = str(2 / 7)
 SMALL = ("--hosts", "12", "--weeks", DAYS, "--rate", "50", "--web", "site_pages_mean=20", "--json")
@@ -88,6 +98,53 @@ def test_what_is_given_up_early_is_told(measured: Any) -> None:
     assert refused["within_a_day"] == 0 or refused["least_hours"] < 24
     assert told["had_share"] == 1.0, "the others were had, and these nobody could have had"
     assert told["could"]["no_answer"] >= refused["urls"]
+
+
+def test_a_busy_web_is_not_read_before_the_time_is_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ordinary ones were read in one week or two of four, so that no figure told of a crawl that works for weeks."""
+    main(["weather", "--busy", "--calm", "--hosts", "8", "--weeks", "0.006", "--json", "--dir", str(tmp_path)])
+    told = json.loads(capsys.readouterr().out)
+    assert told["host_hours"]["used"] > 0.75 * 8 * told["days"] * 24
+    assert told["weeks"][-1]["urls"]["fetched"] > 8 * 20 * 0.6, "pages of each site"
+    assert told["instead"] <= told["could"]["late"]
+    assert told["weeks"][-1]["of_plan"] > 0
+
+
+def test_pages_that_were_made_before_are_those_of_the_web(tmp_path: Path) -> None:
+    web = Web(Params(seed=3, pages_nominal=2_000, site_pages_mean=100.0, **NO_ENEMIES))  # type: ignore[arg-type]
+    weather = Weather(web, CALM, 0.0)
+    pages = Pages(weather, tmp_path)
+    numbers = web.pages(weather.links(web.seeds(1))[1]).tolist()
+    for page in [*numbers, *numbers]:
+        some = np.array([page], np.uint64)
+        assert pages.links(page) == weather.links(some)[1].tolist()
+        assert pages.content(page) == int(content(web, some)[0])
+    pages.close()
+
+
+def test_the_oracle_waited_for_each_answer_of_an_address_of_many_sites(tmp_path: Path) -> None:
+    """Their requests overlap, so it had less than the crawl where servers are slow."""
+    sky = dataclasses.replace(CALM, hosting_share=1.0, network_share=0.0, builder_share=0.0, wide_share=0.0,
+                              hosting_bears=10.0, latency_median=10.0, latency_sigma=0.0)  # fmt: skip
+    params = Params(seed=1, pages_nominal=400, site_pages_mean=20.0, **NO_ENEMIES)  # type: ignore[arg-type]
+    weather = Weather(Web(params), sky, 1e9)
+    pages = Pages(weather, tmp_path)
+    config = load(overrides=["crawl.user_agent=test/1 (+http://contact.test/)"])
+    had = Oracle(weather, pages, config, 1e9, 1e6, 20.0).run(weather.seeds(8)).urls
+    pages.close()
+    first = [moment - 1e9 for moment in list(had.values())[:8]]
+    assert first == pytest.approx([0.1 * place for place in range(8)], abs=1e-3)
+
+
+@pytest.mark.parametrize("every_s", [0.1, 1.0, 12.0])
+def test_who_asks_at_a_steady_rate_is_that_load(every_s: float) -> None:
+    """It was half as much again, and a host that bears a request every ten seconds refused each within nine minutes of
+    another."""
+    loads = Loads()
+    told = [loads.asked("a.test", number * every_s) for number in range(2_000)]
+    assert told[0] == 0.0
+    assert told[-1] <= 1.0 / every_s
+    assert told[-1] + math.log(2.0) / LOAD_S >= 1.0 / every_s
 
 
 def test_keys_are_a_set() -> None:

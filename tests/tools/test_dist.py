@@ -57,9 +57,14 @@ def test_wheels_are_pure_typed_and_whole(wheels: Path) -> None:
     sources |= {str(path.relative_to(dist.ROOT)) for path in dist.ROOT.glob("irlcrawl/**/*.py")}
     assert sources | {"irlcrawl/py.typed", "drum/py.typed", "budgets/py.typed"} <= crawler
     assert not [name for name in crawler if name.startswith(("tests/", "bench/", "tools/"))]
-    assert any(name.endswith("share/man/man1/irlcrawl.1") for name in crawler)
+    for name in (
+        "man/man1/irlcrawl.1", "bash-completion/completions/irlcrawl.bash", "zsh/site-functions/_irlcrawl",
+        "fish/vendor_completions.d/irlcrawl.fish",
+    ):  # fmt: skip
+        assert any(there.endswith(f"share/{name}") for there in crawler), name
     sdist = names_in(wheels / f"irlcrawl-{version}.tar.gz")
-    assert {"contrib/irlcrawl@.service", "contrib/irlcrawl.bash", "LICENSE", "CHANGELOG.md"} <= sdist
+    shells = {"contrib/irlcrawl.bash", "contrib/_irlcrawl", "contrib/irlcrawl.fish"}
+    assert {"contrib/irlcrawl@.service", "LICENSE", "CHANGELOG.md", *shells} <= sdist
 
 
 def installed(directory: Path, wheel: Path) -> Path:

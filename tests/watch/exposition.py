@@ -1,4 +1,5 @@
-"""A reader of Prometheus' text format, strict about what its documentation says; it shares no code with the writer."""
+"""A reader of Prometheus' text format, strict about what its documentation says, and a check of names by the rules of
+`promtool check metrics`; both share no code with the writer."""
 
 from __future__ import annotations
 
@@ -45,3 +46,36 @@ def _read(text: str) -> Iterator[tuple[Key, float, str]]:
             assert key not in seen, f"{key} twice"
             seen.add(key)
             yield key, float(match["value"]), known[family]
+
+
+PREFIXES = "milli|micro|nano|kilo|mega|giga|tera|kibi|mebi|gibi|tebi"
+WRONG_UNIT = re.compile(rf"(?:{PREFIXES})(?:seconds|bytes|bits)|minutes|hours|days|weeks|bits|percent(?:age|s)?")
+ABBREVIATED = {"s", "ms", "us", "ns", "sec", "secs", "min", "mins", "hr", "b", "kb", "mb", "gb", "tb", "pb", "pct"}
+KINDS = {"gauge", "counter", "histogram", "summary", "untyped"}
+
+
+def lint(text: str) -> list[str]:
+    """What is wrong with the names of families and labels, by Prometheus' practices
+    (https://prometheus.io/docs/practices/naming/) and by what OpenMetrics adds: a unit is the last word of a name."""
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
+    told = []
+    for name, kind in types(text).items():
+        words = name.removesuffix("_total").split("_") if kind == "counter" else name.split("_")
+        told += [f"{name}: no help"] if not helps.get(name, "").strip() else []
+        told += [f"{name}: a counter ends in _total"] if kind == "counter" and not name.endswith("_total") else []
+        told += [f"{name}: only a counter ends in _total"] if kind != "counter" and name.endswith("_total") else []
+        told += [f"{name}: its type in its name"] if KINDS & set(words) else []
+        told += [f"{name}: {word} is no base unit" for word in words if WRONG_UNIT.fullmatch(word)]
+        told += [f"{name}: {word} is short for a unit" for word in words if word in ABBREVIATED]
+        told += [f"{name}: its unit is not its last word" for unit in ("seconds", "bytes") if unit in words[:-1]]
+        told += [f"{name}: capitals or colons"] if not re.fullmatch(r"[a-z][a-z0-9_]*", name) else []
+        told += [f"{name}: reserved for histograms"] if words[-1] in ("bucket", "count", "sum") else []
+    reserved = {"le", "quantile"}
+    histograms = [name for name, kind in types(text).items() if kind == "histogram"]
+    for name, labels in samples(text):
+        for label, _ in labels:
+            told += [f"{name}: label {label}"] if not re.fullmatch(r"[a-z][a-z0-9_]*", label) else []
+            told += [f"{name}: label {label} is a unit"] if WRONG_UNIT.fullmatch(label) or label in ABBREVIATED else []
+            if label in reserved and not name.startswith(tuple(histograms)):
+                told.append(f"{name}: label {label} is reserved")
+    return list(dict.fromkeys(told))

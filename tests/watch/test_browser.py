@@ -192,7 +192,8 @@ def test_it_shows_the_crawl_asks_nobody_else_and_says_no_error(browser: Any, add
         assert shown.text("h1") == "slow-museums" and shown.text("#state") == "running"
         assert f"{played.record['fetched']:,}" in shown.text("#tiles")
         assert {"Where URLs wait", "Why hosts wait", "Errors by reason", "Slowest hosts", "Largest hosts", "Addresses",
-                "Budgets and limits"} <= set(shown.page.locator("#panels h3").all_inner_texts())  # fmt: skip
+                "Budgets and limits", "Budgets of sites",
+                "Failing hosts"} <= set(shown.page.locator("#panels h3").all_inner_texts())  # fmt: skip
         assert shown.page.locator("#charts path.line").count() >= 6
         assert shown.page.locator("#recent tr").count() == 50
         assert "token" not in shown.page.url, "it does not stay in the address"

@@ -22,7 +22,7 @@ from irlcrawl.watch.metrics import METRICS, exposition, names
 from irlcrawl.worker.harvest.counters import COUNTERS
 from tests.crawl.test_gauges import size
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
-from tests.watch.exposition import samples, types
+from tests.watch.exposition import lint, samples, types
 
 ROOT = Path(__file__).resolve().parents[2]
 HTML = {"content-type": "text/html"}
@@ -217,6 +217,36 @@ def test_names_and_labels_follow_prometheus_conventions(known: dict[str, Any]) -
     assert {name for name, _ in samples(text)} <= names()
     for _, labels in samples(text):
         assert not {label for label, _ in labels} & {"host", "url", "site", "job", "instance"}
+
+
+def test_a_check_of_names_as_promtools_finds_nothing(known: dict[str, Any]) -> None:
+    """Also where promtool is not installed, and of every metric: some are told only in crawls that merge, visit pages
+    again or have other machines."""
+    machine = {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "shipped_bytes": 9}
+    more = {
+        "merges": {"seen": {"buckets_done": 3, "buckets": 16, "rows_waiting": 5}}, "machines": [machine],
+        "visits_by_change": {"yes": 4}, "delayed_hosts": {"dns": 1}, "frontier_full": True,
+    }  # fmt: skip
+    text = exposition({**known["midway"], **more}, known["durations"])
+    assert {name for name, _ in samples(text)} == names() and lint(text) == []
+
+
+@pytest.mark.parametrize(("kind", "name", "wrong"), [
+    ("counter", "irlcrawl_retries", "a counter ends in _total"),
+    ("gauge", "irlcrawl_pages_total", "only a counter"),
+    ("gauge", "irlcrawl_latency_ms", "short for a unit"),
+    ("gauge", "irlcrawl_latency_milliseconds", "no base unit"),
+    ("gauge", "irlcrawl_bytes_disk", "not its last word"),
+    ("counter", "irlcrawl_counter_retries_total", "its type in its name"),
+    ("gauge", "irlcrawl_queueUrls", "capitals"),
+    ("gauge", "irlcrawl_hosts_count", "reserved for histograms"),
+    ("gauge", 'irlcrawl_hosts{le="1"}', "label le is reserved"),
+    ("gauge", 'irlcrawl_hosts{hostName="1"}', "label hostName"),
+])  # fmt: skip
+def test_that_check_finds_each_kind_of_wrong_name(kind: str, name: str, wrong: str) -> None:
+    bare = name.partition("{")[0]
+    found = lint(f"# HELP {bare} Something.\n# TYPE {bare} {kind}\n{name} 1\n")
+    assert len(found) == 1 and wrong in found[0]
 
 
 def test_hostile_labels_are_escaped_and_few(known: dict[str, Any], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -381,9 +382,15 @@ def test_addresses_and_tokens_a_person_may_give(tmp_path: Path) -> None:
 
 def test_watch_says_where_it_is_and_ends_when_told(job: JobDir) -> None:
     command = [sys.executable, "-m", "irlcrawl", "watch", os.fspath(job.path), "--http", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
         said = process.stdout.readline()
+        place = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#token=\S{32}\n", said)
+        assert place is not None
+        for request in (b"\x16\x03\x01\r\n\r\n", b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", int(place[1]))) as connection:
+                connection.sendall(request)
+                assert b" 400 " in connection.recv(4096)
         process.terminate()
         assert process.wait() == 0
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#token=\S{32}\n", said)
+        assert process.stderr.read() == "", "what is no HTTP was a traceback here"

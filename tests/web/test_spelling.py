@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.url import canonical
-from irlcrawl.config.keys import URL_RULES, ConfigError, Site, Urls
+from irlcrawl.config.keys import URL_RULES, ConfigError, Site, UrlRule, Urls
 from irlcrawl.web.spelling import Spelling
 
 PAGE = "http://www.example.com/Docs/page"
@@ -102,6 +102,35 @@ def test_a_site_has_rules_of_its_own() -> None:
     rules = spelling("empty_query", a_test=Site(merge_urls=["slashes"]), b_a_test=Site(merge_urls=[]))
     for host, expected in (("a.test", b"/x?"), ("w.a.test", b"/x?"), ("b.a.test", b"//x?"), ("c.test", b"//x")):
         assert rules.of(b"http://%b//x?" % host.encode()) == b"http://" + host.encode() + expected
+
+
+def test_a_pattern_has_rules_of_its_own_and_before_those_of_its_site() -> None:
+    patterns = [UrlRule("/shop/", ["slashes"], ["color"]), UrlRule("/shop/|/news/", None, [])]
+    rules = Spelling(
+        Urls(merge=["empty_query"]), {"a.test": Site(merge_urls=["www"], parameters=["v", "x_*"])}, patterns
+    )
+    for url, expected in (
+        ("http://a.test/?v=1&x_y=2&V&vv=3", "http://a.test/?vv=3"),
+        ("http://a.test/shop//?color=red&v=1", "http://a.test/shop/?v=1"),
+        ("http://a.test/news/?color=red&v=1", "http://a.test/news/?color=red&v=1"),
+        ("http://www.a.test/?v", "http://a.test/"),
+        ("http://b.test/shop/?color=red", "http://b.test/shop/"),
+        ("http://b.test/?v=1", "http://b.test/?v=1"),
+    ):
+        assert rules.of(url.encode()) == expected.encode()
+    assert rules.by(b"http://www.a.test/?v=1") == ["www", "parameters"]
+    with pytest.raises(ConfigError, match="url_rule 2"):
+        Spelling(Urls(), {}, [UrlRule("a", []), UrlRule("(", [])])
+
+
+@given(st.lists(st.sampled_from(["http://", "www.", "a.test", "/", "//", "?", "v=1", "&", "x=2", "%2F", "index.html"])))
+def test_a_rule_that_led_to_another_sites_left_the_others_undone(parts: list[str]) -> None:
+    """By `www` a URL of www.a.test became one of a.test, and kept what a.test's rules change."""
+    sites = {"www.a.test": Site(merge_urls=["www"]), "a.test": Site(merge_urls=["slashes"], parameters=["x"])}
+    rules = Spelling(Urls(), sites, [UrlRule("v=1", ["default_pages", "empty_query"], ["v"])])
+    assert rules.of(b"http://www.a.test//x?x=2&y") == b"http://a.test/x?y"
+    if (url := canonical("".join(parts))) is not None:
+        assert rules.of(rules.of(url)) == rules.of(url)
 
 
 def test_a_file_brings_more_parameters(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """Programs by others that read what a crawl leaves: where they are. A test whose program is missing skips and says how
-to get it (`make others`, and Debian's package chromium)."""
+to get it (`make others` or `make readers`, and Debian's package chromium)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 ROOM = Path(os.environ.get("IRLCRAWL_OTHERS") or Path(__file__).resolve().parents[2] / ".venv-others")
 """What `make others` makes: a Python environment of its own, since pywb's dependencies are old, and ReplayWeb.page."""
-MISSING = "is missing: run `make others`, or name its directory in IRLCRAWL_OTHERS"
+MISSING = "is missing: run `make others` (for fastwarc and cdxj-indexer `make readers`), or name it in IRLCRAWL_OTHERS"
 
 
 @cache

@@ -40,7 +40,7 @@ def test_a_payload_that_was_stored_for_another_url_is_not_lost(tmp_path: Path) -
         record.format("revisit", 3, "c", 2, refers.format("d")),
     ]
     (tmp_path / "x.warc.gz").write_bytes(b"".join(gzip.compress(one.encode()) for one in records))
-    found, broken = crash._archive(tmp_path)
+    found, broken = crash.archive(tmp_path)
     assert sorted(found) == ["http://a/", "http://b/", "http://c/"]
     assert broken == 1  # the page d is not there
 

@@ -38,26 +38,35 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" for letter in word)
 
 
-def _element(name: str, xhtml: bool) -> str:
-    """An element up to its end tag, or the end of the page; of XHTML, none that closes itself."""
-    word = _any_case(name)
-    return rf"{word}\b{'(?![^<>]*+(?<=/)>)' if xhtml else ''}(?:[^<]++|<(?!/{word}\b)|(?!))*+"
+_HIDING = {"s": ("cript", "tyle"), "t": ("extarea", "itle", "emplate"), "i": ("frame",), "n": ("oframes", "oembed"),
+           "x": ("mp",)}  # fmt: skip
+"""Elements by their first letters: re passes by an alternative whose first letter is another one."""
+_NOT_THESE = "bcdefghjklmopqruvwyz"
 
 
-_HIDING = ("script", "style", "textarea", "title", "template", "iframe", "noframes", "noembed", "xmp")
-_HREF = _any_case("href") + r"\s*="
-_LINKING, _LINKING_XHTML = (
-    re.compile(
-        (
-            rf"""<(?:([aA])(?:{_any_case("rea")})?(?:\s+{_HREF}"""
-            rf"""|(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]{_HREF})"""
-            r"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)"""
-            rf"""|(?=[sStTiInNxX])(?:{"|".join(_element(name, xhtml) for name in _HIDING)}))"""
-        ).encode(),
-        re.DOTALL,
+def _element(first: str, rest: str, xhtml: bool) -> str:
+    """What follows the first letter of an element, up to its end tag or the end of the page; of XHTML, none that closes
+    itself."""
+    itself = r"(?![^<>]*+(?<=/)>)" if xhtml else ""
+    return rf"{_any_case(rest)}\b{itself}(?:[^<]++|<(?!/{_any_case(first + rest)}\b)|(?!))*+"
+
+
+def _linking(xhtml: bool) -> re.Pattern[bytes]:
+    href = _any_case("href") + r"\s*="
+    plain = rf"""(?:\s+(?!{_any_case("href")}=)[a-zA-Z-]++="[^"]*+"(?=\s)|(?!))*+\s+"""  # what is before it, mostly
+    any_ = r"""(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]"""
+    hiding = "|".join(
+        f"{_any_case(first)}(?:{'|'.join(_element(first, rest, xhtml) for rest in names)})"
+        for first, names in _HIDING.items()
     )
-    for xhtml in (False, True)
-)
+    expression = (
+        rf"""<(?![/{_NOT_THESE}{_NOT_THESE.upper()}])(?:[aA](?:{_any_case("rea")})?(?:{plain}|{any_})({href})"""
+        rf"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)|{hiding})"""
+    )
+    return re.compile(expression.encode(), re.DOTALL)
+
+
+_LINKING, _LINKING_XHTML = _linking(False), _linking(True)
 """What links (group 1), and what hides it: comments, and elements whose content is no markup, or no part of the page. A
 possessive group ends with an alternative that fails at once, as in worker/page/scan.py."""
 
@@ -81,7 +90,7 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
             found.base = found.base or (element.attributes["href"] or "").strip()
         elif not found.canonical and "canonical" in (element.attributes["rel"] or "").lower().split():
             found.canonical = (element.attributes["href"] or "").strip()
-    if b"ld+json" in body:
+    if b"pplication/ld+json" in body:  # a longer word is found faster; nobody writes all of it in capitals
         for match in _JSONLD.finditer(body):
             _types(_loaded(match[1], codec), found.jsonld_types, JSONLD_DEPTH)
     return found

@@ -3,6 +3,9 @@ So does a redirect within a host whose address many sites share, because a visit
 
 The worker asks, the redirect's host waits for its clocks like any other (ahead of others: a visit is held up), and the
 answer is its address or a refusal. A detour ends when the worker says so, when its visit ends, or when its worker dies.
+
+A host that is asked seldom has its next request further ahead than a visit can wait. That is no trouble of the host
+that leads there: its visit ends, and the next one comes in time to wait for the clocks, ahead of that host's own URLs.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ class DetourRequests:
         self._open[token] = (worker, host)
         due = self._politeness.request_detour(host, visit.host, token, message["fetch_s"])
         if due > self._clock.now() + LATEST_START_S:
-            self.refuse(host, Reason.TIMEOUT)
+            visit.not_before = due - LATEST_START_S
+            self.refuse(host, None)
 
     def grant(self, host: Host) -> None:
         """The host of a detour came out of `Politeness.pop_detour`."""
@@ -62,8 +66,8 @@ class DetourRequests:
         self._leases.append(self._politeness.promises(host))
         _answer(worker, token[1], host.address, None, self._politeness.paces(host))
 
-    def refuse(self, host: Host, reason: Reason) -> None:
-        """Nothing when its visit is over, or its worker dead."""
+    def refuse(self, host: Host, reason: Reason | None) -> None:
+        """reason: None if it can be asked for later. Nothing when its visit is over, or its worker dead."""
         token = _token(host)
         found = self._open.pop(token, None)
         if found is not None:

@@ -32,6 +32,7 @@ from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
 from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
+from irlcrawl.frontier.politeness.clocks import Promise
 from irlcrawl.frontier.politeness.politeness import HostEntry, HostState, Politeness
 from irlcrawl.frontier.state.hosts import HostRecord, records_of, worth_a_row
 from irlcrawl.frontier.state.lease_log import LeaseLog
@@ -93,6 +94,8 @@ class Dispatcher:
         self.lent_hosts = 0  # of those in memory
         self.ran_dry = False  # since the last turn began, some host used up its runs
         self._visit = 0
+        self._promises: list[Promise] = []  # of the leases of this pass, which are not sent yet
+        self._unsent: list[tuple[RemoteWorker, Message]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.detours = DetourRequests(
             politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()),
@@ -177,8 +180,10 @@ class Dispatcher:
     def _new_host(self, key: int, site: int, origin: bytes, record: HostRecord) -> Host:
         scheme, name, port, _ = split(origin + b"/")
         address = record.address_at(self._clock.now())
-        if address is not None and is_stand_in(address) != self._proxies.resolves(name):
+        if address is not None and (stands_in := is_stand_in(address)) != self._proxies.resolves(name):
             address = None  # found by a run with other proxies
+        elif address is not None and not stands_in and not self.resolver.admits(address):
+            address = None  # ... with another network.allow, or by another's
         return Host(
             record=record,
             key=key,
@@ -263,6 +268,7 @@ class Dispatcher:
             assert worker is not None  # there was capacity
             self._lease(entry, worker, rows)
             leased += rows
+        self._send()
         for entry, due in self.politeness.put_back():
             if entry.state == HostState.WAITING and due > self._clock.now() + self._config.politeness.horizon_seconds:
                 self._put_off(cast(Host, entry), due)
@@ -274,7 +280,7 @@ class Dispatcher:
         batch = self.runs.read(run.segment, run.at, run.at + rows)
         self._visit += 1
         visit = LeasedVisit(self._visit, host, run, rows, now, self.bandwidth.leased(rows))
-        self.leases.append(self.politeness.promises(host))
+        self._promises += self.politeness.promises(host)
         run.priority = int(batch["priority"][-1])  # the best come first
         worker.visits[visit.number] = visit
         worker.urls_out += rows
@@ -287,7 +293,17 @@ class Dispatcher:
         latest = now + LATEST_START_S
         if self._hours is not None:
             latest = min(latest, self._hours.closes(host.name, now))
-        worker.send(visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version, latest))
+        message = visit_message(visit, batch, now, gap, patience, paces, self.fleet.scope_version, latest)
+        self._unsent.append((worker, message))
+
+    def _send(self) -> None:
+        """The leases of this pass, after one write that names their clocks."""
+        if self._unsent:
+            self.leases.append(self._promises)
+            for worker, message in self._unsent:
+                worker.send(message)
+            self._promises.clear()
+            self._unsent.clear()
 
     def _closed_until(self, host: Host) -> float:
         """When the hours of a host begin, if it may not be asked now; else 0."""
@@ -335,7 +351,7 @@ class Dispatcher:
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
         backs_off = message["outcome"] in ("throttled", "failed")
-        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off)
+        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off, visit.not_before)
 
     def _paid(self, host: Host, message: Message) -> float:
         """Seconds from the end of a visit until its bytes would have come at the rate of its site."""
@@ -382,9 +398,12 @@ class Dispatcher:
             self._learn(host)
         return silent or refused
 
-    def _settle(self, host: Host, due: float, now: float, reason: Reason, in_vain: bool, backs_off: bool) -> None:
+    def _settle(
+        self, host: Host, due: float, now: float, reason: Reason, in_vain: bool, backs_off: bool,
+        not_before: float = 0.0,
+    ) -> None:  # fmt: skip
         """After a visit: does the host stay, wait elsewhere, or is it given up? in_vain: its record counts the visit
-        among the failures; backs_off: its clock does."""
+        among the failures; backs_off: its clock does. not_before: LeasedVisit."""
         record, died = host.record, None
         due_far = due > now + self._config.politeness.horizon_seconds
         if in_vain and self._is_dead(record, now):
@@ -402,8 +421,8 @@ class Dispatcher:
                 self._retire(host, Reason.ROBOTS_UNREACHABLE)
             else:
                 self._put_off(host, max(due, record.robots_until))
-        elif due_far or record.rests_until > now:
-            self._put_off(host, max(due, record.rests_until))
+        elif due_far or max(record.rests_until, not_before) > now:
+            self._put_off(host, max(due, record.rests_until, not_before))
 
     def _is_dead(self, record: HostRecord, now: float) -> bool:
         """It was asked at the end of each rest, for as long as the configuration says. Time in which no crawl ran does

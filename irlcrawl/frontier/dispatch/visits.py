@@ -44,6 +44,7 @@ class LeasedVisit:
     rows: int
     leased: float
     charged: float = 0.0  # bytes it is expected to bring (bandwidth.py)
+    not_before: float = 0.0  # the next one of its host comes no sooner: what a detour needs is not due (unix seconds)
 
 
 class Ending(NamedTuple):

@@ -118,7 +118,14 @@ class Calendar:
 
     def scan(self) -> Iterator[Batch]:
         """Every waiting row (for listings), and `due` in unix seconds."""
-        for batch in self._fifo.scan():
+        return self._dated(self._fifo.scan())
+
+    def labelled(self, label: int) -> Iterator[Batch]:
+        """The waiting rows with one label, and `due` in unix seconds."""
+        return self._dated(self._fifo.labelled(label))
+
+    def _dated(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
             yield batch.with_(due=batch["due"] + self._clock_set)
 
 
@@ -200,6 +207,16 @@ class Pages:
             for batch in store.scan():
                 if (alive := dead.without(batch)).rows:
                     yield alive
+
+    def row(self, key: int, label: int, shut: bool) -> Batch | None:
+        """The row of a page that rests in `shut` or in `wished` with this label (known_pages.py says which), with `due`
+        in unix seconds; None if it is not there. A row that it left behind there is of an earlier visit."""
+        found: Batch | None = None
+        for batch in (self.shut if shut else self.wished).labelled(label):
+            for at in np.flatnonzero(batch["key"] == np.uint64(key)).tolist():
+                if found is None or batch["visits"][at] >= found["visits"][0]:
+                    found = batch.slice(at, at + 1)
+        return found
 
 
 class _Dead:

@@ -13,9 +13,9 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from drum import Batch, Ragged, Result
+from drum import Batch, Ragged, Repository, Result
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,31 @@ WANTED = {"after": "u4", "factor": "f4", "told": "u1", "prior": "u1", "least": "
 """Beside LINK, of a signal: the unix second at which the page changed; its importance times the chance that the signal
 is right; the codes of its host (rows.PAGE); the least seconds between two visits."""
 OP_KNOWN, OP_SIGNAL, OP_NOW = range(3)
+
+
+class KnownPage(NamedTuple):
+    """What the drum says of a page: the label with which its row rests (0: it is on its way to a visit, or gone), in
+    `shut` or in `wished`, and what waits to be looked at beside it."""
+
+    label: int
+    shut: bool
+    ordered: bool
+    signalled: bool
+
+
+def known_page(drum: Repository, key: int) -> KnownPage | None:
+    """As a pass of the drum would find it now; None for what never was a page."""
+    found, values = drum.lookup(np.array([key], np.uint64))
+    known, label, marks = bool(found[0]) and bool(values["visits"][0]), int(values["due"][0]), int(values["marks"][0])
+    waiting = {OP_NOW: False, OP_SIGNAL: False}
+    for op, rows in drum.waiting_of(key):
+        if op != OP_KNOWN:
+            waiting[op] = True
+            continue
+        label = int(rows["due"][-1])
+        for row in np.flatnonzero(rows["visits"] > 0).tolist():
+            known, marks = True, int(rows["marks"][row])
+    return KnownPage(label, bool(marks & SHUT), waiting[OP_NOW], waiting[OP_SIGNAL]) if known else None
 
 
 class KnownKernel:

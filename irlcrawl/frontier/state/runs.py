@@ -158,6 +158,11 @@ class Runs:
         return found
 
     @property
+    def next(self) -> int:
+        """The number of the next ready segment."""
+        return self._next
+
+    @property
     def rows(self) -> int:
         """URLs not done, including leased ones."""
         return sum(segment.left for segment in self._segments.values())

@@ -8,7 +8,7 @@ is read forward, in constant memory; a look-up by key costs a few blocks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from drum import Batch, Catalog, Damaged, Fifo, Files, SegmentPool
@@ -74,26 +74,30 @@ class Reading:
             return None  # no catalogue yet
         return cls(job, load_stored(job.config_file), catalog, pool)
 
-    def waiting(self) -> Iterator[tuple[str, Batch]]:
-        """(place, LINK rows) of every URL that is not done, block by block. Rows of the calendar, of rests and of pages
-        that rest have `due` too (unix seconds), those of queues `queue`; those of pages that were visited PAGE."""
-        for batch in self.runs.waiting():
-            yield "ready", batch
-        for batch in self.calendar.scan():
-            yield "scheduled", batch
-        for batch in self.rests.scan():
-            yield "resting", batch
-        for batch in self.pages.scan():
-            yield "visited", batch
-        for batch in self.queues.scan():
-            yield "queued", batch
+    def waiting(self, places: Collection[str] = PLACES) -> Iterator[tuple[str, Batch]]:
+        """(place, LINK rows) of every URL that is not done, block by block, in some of the PLACES. Rows of the
+        calendar, of rests and of pages that rest have `due` too (unix seconds), those of queues `queue`; those of pages
+        that were visited PAGE."""
+        scans: dict[str, Callable[[], Iterator[Batch]]] = {
+            "ready": self.runs.waiting, "scheduled": self.calendar.scan, "resting": self.rests.scan,
+            "visited": self.pages.scan, "queued": self.queues.scan, "over_budget": self._deferred,
+            "moving": self._moving,
+        }  # fmt: skip
+        for place in PLACES:
+            if place in places:
+                for batch in scans[place]():
+                    yield place, batch
+
+    def _deferred(self) -> Iterator[Batch]:
         for batch in self.deferred.scan():
-            yield "over_budget", outlet.keyed_by_url(batch).select(LINK)
+            yield outlet.keyed_by_url(batch).select(LINK)
+
+    def _moving(self) -> Iterator[Batch]:
         for batch in self.sites.pending_urls():
-            yield "moving", batch.select(LINK)
+            yield batch.select(LINK)
         for op, batch in self.hosts.scan_pending():
             if op in OPS_OF_URLS:
-                yield "moving", keyed_by_url(batch)
+                yield keyed_by_url(batch)
 
     @property
     def clock_set(self) -> float:
@@ -116,10 +120,10 @@ class Reading:
         return clocks
 
 
-def queued(job: JobDir) -> Iterator[tuple[bytes, bytes, str]]:
+def queued(job: JobDir, files: Files | None = None) -> Iterator[tuple[bytes, bytes, str]]:
     """(url, origin, place) of every URL that is to be fetched, not of pages between two visits; nothing before the
     first commit. Damaged, OSError."""
-    reading = Reading.open(job)
+    reading = Reading.open(job, files)
     if reading is None or not reading.begun:
         return
     for place, batch in reading.waiting():

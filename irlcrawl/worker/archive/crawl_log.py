@@ -12,7 +12,8 @@ request and the start of the next, where an address is shared by many sites or a
 overlap, and what is due changes); `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked` if it
 asks for more; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own time. `faults` are
 those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py), `wishes` those of the
-page's owner about its use, joined alike (web/wishes.py). What was left out of a page is told with its number:
+page's owner about its use, joined alike (web/wishes.py); `canonical` is the URL of which a page calls itself an alias
+(rel=canonical), where that is another one. What was left out of a page is told with its number:
 `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a proxy resolves names,
 `address` is 100::…, one for each name.
 
@@ -253,16 +254,24 @@ def format_entry(entry: LogEntry) -> bytes:
     if entry.start_ms is not None:
         seconds, ms = divmod(entry.start_ms, 1000)
         started = f"{_digits(seconds, '%Y%m%d%H%M%S')}{ms:03d}+{entry.duration_ms}"
-    notes = b",".join(
-        name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) if value else name.encode()
-        for name, value in entry.notes.items()
-    )
     return b" ".join((
         f"{logged_time(entry)} {entry.status} {NONE if entry.size is None else entry.size}".encode(),
         field_of(entry.url), field_of(entry.path), field_of(entry.via), field_of(entry.mime),
         f"#{entry.stream:03d} {started}".encode() if entry.stream is not None else f"{NONE} {started}".encode(),
-        field_of(entry.digest), field_of(entry.tag), notes or b"-",
+        field_of(entry.digest), field_of(entry.tag), _notes_of(entry.notes) or b"-",
     ))  # fmt: skip
+
+
+def _notes_of(notes: Mapping[str, str]) -> bytes:
+    """All at once if no value is to be escaped, as nearly always."""
+    text = ",".join([f"{name}={value}" if value else name for name, value in notes.items()])
+    joined = text.encode("utf-8", "surrogateescape")
+    if joined.count(b",") < max(len(notes), 1) and _PLAIN.fullmatch(joined):
+        return joined
+    return b",".join(
+        name.encode() + b"=" + _escaped(value, _PLAIN_VALUE) if value else name.encode()
+        for name, value in notes.items()
+    )
 
 
 def parse(line: bytes) -> LogEntry:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from drum import Batch, Files, Ragged, Segment, SegmentWriter
@@ -23,8 +23,11 @@ from numpy.typing import NDArray
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import temporary
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.record import date, sha1_of, uri
+from irlcrawl.worker.archive.shown_log import shown_lines, shown_reads
 
 SCHEMA = {"key": "u8", "rest": "bytes", "uri": "bytes", "date": "bytes"}
 """key and rest: the SHA-1, its first 8 bytes as a number; uri and date: of the record, as a revisit record names it."""
@@ -81,13 +84,16 @@ def _places(key: int, width: int) -> tuple[int, int]:
     return key & ((1 << width) - 1), (key * _GOLDEN & 0xFFFFFFFFFFFFFFFF) >> (64 - width)
 
 
-def build(files: Files, job: JobDir, sources: list[str], bytes_min: int) -> int:
+def build(files: Files, job: JobDir, sources: list[str], bytes_min: int, bar_of: Callable[[], Bar] = Bar) -> int:
     """Make JOB's file of what the sources and JOB itself have; returns the number of payloads. bytes_min: of a payload
-    of a crawl that is worth a revisit record. OSError, Damaged, ValueError (a source that cannot be read)."""
+    of a crawl that is worth a revisit record. bar_of: shows how far a long source is read. OSError, Damaged, ValueError
+    (a source that cannot be read)."""
     files.mkdir(job.indexes)
     directory, runs = os.fspath(job.indexes), list[str]()
     try:
-        for known in _some(payload for one in [os.fspath(job.path), *sources] for payload in told(one, bytes_min)):
+        for known in _some(
+            payload for one in [os.fspath(job.path), *sources] for payload in told(one, bytes_min, bar_of)
+        ):
             path = temporary(os.path.join(directory, f"payloads-{len(runs)}"))
             files.unlink(path, missing_ok=True)
             with SegmentWriter(files, path) as run:
@@ -147,21 +153,26 @@ def _bit_of(places: NDArray[np.uint64]) -> NDArray[np.uint8]:
 # -- what sources say --------------------------------------------------------------------------------------------------
 
 
-def told(source: str, bytes_min: int) -> Iterator[Known]:
+def told(source: str, bytes_min: int, bar_of: Callable[[], Bar]) -> Iterator[Known]:
     """The payloads of a source: a JOB's, or those of a CDXJ file. ValueError names a source that is neither."""
     if os.path.isdir(source):
-        return _of_log(source, bytes_min)
+        return _of_log(source, bytes_min, bar_of)
     if not os.path.isfile(source):
         raise ValueError(f"archive.dedupe_from: {source} is no crawl and no CDXJ file")
-    return _of_cdxj(source)
+    return _of_cdxj(source, bar_of)
 
 
-def _of_log(source: str, bytes_min: int) -> Iterator[Known]:
+def _of_log(source: str, bytes_min: int, bar_of: Callable[[], Bar]) -> Iterator[Known]:
     """Whole payloads that a record of the crawl holds itself."""
     path = os.fspath(JobDir(source).crawl_log)
     if not os.path.isdir(os.path.dirname(path)):
         return  # it has just begun
-    for entry in log_parts.read(Files(), path):
+    with shown_reads(JobDir(source), bar_of) as files:
+        yield from _of_entries(log_parts.read(files, path), bytes_min)
+
+
+def _of_entries(entries: Iterable[LogEntry], bytes_min: int) -> Iterator[Known]:
+    for entry in entries:
         held = entry.warc is not None and entry.digest and entry.start_ms is not None and entry.outcome in _DIGESTS
         left = any(note.startswith(("warcRevisit", "truncated", "taken_down")) for note in entry.notes)
         if held and not left and (entry.size or 0) >= bytes_min and entry.start_ms is not None:
@@ -170,9 +181,9 @@ def _of_log(source: str, bytes_min: int) -> Iterator[Known]:
                 yield Known(sha1, uri(entry.url).encode(), date(entry.start_ms / 1000).encode())
 
 
-def _of_cdxj(source: str) -> Iterator[Known]:
-    with open(source, "rb") as stream:
-        for number, line in enumerate(stream, 1):
+def _of_cdxj(source: str, bar_of: Callable[[], Bar]) -> Iterator[Known]:
+    with open(source, "rb") as stream, shown_lines(stream, source, bar_of) as lines:
+        for number, line in enumerate(lines, 1):
             try:
                 _, moment, values = line.split(b" ", 2)
                 fields = json.loads(values)

@@ -126,7 +126,8 @@ def request_and_response(
         f"WARC-Block-Digest: {digest(exchange.request)}\r\nContent-Type: application/http; msgtype=request\r\n"
         f"Content-Length: {len(exchange.request)}\r\n\r\n"
     )
-    header = stored_header(exchange.header, exchange.status, len(exchange.body))
+    absent = refers is not None and refers.profile is NOT_MODIFIED
+    header = b"" if absent else stored_header(exchange.header, exchange.status, len(exchange.body))
     if exchange.truncated is not None and exchange.truncated not in TRUNCATED:
         raise ValueError(f"truncated is one of {TRUNCATED} or None, not {exchange.truncated!r}")
     more = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated else ""
@@ -137,9 +138,7 @@ def request_and_response(
             f"WARC-Profile: {refers.profile}\r\nWARC-Refers-To-Target-URI: {refers.uri}\r\n"
             f"WARC-Refers-To-Date: {refers.date}\r\n"
         )
-        if refers.profile is NOT_MODIFIED:
-            header = b""
-        else:
+        if not absent:
             more += "WARC-Truncated: length\r\n"
     response = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {response_id}\r\n"

@@ -131,20 +131,39 @@ def _unit_records(files: Files, path: str, offset: int) -> Iterator[list[Record]
 def read_unit(
     parts: list[Record], path: str, file: WarcName, files: Files | None
 ) -> tuple[Unit, Exchange | None, Location]:
-    """The unit that these records are. A payload that another record of the file holds is read there; files None: it
-    is left out, like those that a record of an earlier visit holds. Damaged when they are none."""
+    """The unit that these records are. A payload that another record of the crawl holds is read there (if its file was
+    moved, the unit is one of another crawl's payload); files None: it is left out, like those that a record of an
+    earlier visit holds. Damaged when they are none."""
     first, last = parts[0], parts[-1]
     try:
         unit = Unit.from_json(last.unit or "", last.fields.get("warc-target-uri", "").encode("ascii"))
         exchange = exchange_of(unit, last, first if first.kind == "request" else None)
         if exchange is not None and unit.original is not None and files is not None:
-            holder = record_at(files, path, unit.original)
-            exchange.body = b"" if taken_down.since(holder) else split_response(holder.block)[1]
+            exchange.body = _payload(record_at(files, path, unit.original))
+        elif exchange is not None and unit.holder is not None and files is not None:
+            try:
+                exchange.body = _payload(held_by(files, os.path.dirname(path), unit.holder)[1])
+            except FileNotFoundError:
+                unit.away = True
     except ValueError as error:
         raise Damaged(path, last.offset, str(error)) from None
     digest = last.fields.get("warc-payload-digest", "")
     length = last.end - first.offset
     return unit, exchange, Location(file.name, file.stream, file.serial, first.offset, length, last.offset, digest)
+
+
+def held_by(files: Files, directory: str, holder: tuple[str, int]) -> tuple[str, Record]:
+    """(path, record) of what holds the payload of a unit of another file (`Unit.holder`). FileNotFoundError when its
+    file is not there; Damaged."""
+    final = os.path.join(directory, os.path.basename(holder[0]))
+    try:  # `.open` first: when it is gone by now, it has its final name
+        return final + OPEN, record_at(files, final + OPEN, holder[1])
+    except FileNotFoundError:
+        return final, record_at(files, final, holder[1])
+
+
+def _payload(holder: Record) -> bytes:
+    return b"" if taken_down.since(holder) else split_response(holder.block)[1]
 
 
 def exchange_of(unit: Unit, last: Record, request: Record | None) -> Exchange | None:

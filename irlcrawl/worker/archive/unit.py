@@ -50,9 +50,15 @@ class Unit:
     # Of a revisit record, by the writer of the archive:
     size: int | None = None  # bytes of the body as received, which is not stored
     original: int | None = None  # where in the same file the record begins that holds it; None: an older visit does
+    holder: tuple[str, int] | None = None  # of another file of this crawl: its name, and where the record begins there
     away: bool = False  # an earlier crawl holds it (payloads.py), or an earlier run of this one
     header: str = ""  # of a 304 as received: its record has none, for replay tools would send the 304 on
     wishes: str = ""  # of the page's owner about its use (web/wishes.py)
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether the record of another URL holds its payload."""
+        return self.original is not None or self.holder is not None or self.away
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
@@ -72,6 +78,9 @@ class Unit:
             raise ValueError("a unit is a JSON object")
         try:
             own = {n: v for n, v in values.items() if n in _KNOWN}
+            if own.get("holder") is not None:
+                file, offset = own["holder"]
+                own["holder"] = str(file), int(offset)
             page = Known.from_json(values["page"]) if "page" in values else None
             return cls(url=url, carried=Carried.from_json(values), page=page, **own)
         except TypeError as error:
@@ -83,7 +92,7 @@ _FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "ca
 _KNOWN: Final = frozenset(_FIELDS)
 _DEFAULTS: Final[dict[str, Any]] = {
     "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
-    "size": None, "original": None, "away": False, "header": "", "wishes": "",
+    "size": None, "original": None, "holder": None, "away": False, "header": "", "wishes": "",
 }  # fmt: skip
 
 

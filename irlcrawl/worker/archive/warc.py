@@ -26,9 +26,11 @@ from irlcrawl.worker.archive.dedupe import Held
 from irlcrawl.worker.archive.reader import fields_at
 from irlcrawl.worker.archive.record import Refers
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
+from irlcrawl.worker.archive.window import Place
 
 if TYPE_CHECKING:
     from irlcrawl.worker.archive.payloads import Payloads
+    from irlcrawl.worker.archive.window import Window
 
 HEADER_BYTES_MAX = 16 << 10
 """A 304 with a longer header is stored as a response: a field of a WARC header cannot have any length."""
@@ -68,8 +70,10 @@ def _leads_nowhere(path: str) -> bool:
     return os.path.islink(path) and not os.path.exists(path)
 
 
-def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of: str) -> dict[str, str]:
-    """The fields of every file's warcinfo record."""
+def warcinfo_values(
+    *, software: str, user_agent: str, operator: str, is_part_of: str, settings: str = ""
+) -> dict[str, str]:
+    """The fields of every file's warcinfo record. settings: config/toml.py: making."""
     return {
         "software": software,
         "robots": "obey (RFC 9309)",
@@ -77,6 +81,7 @@ def warcinfo_values(*, software: str, user_agent: str, operator: str, is_part_of
         "operator": operator,
         "isPartOf": is_part_of,
         "http-header-user-agent": user_agent,
+        "settings": settings,
     }
 
 
@@ -98,10 +103,12 @@ class WarcWriter:
         zstd_level: int | None = None,
         dedupe_bytes_min: int = 0,
         payloads: Payloads | None = None,
+        window: Window | None = None,
     ) -> None:
         """`info`: see warcinfo_values; `zstd_level`: None for gzip; `dedupe_bytes_min`: archive.dedupe_bytes_min;
-        `payloads`: what earlier crawls hold. ValueError for a prefix that cannot be part of a file name;
-        FileExistsError if the stream has files already, for offsets of two writers would mean different things."""
+        `payloads`: what earlier crawls hold; `window`: what all workers stored of late. ValueError for a prefix that
+        cannot be part of a file name; FileExistsError if the stream has files already, for offsets of two writers would
+        mean different things."""
         self._handle: Handle | None = None
         if not is_prefix(prefix):
             raise ValueError(f"archive.prefix is made of letters, digits, '.', '_' and '+', not {prefix!r}")
@@ -118,6 +125,8 @@ class WarcWriter:
         self._clock = clock
         self._dedupe_bytes_min = dedupe_bytes_min
         self._payloads = payloads
+        self._window = window
+        self._untold: list[tuple[bytes, Place]] = []  # for the window, once they are on the disk
         self._held: Held | None = None  # of the open file
         self._sha1 = b""  # of the payload of the last unit
         if existing := warc_files(files, self._directory, stream):
@@ -161,6 +170,8 @@ class WarcWriter:
         self.bytes_written += len(prologue) + length
         if self._held is not None and exchange is not None and unit.size is None and self._is_worth(unit, exchange):
             self._held.put(self._sha1, offset + len(first))
+            if self._window is not None:
+                self._untold.append((self._sha1, Place(self._name, offset + len(first))))
         return Location(self._name, self._stream, self._serial, offset, length, offset + len(first), digest)
 
     def sync(self) -> None:
@@ -174,11 +185,14 @@ class WarcWriter:
             raise OSError(*self._unsynced.args)
         if self._handle is not None and self._dirty:
             self._dirty = False  # before: what is appended meanwhile needs another
+            told, self._untold = self._untold, []
             try:
                 self._files.fsync(self._handle)
             except OSError as error:
                 self._unsynced = error
                 raise
+            if self._window is not None:
+                self._window.put(told)
 
     def close(self) -> None:
         """Finish the open file, if any: sync it and take `.open` off its name. A later append starts the next file."""
@@ -214,7 +228,7 @@ class WarcWriter:
     def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
         the page, or in this file; None if its record is to hold it."""
-        unit.size, unit.original, unit.header, unit.away, page = None, None, "", False, unit.page
+        unit.size, unit.original, unit.holder, unit.header, unit.away, page = None, None, None, "", False, unit.page
         if unit.reason == Reason.NOT_MODIFIED and page is not None and page.sha1 is not None:
             if len(exchange.header) > HEADER_BYTES_MAX:
                 return None
@@ -227,7 +241,11 @@ class WarcWriter:
             return Refers(record.IDENTICAL, record.uri(unit.url), record.date(page.stored))
         if not self._dedupe_bytes_min or not self._is_worth(unit, exchange):
             return None
-        return self._in_this_file(unit, exchange, sha1) or self._in_another_crawl(unit, exchange, sha1)
+        return (
+            self._in_this_file(unit, exchange, sha1)
+            or self._in_another_file(unit, exchange, sha1)
+            or self._in_another_crawl(unit, exchange, sha1)
+        )
 
     def _in_another_crawl(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         known = self._payloads.find(sha1) if self._payloads is not None else None
@@ -242,10 +260,31 @@ class WarcWriter:
         offset = self._held.find(sha1)
         if offset is None:
             return None
-        there = fields_at(self._files, os.path.join(self._directory, self._name + OPEN), offset)
+        refers = self._at(os.path.join(self._directory, self._name + OPEN), offset, sha1)
+        if refers is not None:
+            unit.size, unit.original = len(exchange.body), offset
+        return refers
+
+    def _in_another_file(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
+        place = self._window.find(sha1) if self._window is not None else None
+        if place is None:
+            return None
+        final = os.path.join(self._directory, place.file)
+        for path in (final + OPEN, final):  # `.open` first: when it is gone by now, it has its final name
+            try:
+                refers = self._at(path, place.offset, sha1)
+            except FileNotFoundError:  # its owner moved it
+                continue
+            if refers is not None:
+                unit.size, unit.holder = len(exchange.body), (place.file, place.offset)
+            return refers
+        return None
+
+    def _at(self, path: str, offset: int, sha1: bytes) -> Refers | None:
+        """The record there, if it is one that holds a payload of that digest."""
+        there = fields_at(self._files, path, offset)
         if there is None or there.get("warc-payload-digest") != record.digest_text(sha1):
             return None
-        unit.size, unit.original = len(exchange.body), offset
         return Refers(record.IDENTICAL, there["warc-target-uri"], there["warc-date"])
 
     def _is_worth(self, unit: Unit, exchange: Exchange) -> bool:
@@ -270,6 +309,7 @@ class WarcWriter:
         """A write failed part way: cut the torn unit off, keep the whole ones, and leave the name to recovery."""
         with self._syncing:
             handle, self._handle = self._handle, None
+            self._untold = []
             assert handle is not None
             try:
                 self._files.truncate(handle, self._offset)

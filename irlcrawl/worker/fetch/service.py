@@ -26,8 +26,8 @@ from irlcrawl.base.memory import Trim, plain_arrays
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.base.steps import Steps
-from irlcrawl.config.keys import Config
-from irlcrawl.config.toml import from_dict
+from irlcrawl.config.keys import Archive, Config
+from irlcrawl.config.toml import from_dict, making
 from irlcrawl.web.block import blocked_urls
 from irlcrawl.web.opt_out import OptOutFile
 from irlcrawl.web.robots import Rules, product_token
@@ -37,6 +37,7 @@ from irlcrawl.worker.archive.payloads import Payloads
 from irlcrawl.worker.archive.record import sha1
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
+from irlcrawl.worker.archive.window import Window
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
 from irlcrawl.worker.fetch.lease import Lease
@@ -75,6 +76,11 @@ def signer_of(config: Config, key: str | None) -> Signer | None:
     return Signer(bytes.fromhex(key), config.fetch.signature_agent)
 
 
+def _window(files: Files, job: JobDir, archive: Archive) -> Window:
+    files.mkdir(job.indexes)
+    return Window(files, os.fspath(job.window), archive.dedupe_window, archive.prefix)
+
+
 class Worker:
     """One stream: its archive, its harvest and its visits. `visit.Services` for the visits."""
 
@@ -100,9 +106,10 @@ class Worker:
             gzip_level=archive.gzip_level, zstd_level=zstd_level, clock=self.clock,
             dedupe_bytes_min=archive.dedupe_bytes_min,
             payloads=Payloads.open(files, JobDir(job)) if archive.dedupe_from else None,
+            window=_window(files, JobDir(job), archive) if archive.dedupe_window else None,
             info=warcinfo_values(
                 software=f"irlcrawl/{irlcrawl.__version__}", user_agent=self.config.crawl.user_agent,
-                operator=self.config.crawl.operator, is_part_of=hello["crawl"],
+                operator=self.config.crawl.operator, is_part_of=hello["crawl"], settings=making(self.config),
             ),
         )  # fmt: skip
         self._synced_at = self.clock.now()

@@ -18,7 +18,7 @@ frontier -> worker
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
   clock    {"t":"clock", "clock": [unix, since boot]}: as in hello; only where the frontier is another machine's.
   detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?, "paces": {KIND: seconds}?}: the answer to a
-           `detour`; null refuses it. `paces` as in a lease.
+           `detour`; null refuses it, without a reason for now only. `paces` as in a lease.
   doubt    {"t":"doubt", "visit": id, "charge": bool}: the answer to a `doubt`.
   stop     {"t":"stop"}: finish the exchanges in flight, end visits early, harvest, close the archive, `bye`, exit 0.
   abort    {"t":"abort"}: the same, but exchanges in flight are dropped (their URLs are not reached).

@@ -30,7 +30,7 @@ class Context:
         """What limits and patterns let through, wherever it is."""
         self.plugged: Plugged | None = None
         """The plug-ins that are called for pages; None if none is named."""
-        self.spelling: Spelling | Renaming = Spelling(config.urls, config.site)
+        self.spelling: Spelling | Renaming = Spelling(config.urls, config.site, config.url_rule)
         if plugins.named(config.plugins):
             from irlcrawl.worker.harvest.plugged import Plugged, Renaming
 

@@ -15,10 +15,19 @@ from dataclasses import replace
 from operator import is_not
 from typing import Any
 
-from irlcrawl.base.keys import WEIGHT_MAX, is_home, origin_of, pair_key, priority_behind, priority_of, url_keys
+from irlcrawl.base.keys import (
+    PRIORITY_TRUST,
+    WEIGHT_MAX,
+    is_home,
+    origin_of,
+    pair_key,
+    priority_behind,
+    priority_of,
+    url_keys,
+)
 from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
-from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base, canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
@@ -30,7 +39,7 @@ from irlcrawl.worker.harvest.builder import Fact, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.plugged import seen
-from irlcrawl.worker.page import charset, lastmods, requisites, sitemaps
+from irlcrawl.worker.page import charset, entries, lastmods, requisites, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
@@ -274,9 +283,14 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     body, partly = yield from exchange.decoding(bytes_max)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
+    large = len(body) > LARGE_BYTES
+    if large:
+        yield
     html = is_html(body, content_type)
     texts = texts_of(body) if html else []
     found.content = fingerprint(body, html, texts)
+    if large:
+        yield
     if html and context.config.page.near_duplicates:
         found.sketch = sketch(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
@@ -295,6 +309,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     links = page.links
     if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
+    if page.canonical is not None and len(page.canonical) <= context.config.scope.url_bytes_max:
+        found.notes["canonical"] = page.canonical.decode("ascii")
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
     if context.plugged is not None and context.plugged.handlers:
         links = _handled(unit, exchange, body, links, context, found)
@@ -362,9 +378,25 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     depth = unit.carried.depth + 1
     inside = yield from _inside(urls, depth, context, found)
     yield from _add(unit, context, found, inside, depth, 0)
+    if found.lists == PageFlag.SITEMAP and len(urls) > 1:
+        yield from _rank(unit, body, context, found)
     if unit.page is not None and context.config.revisit.enabled:
         yield from _signals(unit, body, context, found)
     return True
+
+
+def _rank(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
+    """The links of a sitemap by the priorities that it says, each within its level: an owner orders the own pages, and
+    moves none before what is nearer to a seed. A Python loop per link, only where a sitemap ranks them."""
+    ranks = yield from entries.ranks(body, unit.url)
+    if not ranks:
+        return
+    of = {context.spelling.of(url): rank for url, rank in ranks.items() if len(url) <= URL_BYTES_SPELLED}
+    for at, (*names, carried, url) in enumerate(found.links):
+        if at % LINKS_STEP == LINKS_STEP - 1:
+            yield
+        if rank := of.get(url, 0):
+            found.links[at] = (*names, carried._replace(priority=carried.priority + rank), url)
 
 
 def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[None]:
@@ -440,6 +472,8 @@ def _with_header_links(
         target = canonical(reference, url)
         if target is None or target == url:
             continue
+        if source is Source.CANONICAL and page.canonical is None:
+            page.canonical = target
         if (reference, source) in vouched:
             page.unvouched.discard(target)
         elif target not in links:
@@ -458,7 +492,8 @@ def _weighted(one: Carried, link: tuple[bytes, Source], context: Context, extra:
     if not weight:
         return one
     weight = min(max(weight, -WEIGHT_MAX), WEIGHT_MAX)
-    return one._replace(priority=priority_of(one.depth, source, is_home(url), weight))
+    moved = priority_of(one.depth, source, is_home(url), weight) & ~PRIORITY_TRUST
+    return one._replace(priority=moved | one.priority & PRIORITY_TRUST)
 
 
 def _add(
@@ -477,6 +512,8 @@ def _add(
         source: [Carried(depth, hop, source, priority_of(depth, source, home), via=unit.url) for home in (False, True)]
         for source in {source for _, source in links}
     }
+    plain = carried[Source.LINK][False] if Source.LINK in carried and is_home(unit.url) else None
+    menu = plain and plain._replace(priority=priority_of(depth, Source.LINK, navigation=True))  # of its own site
     others: set[int] = set()
     for start in range(0, len(links), LINKS_STEP):
         if start:
@@ -489,6 +526,8 @@ def _add(
         ones = [
             carried[source][len(origin) + 1 == len(url)] for (url, source), origin in zip(step, origins, strict=True)
         ]
+        if menu is not None:
+            ones = [menu if one is plain and site == own_site else one for one, site in zip(ones, sites, strict=True)]
         if context.weight_of is not None or weights is not None:
             told = [0] * len(step) if weights is None else weights[start : start + LINKS_STEP]
             ones = [_weighted(one, link, context, extra) for one, link, extra in zip(ones, step, told, strict=True)]

@@ -7,6 +7,7 @@ metas.py         the <meta> elements of a head that have certain names
 charset.py       which encoding a page is in
 labels.py        the labels of the web's encodings, and a codec for each
 sitemaps.py      what a site itself lists: sitemaps, feeds, the Sitemap: lines of a robots.txt
+entries.py       what sitemaps and feeds say of the pages that they list
 lastmods.py      when pages changed, by what sitemaps and feeds say
 interstitial.py  what a server may send in the place of a page: a challenge, a parking page
 linklist.py      whether a page is a list of links, which supports no site

@@ -1,8 +1,7 @@
 """When pages changed, by what a sitemap or a feed says of them: `lastmod`, `updated`, `pubDate`.
 
 Read only where a list is visited again, and only what is later than the visit before: a sitemap of 50,000 pages then
-names the few that changed. As in sitemaps.py elements are found by searches, in linear time: an entry begins with its
-element's tag, and its first address and its first date are taken.
+names the few that changed. Of each entry (entries.py) the first address and the first date are taken.
 """
 
 from __future__ import annotations
@@ -15,23 +14,15 @@ from email.utils import parsedate_to_datetime
 
 from irlcrawl.base.steps import Steps
 from irlcrawl.base.url import Base
+from irlcrawl.worker.page.entries import ENTRY_COST, PREFIX, STEP_BYTES, TEXT, spans
 
-ENTRIES_MAX = 50_000
-"""Entries looked at in one list."""
-STEP_BYTES, ENTRY_COST = 128 << 10, 256
-"""Looked at between two stops; an entry counts as its length and ENTRY_COST."""
-ENTRY_BYTES_MAX = 65_536
-"""Of an entry, so much is looked at."""
 STAMPED_LEAST = 8
 """Of so many entries or more, all are doubted if more than half have one date: a generator stamped them."""
 DAY_S = 86_400.0
-FIELD_BYTES_MAX = 16_384
-_PREFIX = rb"<(?:[\w.-]{1,32}:)?"
-_ENTRY = re.compile(_PREFIX + rb"(?:url|item|entry)[\s>]")
-_TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
-_ADDRESS = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:loc|link)" + _TEXT + rb"|<(?:atom:)?link\s([^<>]{1,16384}+)>")
+_ENTRY = re.compile(PREFIX + rb"(url|item|entry)[\s>]")
+_ADDRESS = re.compile(PREFIX + rb"(?:loc|link)" + TEXT + rb"|<(?:atom:)?link\s([^<>]{1,16384}+)>")
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_DATE = re.compile(rb"<(?:[\w.-]{1,32}:)?(lastmod|updated|modified|date|pubDate|published)" + _TEXT)
+_DATE = re.compile(PREFIX + rb"(lastmod|updated|modified|date|pubDate|published)" + TEXT)
 
 
 def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[dict[bytes, float]]:
@@ -40,14 +31,15 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     In steps."""
     base, found = Base(url, stored=True), dict[bytes, float]()
     dates: Counter[float] = Counter()
-    starts = [match.start() for _, match in zip(range(ENTRIES_MAX), _ENTRY.finditer(body), strict=False)]
     worked = 0
-    for start, end in zip(starts, [*starts, len(body)][1:], strict=True):
-        end = min(end, start + ENTRY_BYTES_MAX)
-        worked += end - start + ENTRY_COST
-        if worked > STEP_BYTES:
+    for span in spans(_ENTRY, body):
+        worked += ENTRY_COST + (span[1] - span[0] if span else 0)
+        if span is None or worked > STEP_BYTES:
             worked = 0
             yield
+        if span is None:
+            continue
+        start, end, _ = span
         date = _DATE.search(body, start, end)
         at = None if date is None else _unix(date[2].partition(b"]]>")[0])
         if at is None or at > now + DAY_S:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from irlcrawl.base.rows import Source
-from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
 from irlcrawl.web import wishes
@@ -78,6 +78,8 @@ class Found:
     """Number of links on the page, each counted as often as it stands there."""
     partly: bool = False
     """The page was not read to its end: it is too long, or too much work (scan.WORK_MAX)."""
+    canonical: bytes | None = None
+    """The URL of which the page calls itself an alias (the first rel=canonical), if that is another one."""
 
 
 def extract(
@@ -112,6 +114,8 @@ def extracting(
     if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
         return found
     found.charset = charset.sniff(body, content_type)
+    if len(body) > LARGE_BYTES:
+        yield
     page = yield from reading(body, found.charset, content_type, params, product_token)
     found.partly = page.partly
     found.nofollow |= page.nofollow
@@ -194,6 +198,7 @@ class References:
         self.unvouched: set[str] = set()  # of these
         self.named = 0
         self.base: str | None = None
+        self.canonical: str | None = None
         self.nofollow = False
         self.noindex = False
         self.partly = False  # it was not read to its end
@@ -249,6 +254,8 @@ class References:
         if tag == "link":
             for source in _sources(get("rel") or "", self._params.nofollow):
                 self._add(get("href"), source, _vouches(_rels(get)))
+                if source is Source.CANONICAL and self.canonical is None:
+                    self.canonical = get("href")
         elif tag == "meta":
             self._meta(get)
         elif tag == "base":
@@ -350,6 +357,8 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
             links[url] = source
         if unvouched:
             (doubtful if href in unvouched else vouched).add(url)
+    if page.canonical is not None and (canonical := join(page.canonical)) != base_url:
+        found.canonical = canonical
     found.links = list(links.items())
     found.unvouched = set(links) if found.nofollow else doubtful - vouched
 

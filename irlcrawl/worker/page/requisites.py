@@ -10,19 +10,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 import re2
 
 from irlcrawl.base.steps import Steps
-from irlcrawl.worker.page.scan import ATTRIBUTES, Attributes, unescaped
+from irlcrawl.worker.page.scan import ATTRIBUTES, Attributes, behind_comment, behind_raw_text, unescaped
 
 MARKUP_BYTES_MAX = 16 << 20
+WINDOW_BYTES = 256 << 10
+"""Of a page searched between two stops."""
 STEP_MATCHES = 200
 """Tags read between two stops."""
 TAGS_MAX = 100_000
 """Tags read of a page: each takes some 3 microseconds."""
 REFERENCES_MAX = 10_000
 """Distinct references taken of a page or a style sheet."""
+CANDIDATES_MAX = 1000
+"""Of an image, looked at."""
+CSS_CHARS_MAX = 2 << 20
+"""Of a style sheet, looked at."""
+CSS_MATCHES_MAX = 40_000
+"""Comments and references looked at in one."""
 CSS_TYPE = "text/css"
 
 _SRC = {
@@ -35,22 +44,19 @@ _SRCSET = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 _LINK_RELS = frozenset(("stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon",
                         "preload", "modulepreload", "manifest"))  # fmt: skip
 
-_TAG = re.compile(
-    rb"<(?:!--(?:-?>|.*?--!?>|.*+)"
-    rb"|(textarea|title|xmp|noembed|noframes|iframe)(?=[\s/>])(?:[^<]++|<(?!/\1)|(?!))*+"
-    rb"|(style)(?=[\s/>])" + ATTRIBUTES.encode() + rb"[\s/]*+>?+((?:[^<]++|<(?!/style)|(?!))*+)"
-    rb"|(script)(?=[\s/>])(" + ATTRIBUTES.encode() + rb")[\s/]*+>?+(?:[^<]++|<(?!/script)|(?!))*+"
-    rb"|(" + "|".join([*(set(_SRC) - {"script"}), "link", "base"]).encode() + rb")(?=[\s/>])"
-    rb"(" + ATTRIBUTES.encode() + rb"))",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A comment or raw text; a style and what it says; a script; another element that may name requisites."""
+_RAW_TEXT = ("textarea", "title", "xmp", "noembed", "noframes", "iframe", "style", "script")
+_NAMES = (*_RAW_TEXT, *(name for name in _SRC if name != "script"), "link", "base")
 _options = re2.Options()
 _options.encoding = re2.Options.Encoding.LATIN1
+_TAG = re2.compile(rf"(?i)<(?:!--|(?:{'|'.join(_NAMES)})[ \t\n\r\f/>])".encode(), _options)
+"""How a comment, raw text or an element begins that may name requisites."""
+_TAG_BYTES_MAX = 12
+"""More than it ever matches."""
+_ATTRIBUTES = re.compile(ATTRIBUTES.encode())
 _STYLED = re2.compile(rb"""(?i)[\s"']style\s*=\s*(?:"([^"]*)"|'([^']*)')""", _options)
 
 _CSS = re.compile(
-    r"""/\*(?:[^*]++|\*(?!/)|(?!))*+|@namespace[^;]*+"""
+    r"""/\*[^*]*+(?:\*++(?!/)[^*]*+|(?!))*+|@namespace[^;]*+"""
     r"""|url\(\s*+(?:"([^"\n]*+)|'([^'\n]*+)|((?:[^()"'\\\s]++|\\[0-9a-fA-F]{1,6}\s?|\\.|(?!))*+))"""
     r"""|@import\s++(?:"([^"\n]*+)|'([^'\n]*+))""",
     re.IGNORECASE,
@@ -65,32 +71,57 @@ def of_page(markup: bytes) -> Steps[tuple[str | None, list[str], bool]]:
     markup = markup[:MARKUP_BYTES_MAX]
     base: str | None = None
     found: dict[str, None] = {}
-    for at, match in enumerate(_TAG.finditer(markup)):
-        if at % STEP_MATCHES == STEP_MATCHES - 1:
+    for count, tag in enumerate(_tags(markup)):
+        if tag is None or count % STEP_MATCHES == STEP_MATCHES - 1:
             yield
-        if at == TAGS_MAX or len(found) > REFERENCES_MAX:
+        if tag is None:
+            continue
+        if count >= TAGS_MAX or len(found) > REFERENCES_MAX:
             partly = True
             break
-        _, style, css, script, of_script, name, of_tag = match.groups()
-        if style:
+        name, attributes, css = tag
+        if name == "style":
             found |= dict.fromkeys(of_css(css.decode("utf-8", "replace")))
-        elif script:
-            _take(found, Attributes(of_script).get("src"))
-        elif name:
-            tag, attributes = name.decode().lower(), Attributes(of_tag)
-            if tag == "base":
-                base = attributes.get("href") if base is None else base
-            else:
-                _of_element(tag, attributes, found)
+        elif name == "base":
+            base = attributes.get("href") if base is None else base
+        elif name == "script" or name not in _RAW_TEXT:
+            _of_element(name, attributes, found)
     if b"url(" in markup:
-        for at, (double, single) in enumerate(_STYLED.findall(markup)):
-            if at % STEP_MATCHES == STEP_MATCHES - 1:
+        for count, styled in enumerate(_STYLED.finditer(markup)):
+            if count % STEP_MATCHES == STEP_MATCHES - 1:
                 yield
-            if at == TAGS_MAX or len(found) > REFERENCES_MAX:
+            if count == TAGS_MAX or len(found) > REFERENCES_MAX:
                 partly = True
                 break
-            found |= dict.fromkeys(of_css(unescaped(double or single)))
+            found |= dict.fromkeys(of_css(unescaped(styled[1] or styled[2] or b"")))
     return base, list(found)[:REFERENCES_MAX], partly
+
+
+def _tags(markup: bytes) -> Iterator[tuple[str, Attributes, bytes] | None]:
+    """(name, attributes, what a style says) of each element of interest, and of each comment; None: a stop."""
+    at = window = 0
+    while at < len(markup):
+        if at >= window:
+            window = at + WINDOW_BYTES - _TAG_BYTES_MAX
+            yield None
+        tag = _TAG.search(markup, at, at + WINDOW_BYTES)
+        if tag is None:
+            at += max(WINDOW_BYTES - _TAG_BYTES_MAX, 1)
+            continue
+        name = tag[0][1:-1].decode("ascii").lower()
+        if name == "!-":
+            at = behind_comment(markup, tag.start())
+            yield "", Attributes(b""), b""
+            continue
+        text = _ATTRIBUTES.match(markup, tag.end() - 1)
+        assert text is not None, "it may be empty"
+        at = text.end()
+        css = b""
+        if name in _RAW_TEXT:
+            start = max(markup.find(b">", at), at)
+            at = behind_raw_text(markup, name, start)
+            css = markup[start + 1 : at] if name == "style" else b""
+        yield name, Attributes(text[0]), css
 
 
 def _of_element(tag: str, attributes: Attributes, found: dict[str, None]) -> None:
@@ -103,7 +134,7 @@ def _of_element(tag: str, attributes: Attributes, found: dict[str, None]) -> Non
     for name in _SRC.get(tag, ()):
         _take(found, attributes.get(name))
     if (name_of_set := _SRCSET.get(tag)) and (text := attributes.get(name_of_set)):
-        for url in of_srcset(text):
+        for url in islice(of_srcset(text), CANDIDATES_MAX):
             _take(found, url)
 
 
@@ -127,7 +158,7 @@ def of_css(text: str) -> list[str]:
     """What a style sheet, or an attribute `style`, names."""
     found: dict[str, None] = {}
     if "url(" in text or "@import" in text or "URL(" in text or "@IMPORT" in text:
-        for match in _CSS.finditer(text):
+        for match in islice(_CSS.finditer(text, 0, CSS_CHARS_MAX), CSS_MATCHES_MAX):
             reference = next(filter(None, match.groups()), "")
             _take(found, _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference)
             if len(found) == REFERENCES_MAX:

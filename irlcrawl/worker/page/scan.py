@@ -14,7 +14,7 @@ from __future__ import annotations
 import html
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from html.entities import html5
 from typing import NamedTuple
@@ -36,6 +36,8 @@ TOKENS_MAX = 1000
 """Tokens that are no tags of interest, read at a time."""
 ATTRIBUTES_MAX = 200_000
 """A tag with more ends the reading."""
+COMMENT_BYTES = 32 << 10
+"""The end of a longer comment is looked for by an automaton, which takes a tenth of a pattern's time."""
 VALUE_BYTES_MAX = 256 << 10
 """Bytes of an attribute's value that are read, where it has character references."""
 
@@ -173,23 +175,24 @@ _OTHER = _compiled(
     rf"""(?: [^<]*+
              < (?: /[a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} {_END}
                  | /(?![a-zA-Z])[^>]*+ (?:>|\Z)
-                 | !-- (?: -?> | .*?--!?> | .*+ )
-                 | [!?][^>]*+
+                 | !-- (?: -?> | .{{0,{COMMENT_BYTES}}}?--!?> )
+                 | (?: !(?!--) | \? )[^>]*+
                  | (?!(?:{_any_of(_STOPS)})[ \t\n\r\f/>])[a-zA-Z][^ \t\n\r\f/>]*+ {_ATTRIBUTES} {_END}
                  | (?![!?/a-zA-Z])
                )
          ){{1,{TOKENS_MAX}}}+""",
     re.VERBOSE | re.DOTALL,
 )
-"""Text, and tokens that are no start tags of interest."""
+"""Text, and tokens that are no start tags of interest; no comment of more than COMMENT_BYTES."""
 _TAG = _compiled(rf"[^<]*+<([a-zA-Z]++)({_ATTRIBUTES})[ \t\n\r\f/]*+(?:(>)|\Z)")
-_RAW_TEXT_END = {name: _compiled(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE) for name in _RAW_TEXT}
+_RAW_TEXT_END = {name: _automaton(rf"(?i)</{name}[ \t\n\r\f/>]") for name in _RAW_TEXT}
+_COMMENT_END = _automaton("--!?>")
 _FOREIGN_END = {name: _automaton(rf"(?i)</{name}[ \t\n\r\f/>]") for name in ("svg", "math")}
 _NESTED_FOREIGN = _compiled(
     rf"(?:[^<]*+<(?:{_any_of(('svg', 'math'))})(?=[ \t\n\r\f/>]){_ATTRIBUTES}[ \t\n\r\f/]*+>{_OR_NOT})"
     rf"{{1,{TOKENS_MAX}}}+"
 )
-_TEMPLATE = _compiled(r"<(/?)template(?=[ \t\n\r\f/>])", re.IGNORECASE)
+_TEMPLATE = _automaton(r"(?i)</?template[ \t\n\r\f/>]")
 _REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9]*+(?:;|(?!=)))")
 
 
@@ -212,10 +215,9 @@ _CHILDLESS = frozenset({
 _SHOWN_BY_SCRIPTS = frozenset({"html", "body"})
 """A page that hides all of itself shows it later."""
 _TAG_IN = _compiled(
-    rf"<(?:{_COMMENT}|(script|style|textarea|title)(?=[\s/>])(?:.*?</\1|.*+)|(/?[a-zA-Z][^ \t\n\r\f/>]*+)[^<>]*+)",
-    re.IGNORECASE | re.DOTALL,
+    r"<(?:(!--|(?:script|style|textarea|title)(?=[\s/>]))|(/?[a-zA-Z][^ \t\n\r\f/>]*+)[^<>]*+)", re.IGNORECASE
 )
-"""A tag, whose name is group 2 (with the slash of an end tag), a comment, or an element of raw text."""
+"""A tag, whose name is group 2 (with the slash of an end tag); or as group 1 the start of a comment or of raw text."""
 _ENDED_BY = {
     name: frozenset(tags.split())
     for names, tags in {
@@ -347,6 +349,10 @@ def elements(markup: bytes, *rels: str, work: Work | None = None) -> Iterator[El
             continue  # the window may have ended it
         other = _OTHER.match(markup, at)
         tag = _TAG.match(markup, at) if other is None else None
+        if other is None and tag is None and markup.startswith(b"<!--", comment := markup.find(b"<", at)):
+            at = behind_comment(markup, comment)
+            work.take((at - comment) // 2048)
+            continue
         if runs is _INNOCENT_RUNS and (token := other or tag) is not None:
             innocent -= 1
             if not innocent or _telling(rels).search(markup, at, token.end()):
@@ -373,7 +379,7 @@ def elements(markup: bytes, *rels: str, work: Work | None = None) -> Iterator[El
             return
         if name == "template":
             if (Attributes(tag[2]).get("shadowrootmode") or "").lower() != "open":
-                at = _behind_template(markup, at, work)
+                at = yield from _behind_template(markup, at, work)
         elif name in _FOREIGN_END:
             if name == "svg" and not svg:  # looked for in pages with an SVG only: a search of them all would be felt
                 svg = True
@@ -393,6 +399,20 @@ def elements(markup: bytes, *rels: str, work: Work | None = None) -> Iterator[El
                 if found is None:
                     return
                 at = found.start()
+
+
+def behind_comment(markup: bytes, at: int) -> int:
+    """The end of the comment that begins at `at`; the page's, if nothing ends it."""
+    if markup.startswith((b">", b"->"), at + 4):
+        return markup.index(b">", at) + 1
+    end = _COMMENT_END.search(markup, at + 4)
+    return len(markup) if end is None else end.end()
+
+
+def behind_raw_text(markup: bytes, name: str, at: int) -> int:
+    """Where the end tag of such an element begins; the page's end, if there is none."""
+    found = _RAW_TEXT_END[name].search(markup, at)
+    return len(markup) if found is None else found.start()
 
 
 def _parts(tokens: bytes) -> int:
@@ -559,25 +579,35 @@ def _until(markup: bytes, at: int, name: str, work: Work) -> Iterator[int]:
     """How far an element reaches whose start tag ends at `at`, tag by tag."""
     ends, starts = _ENDED_BY.get(name, frozenset({"/" + name})), name if name not in _ENDED_BY else ""
     depth = 1
-    for tag in _TAG_IN.finditer(markup, at):
-        work.left -= 1
-        found = tag[2].decode("latin-1").lower() if tag[2] is not None else None
-        if found in ends:
-            depth -= 1
-        elif found == starts:
-            depth += not tag[0].endswith(b"/")
-        yield tag.start()
-        if not depth:
-            return
+    while at < len(markup):
+        for tag in _TAG_IN.finditer(markup, at):
+            work.left -= 1
+            if tag[1] is not None:
+                yield tag.start()
+                raw = tag[1].decode("ascii").lower()
+                at = behind_comment(markup, tag.start()) if raw == "!--" else behind_raw_text(markup, raw, tag.end())
+                break
+            found = tag[2].decode("latin-1").lower()
+            if found in ends:
+                depth -= 1
+            elif found == starts:
+                depth += not tag[0].endswith(b"/")
+            yield tag.start()
+            if not depth:
+                return
+        else:
+            break
     yield len(markup)
 
 
-def _behind_template(markup: bytes, at: int, work: Work) -> int:
+def _behind_template(markup: bytes, at: int, work: Work) -> Generator[None, None, int]:
     """The end of a template that began before `at`: what is in it is no part of the page, unless it is an open shadow
-    root (`shadowrootmode`), which readers see."""
+    root (`shadowrootmode`), which readers see. In steps."""
     depth = 1
-    for tag in _TEMPLATE.finditer(markup, at):
-        depth += -1 if tag[1] else 1
+    for count, tag in enumerate(_TEMPLATE.finditer(markup, at), 1):
+        depth += -1 if tag[0].startswith(b"</") else 1
+        if count % (8 * STOP_WORK) == 0:
+            yield
         if not depth or not work.take(1):
             return tag.start()
     return len(markup)

@@ -11,7 +11,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
-from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.web.coding import decoding
 from irlcrawl.worker.page import charset
@@ -30,6 +30,8 @@ ELEMENT_BYTES_MAX = 20_000
 """An element, its attributes, blanks and text at their most."""
 RESOLVED_BYTES = 64 << 10
 """Of references resolved between two stops; a reference counts as its length and 64."""
+COMMENTS_MAX = 100_000
+"""Behind so many nothing is read."""
 LOOK_BYTES = 4096
 """Markup looks like a sitemap or a feed within so many bytes, if it is one."""
 XML_TYPES = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?xml")
@@ -78,13 +80,17 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     if not (packed or XML_TYPES.fullmatch(mime) or mime == "text/plain"):
         return None
     codec = charset.sniff(body, content_type)
+    if len(body) > LARGE_BYTES:
+        yield
     if codec != "utf-8":
         body = yield from charset.recoding(body, codec)
     kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
     if kind is None:
         return None
     if b"<!--" in body:
-        body = yield from _uncommented(body)
+        body = yield from uncommented(body)
+    elif len(body) > LARGE_BYTES:
+        yield
     references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
     return (yield from _stored(references, url, LINKS_MAX))
 
@@ -95,20 +101,21 @@ def is_feed(body: bytes) -> bool:
     return kind is not None and kind[1] in FEEDS
 
 
-def _uncommented(body: bytes) -> Steps[bytes]:
-    pieces: list[bytes] = []
-    at = worked = 0
-    while (start := body.find(b"<!--", at)) >= 0:
-        pieces.append(body[at:start])
+def uncommented(body: bytes) -> Steps[bytes]:
+    """The markup without its comments, as far as COMMENTS_MAX of them. In steps."""
+    kept = bytearray()
+    at = count = 0
+    while (start := body.find(b"<!--", at)) >= 0 and count < COMMENTS_MAX:
+        kept += body[at:start]
         end = body.find(b"-->", start + 4)
         at = len(body) if end < 0 else end + 3
-        worked += 1
-        if worked % 5000 == 0:
+        count += 1
+        if count % 5000 == 0:
             yield
-    return b"".join([*pieces, body[at:]])
+    return bytes(kept) if start >= 0 else bytes(kept + body[at:])
 
 
-def _found(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:
+def elements(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:
     """Matches of an element; None: a stop."""
     start = at = 0
     while start < len(body):
@@ -133,13 +140,13 @@ def _lines(body: bytes) -> Iterator[bytes | None]:
 
 def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes | None]:
     """What stands in elements, with CDATA undone; None: a stop."""
-    return (match and match[1].partition(b"]]>")[0] for match in _found(element, body))
+    return (match and match[1].partition(b"]]>")[0] for match in elements(element, body))
 
 
 def _of_feed(body: bytes) -> Iterator[bytes | None]:
     """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too); None: a stop."""
     yield from _texts(_RSS_LINK, body)
-    for match in _found(_ATOM_LINK, body):
+    for match in elements(_ATOM_LINK, body):
         if match is None:
             yield None
             continue

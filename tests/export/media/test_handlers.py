@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,8 +34,45 @@ def test_no_page_makes_a_handler_fail(bits: list[str], media_type: str, codec: s
         words.encode()
 
 
-@pytest.mark.parametrize("bit", ["<a ", "<a x='", "<!--", "<script>", "<script type=application/ld+json ", "<title>",
-                                 "<item>", "<item><link>", "<link ", "<", "<a href=x>", "-", "<![CDATA["])  # fmt: skip
+LINKS_AND_HIDING = (
+    rb"""<(?:a|area)(?=[\s/])(?:[^<>"']|"[^"]*"|'[^']*')*?[\s"'/]href\s*=""",
+    rb"<!--(?:>|->|.*?(?=--!?>)|.*)",
+    rb"<(script|style|textarea|title|template|iframe|noframes|noembed|xmp)\b%b(?:.*?(?=</\1\b)|.*)",
+)
+
+
+def counted(body: bytes, xhtml: bool) -> int:
+    """Links by the plainest expressions, tried at each `<` that is not in what one of them matched."""
+    at = found = 0
+    link, *hiding = (
+        re.compile(one.replace(b"%b", rb"(?![^<>]*/>)" if xhtml else b""), re.IGNORECASE | re.DOTALL)
+        for one in LINKS_AND_HIDING
+    )
+    while (at := body.find(b"<", at)) >= 0:
+        matches = [one.match(body, at) for one in (link, *hiding)]
+        found += matches[0] is not None
+        at = next((match.end() for match in matches if match), at + 1)
+    return found
+
+
+MARKUP = (
+    "<a", "<A", "<area", "<abbr", " ", "\n", "/", "href=", "HREF =", "href", "hreflang=", "class=", '"x y"', "'z'", '"',
+    "'", "x", "<", ">", "/>", "</", "<!--", "->", "-->", "--!>", "-", "<script", "</script>", "</scripts>", "<Style",
+    "</style", "<title>", "</title>", "<span", "<strong", "<td>", "<noframes>", "<noscript>", "<xmp>", "<img", "<i>",
+    '<a class="c" href="', '<a x="y"href=', '<a href="x" href="y">', "<a b='c' href=d>",
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(MARKUP), max_size=40), st.booleans())
+def test_links_are_counted_as_by_plain_expressions(bits: list[str], xhtml: bool) -> None:
+    body = "".join(bits).encode()
+    assert html.read(body, "utf-8", xhtml).links == counted(body, xhtml)
+
+
+@pytest.mark.parametrize("bit", ["<a ", "<a x='", '<a x="y" ', '<a x="', "<a\t \n", "<s", "<!", "<!--", "<script>",
+                                 "<script type=application/ld+json ", "<title>", "<item>", "<item><link>", "<link ",
+                                 "<", "<a href=x>", "-", "<![CDATA["])  # fmt: skip
 def test_no_page_takes_more_than_linear_time(bit: str) -> None:
     """Twice as much of it takes about twice as long: a hundred times as much would take minutes, and time out."""
     body = bit.encode() * 60_000

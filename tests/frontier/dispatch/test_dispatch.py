@@ -347,3 +347,22 @@ def test_home_pages_waited_behind_the_pages_of_all_hosts_that_came_before(make: 
     assert sorted(asked) == sorted([*pages, *homes])
     assert max(asked.index(url) for url in homes) <= 24
     assert min(asked.index(url) for url in pages) <= 1, "no page waits for all of them"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_robots_txt_at_a_host_that_is_asked_seldom_closed_the_hosts_that_lead_there(make: Make, workers: int) -> None:
+    """A slow site's www, or its http, has a robots.txt that redirects to a host whose next request is always more than
+    half a minute ahead. That was taken for a robots.txt that cannot be had, and in the end the URLs were lost."""
+    web = Web(star("a.test", 60) | {f"http://www.a.test/{number}": [] for number in range(3)})
+    web.moods["www.a.test"] = lambda url, now: (
+        Answer(301, {"location": "http://a.test/robots.txt"}) if url == "http://www.a.test/robots.txt" else None
+    )
+    crawl = make(web, *web.answers)
+    crawl.workers, crawl.config.politeness.gap_host_seconds = workers, 100.0
+    assert crawl.run(hours=10) == ExitCode.DONE
+    assert crawl.outcomes() == dict.fromkeys(web.answers, ("fetched", "ok"))
+    asked = [url for _, url in web.log]
+    assert asked.count("http://www.a.test/robots.txt") <= workers
+    assert asked.count("http://a.test/robots.txt") == 2, "its own, and the one that www leads to"
+    seldom = [at for at, url in web.log if url.startswith("http://a.test/")]
+    assert all(later - earlier >= 100 for earlier, later in pairwise(seldom))

@@ -14,6 +14,7 @@ import aiodns
 import pytest
 
 from irlcrawl.base.clock import VirtualClock
+from irlcrawl.base.keys import is_stand_in
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.dispatch import dns
@@ -149,6 +150,8 @@ PRIVATE = [
     "239.255.255.250", "240.0.0.1", "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1",
     "::ffff:10.0.0.1", "64:ff9b::7f00:1", "100::1", "2001::1", "2001:db8::1", "2002:7f00:1::1", "3fff::1", "fc00::1",
     "fd12::1", "fe80::1", "fec0::1", "ff02::1", "ff0e::1",
+    "64:ff9b:1::7f00:1", "::ffff:0:127.0.0.1", "2001:0:5db8:d822::80ff:fffe", "2002:a9fe:a9fe::", "fd00:ec2::254",
+    "fe80::a9fe:a9fe", "100.100.100.200", "168.63.129.16", "192.0.0.192", "5f00::1",
 ]  # fmt: skip
 
 
@@ -171,6 +174,46 @@ def test_of_mixed_addresses_only_the_public_ones_are_used() -> None:
         assert (await resolver.resolve("mix.test")).address == "93.184.216.34"
 
     play(scenario)
+
+
+def test_of_a_name_with_addresses_of_both_kinds_only_the_public_one_is_used() -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["four.test"] = [(A, 300, "93.184.216.34"), (AAAA, 300, "::1"), (AAAA, 300, "fe80::1")]
+        server.table["six.test"] = [(A, 300, "127.0.0.1"), (AAAA, 300, "2606:2800:220:1::1")]
+        server.table["none.test"] = [(A, 300, "127.0.0.1"), (AAAA, 300, "::1")]
+        for name, address in (("four.test", "93.184.216.34"), ("six.test", "2606:2800:220:1::1")):
+            for _ in range(4):
+                assert (await resolver.resolve(name)).address == address
+                resolver.another(name)
+        assert (await refused(resolver, "none.test")).reason == Reason.ADDRESS
+
+    play(scenario, prefer="ipv6")
+
+
+def test_a_name_with_a_dot_at_its_end_is_judged_like_the_one_without() -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["trap.test"] = [(A, 300, "10.0.0.1")]
+        for name in ("trap.test.", "localhost.", "x.localhost."):
+            assert (await refused(resolver, name)).reason == Reason.ADDRESS
+
+    play(scenario)
+
+
+def test_behind_a_proxy_that_resolves_names_addresses_and_localhost_are_refused_all_the_same() -> None:
+    async def main() -> None:
+        resolver = Resolver(config.Network(), VirtualClock(), proxied=lambda name: True)
+        assert is_stand_in((await resolver.resolve("a.test")).address)
+        for name in ("127.0.0.1", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "localhost", "x.localhost."):
+            assert (await refused(resolver, name)).reason == Reason.ADDRESS
+        await resolver.close()
+
+    asyncio.run(main())
+
+
+def test_addresses_found_before_are_judged_as_new_ones() -> None:
+    resolver = Resolver(config.Network(allow=["10.0.0.0/8"], resolvers=["127.0.0.1"]), VirtualClock())
+    assert resolver.admits("10.1.2.3") and resolver.admits("93.184.216.34")
+    assert not resolver.admits("127.0.0.1") and not resolver.admits("::ffff:192.168.0.1")
 
 
 def test_a_name_that_turns_to_a_private_address_is_refused_then() -> None:

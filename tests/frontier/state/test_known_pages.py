@@ -22,6 +22,7 @@ from irlcrawl.frontier.state.known_pages import (
     SIGNALLED,
     WANTED,
     KnownKernel,
+    known_page,
 )
 
 PRICE = 1.0
@@ -57,6 +58,12 @@ def test_pages_are_called_as_one_after_the_other_would_be(tmp_path_factory, step
     for time, (what, page, extra, flag) in enumerate([*steps, (PASS, 0, 0, False)], 10):
         key = page + 1
         if what == PASS:
+            for known, model in models.items():
+                told = [one for one in waiting if one[1] == known and one[0] in (REST, TAKE)]
+                label = model.due if not told else told[-1][2] if told[-1][0] == REST else 0
+                asked = {one[0] for one in waiting if one[1] == known}
+                was = bool(model.visits) or any(one[0] == REST for one in told)
+                assert known_page(drum, known) == ((label, False, NOW in asked, SIGNAL in asked) if was else None)
             called, scored = passed(drum, files, directory, number := number + 1)
             assert (sorted(called), sorted(scored)) == tuple(map(sorted, by_model(models, waiting)))
             for known, model in models.items():

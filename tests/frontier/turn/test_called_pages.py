@@ -11,6 +11,7 @@ import pytest
 
 from bench._sim.revisited import Revisited
 from irlcrawl.base.rows import Change
+from irlcrawl.frontier.state.known_pages import known_page
 from tests.frontier.turn.test_pages import crawl_of, known
 
 COUNT, HOSTS = 40, 4
@@ -37,8 +38,17 @@ def signals_of(crawl: Revisited, step: float) -> tuple[Any, Any]:
 
 
 def live_ones(crawl: Revisited) -> None:
-    """Each page is in one place: at rest or in a run."""
-    keys = [key for batch in crawl.state.pages.scan() for key in batch["key"].tolist()]
+    """Each page is in one place: at rest, where the drum `pages` says, or in a run."""
+    keys = []
+    for batch in crawl.state.pages.scan():
+        keys += batch["key"].tolist()
+        for key, due, visits in zip(*(batch[name].tolist() for name in ("key", "due", "visits")), strict=True):
+            known = known_page(crawl.state.known, key)
+            row = crawl.state.pages.row(key, known.label, known.shut) if known is not None else None
+            assert row is not None and (row["due"][0], row["visits"][0]) == (due, visits)
+    for key in crawl._keys[~np.isin(crawl._keys, keys)].tolist():
+        on_its_way = known_page(crawl.state.known, key)
+        assert on_its_way is not None and on_its_way.label == 0
     keys += [key for batch in crawl.state.runs.waiting() for key in batch["key"].tolist()]
     assert len(keys) == len(set(keys)) == COUNT
 

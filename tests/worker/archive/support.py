@@ -62,7 +62,11 @@ def writer_in(
     directory: Path, stream: int = 1, roll_bytes: int = 10**9, files: Files | None = None, **options: Any
 ) -> WarcWriter:
     info = warcinfo_values(
-        software="irlcrawl/test", user_agent="Crawler/1 (+https://c.test; me@c.test)", operator="me", is_part_of="job"
+        software="irlcrawl/test",
+        user_agent="Crawler/1 (+https://c.test; me@c.test)",
+        operator="me",
+        is_part_of="job",
+        settings="page.requisites = true",
     )
     return WarcWriter(
         files or Quick(), directory, options.pop("prefix", "irlcrawl"), stream, info=info, roll_bytes=roll_bytes,

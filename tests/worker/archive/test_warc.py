@@ -284,6 +284,7 @@ def test_warcinfo_tells_who_and_with_what(tmp_path: Path) -> None:
         "operator": "me",
         "isPartOf": "job",
         "http-header-user-agent": "Crawler/1 (+https://c.test; me@c.test)",
+        "settings": "page.requisites = true",
     }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import random
+import subprocess
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from irlcrawl.worker.archive import record, redo, taken_down, zstd
 from irlcrawl.worker.archive.reader import Record, record_at, records, unpacked
+from tests.whole import others
 from tests.worker.archive.support import TEXT, exchange_of, failed_unit, paths_in, unit_of, writer_in
 from tests.worker.archive.test_redo import few_units, replay, write
 from tests.worker.archive.test_taken_down import INFO_ID, UNIT
@@ -64,18 +67,31 @@ def test_every_response_is_read_back_by_others(tmp_path: Path) -> None:
     assert list(redo.units(FILES, os.fspath(tmp_path), 1)) == written
 
 
-def test_fastwarc_reads_the_same(tmp_path: Path) -> None:
-    fastwarc = pytest.importorskip("fastwarc", reason="FastWARC is not installed: make others")
-    writer = writer_in(tmp_path, zstd_level=3)
+FASTWARC = """
+import hashlib, sys
+from fastwarc.warc import ArchiveIterator
+for record in ArchiveIterator(open(sys.argv[1], "rb"), parse_http=False):
+    whole = record.verify_block_digest()
+    print(record.record_id, whole, hashlib.sha1(record.reader.read()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("zstd_level", [None, 3])
+def test_fastwarc_reads_the_same(zstd_level: int | None, tmp_path: Path) -> None:
+    python = others.python_with("fastwarc.warc")
+    writer = writer_in(tmp_path, zstd_level=zstd_level, dedupe_bytes_min=1)
     for header, body, truncated in RESPONSES.values():
-        unit = unit_of()
-        writer.append(unit, exchange_of(unit, body, header, truncated=truncated))
+        for url in (b"http://a.test/", b"http://b.test/"):  # the second one as a revisit record, mostly
+            unit = unit_of(url)
+            writer.append(unit, exchange_of(unit, body, header, truncated=truncated))
     writer.close()
     (path,) = paths_in(tmp_path)
-    with path.open("rb") as stream:
-        fast = [(one.record_id, one.reader.read()) for one in fastwarc.ArchiveIterator(stream, parse_http=False)]
+    told = subprocess.run([python, "-c", FASTWARC, str(path)], capture_output=True, text=True, check=True).stdout
     ours = list(records(FILES, str(path)))
-    assert fast == [(one.fields["warc-record-id"], one.block) for one in ours]
+    assert {"response", "revisit", "request", "warcinfo"} == {one.kind for one in ours}
+    assert told.splitlines() == [
+        f"{one.fields['warc-record-id']} True {hashlib.sha1(one.block).hexdigest()}" for one in ours
+    ]
 
 
 def test_the_same_body_in_the_same_file_is_stored_once(tmp_path: Path) -> None:

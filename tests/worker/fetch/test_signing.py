@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import errno
 import json
 import re
 import stat
@@ -172,3 +173,17 @@ def test_keys_that_do_not_go_together_are_refused(agent: str, file: str) -> None
     config.fetch.signature_agent, config.fetch.signing_key_file = agent, file
     with pytest.raises(ConfigError, match=r"fetch\.sign"):
         signing_key.check(config)
+
+
+def test_a_full_disk_leaves_no_empty_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the key was there, with nothing in it, so the same command was refused after room was made."""
+
+    def full(self: Path, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space left"):
+            make(tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert make(tmp_path)

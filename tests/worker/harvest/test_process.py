@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.clock import SystemClock, VirtualClock
-from irlcrawl.base.keys import PRIORITY_LAST, is_home, name_key, pair_key, priority_of
+from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, pair_key, priority_of
 from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
@@ -84,6 +84,28 @@ def test_a_link_row_has_every_column_right() -> None:
     assert found.pairs == [(pair_key(ours, theirs), theirs, ours)]
 
 
+@pytest.mark.parametrize(
+    ("head", "lines", "said"),
+    [
+        (b"<link rel=canonical href='/c,1?a=b'>", [], "http://a.test/c,1?a=b"),
+        (b"<base href=/b/><link rel='canonical' href=x><link rel=canonical href=y>", [], "http://a.test/b/x"),
+        (b"<link rel=canonical href='/#top'>", [b"Link: </h>; rel=canonical"], "http://a.test/h"),
+        (b"<link rel=canonical href=/c>", [b"Link: </h>; rel=canonical"], "http://a.test/c"),
+        (b"<a rel=canonical href=/c>", [], None),
+        (b"<link rel=canonical href=file:///x>", [], None),
+        (b"<link rel=canonical href='/" + b"x" * 3000 + b"'>", [], None),
+    ],
+)
+def test_a_page_is_marked_as_an_alias_of_the_url_that_it_calls_canonical(
+    head: bytes, lines: list[bytes], said: str | None
+) -> None:
+    found = process(unit(), exchange(head, *lines), LOCATION, context())
+    entry = crawl_log.parse(found.outcome[-1])
+    assert entry.notes.get("canonical") == said
+    if said is not None:
+        assert (said.encode(), Source.CANONICAL) in [(row[-1], row[3].source) for row in found.links]
+
+
 def test_rules_of_order_move_the_links_they_match() -> None:
     config = context().config
     config.priority = [Priority("/news/", 3), Priority("^http://late", -2), Priority("/none", 0), Priority("/no", 5)]
@@ -92,10 +114,22 @@ def test_rules_of_order_move_the_links_they_match() -> None:
     found = process(unit(depth=2), exchange(page), LOCATION, Context(config, SEED, Scope(config.scope, {}, (b"any",))))
     got = [carried.priority for _, _, _, carried, _ in found.links]
     assert got == [
-        priority_of(3, Source.LINK, is_home(url), weight)
+        priority_of(3, Source.LINK, is_home(url), weight, navigation=url.startswith(b"http://a.test/"))
         for url, weight in zip(urls(found), weights.values(), strict=True)
     ]
     assert len(set(got)) == 5
+
+
+def test_what_a_home_page_links_to_on_its_site_was_trusted_like_any_link() -> None:
+    """Menus and links in texts were one: of URLs equally far from a seed, those of home pages go first."""
+    page = b'<a href="/menu"><a href="http://www.a.test/too"><a href="http://b.test/x"><a href="http://b.test/">'
+    found = {name: process(unit(name, depth=2), exchange(page), LOCATION, context()).links for name in (
+        "http://a.test/", "http://a.test/text")}  # fmt: skip
+    home, text = ([carried.priority for _, _, _, carried, _ in links] for links in found.values())
+    assert home[2:] == text[2:], "it speaks for its own site alone"
+    assert all(priority_of(3, Source.SITEMAP) < one < other for one, other in zip(home[:2], text[:2], strict=True))
+    assert {level_of(one) for one in home[:3]} == {level_of(text[0])}
+    assert home[3] == priority_of(3, Source.LINK, home=True)
 
 
 def test_pairs_are_distinct_other_sites_of_links_in_scope() -> None:

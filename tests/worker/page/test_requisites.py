@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl.base.steps import at_once
-from irlcrawl.worker.page.requisites import REFERENCES_MAX, of_css, of_page, of_srcset
+from irlcrawl.worker.page import requisites
+from irlcrawl.worker.page.requisites import (
+    CANDIDATES_MAX,
+    CSS_CHARS_MAX,
+    CSS_MATCHES_MAX,
+    REFERENCES_MAX,
+    WINDOW_BYTES,
+    of_css,
+    of_page,
+    of_srcset,
+)
 
 PAGE = b"""<!DOCTYPE html><html><head><base href="/b/"><base href="/c/">
 <link rel="stylesheet" href=style.css><LINK REL='shortcut Icon' HREF='icon.png'><link rel=canonical href=not-1>
@@ -77,6 +89,32 @@ def test_the_work_is_linear(part: str) -> None:
     at_once(of_page(text.encode()))
     of_css(text)
     list(of_srcset(text))
+
+
+@pytest.mark.parametrize("part", [b"<", b"x<", b"</p>", b"<p>", b"<!-- -->", b"<img src=a>"])
+def test_a_page_of_tags_held_the_loop_for_two_seconds(part: bytes) -> None:
+    stops = sum(1 for _ in of_page(b"<img src=a>" + part * ((1 << 21) // len(part))))
+    assert stops >= (1 << 21) // WINDOW_BYTES
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<img src=1>", "<p>", "<!-- <img src=2>", "-->", "<title>", "</title>", "<iframe/>", " "])
+    )
+)
+def test_a_page_searched_in_windows_names_the_same(parts: list[str]) -> None:
+    page = "".join(parts).encode()
+    whole = at_once(of_page(page))
+    for window in (13, 20, 31):
+        with mock.patch.object(requisites, "WINDOW_BYTES", window):
+            assert at_once(of_page(page)) == whole
+
+
+def test_what_is_looked_at_of_an_image_and_of_a_style_is_bounded() -> None:
+    names = " 1x, ".join(f"{number}.png" for number in range(CANDIDATES_MAX + 9))
+    assert len(at_once(of_page(f"<img srcset='{names}'>".encode()))[1]) == CANDIDATES_MAX
+    assert of_css("/**/" * CSS_MATCHES_MAX + "url(late.png)") == []
+    assert of_css("url(early.png)" + " " * CSS_CHARS_MAX + "url(late.png)") == ["early.png"]
 
 
 def test_of_a_page_of_nothing_else_so_many_are_taken() -> None:

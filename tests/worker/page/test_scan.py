@@ -337,3 +337,38 @@ def test_what_is_too_much_work_is_left_out_and_says_so() -> None:
     work = scan.Work(1000)
     found = list(scan.elements(b"<frame src=/x>" * 10_000, work=work))
     assert work.over and 100 < len(found) < 2000
+
+
+LONG = b"x" * scan.COMMENT_BYTES + b"<a href=/no>"
+
+
+@pytest.mark.parametrize("hidden", [b"", b"<p hidden></p>"])
+@pytest.mark.parametrize(
+    ("markup", "said"),
+    [
+        (b"<!--" + LONG + b"--><a href=/yes>", [b"/yes"]),
+        (b"text <!-- - -- " + LONG + b"--!><a href=/yes><!-- --><a href=/too>", [b"/yes", b"/too"]),
+        (b"<a href=/yes><!--" + LONG + b"-- >", [b"/yes"]),
+        (b"<!--><a href=/yes>" + LONG.replace(b"/no", b"/too") + b"-->", [b"/yes", b"/too"]),
+        (b"<div><!---><a href=/yes><!--" + LONG, [b"/yes"]),
+    ],
+)
+def test_a_comment_ends_where_it_does_however_long_it_is(markup: bytes, said: list[bytes], hidden: bytes) -> None:
+    found = links.extract(hidden + markup, "text/html", b"http://a.test/", Page())
+    assert [url.removeprefix(b"http://a.test") for url, _ in found.links] == said
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [b"<!--" + LONG + b"</p> -->", b"<script>" + LONG + b"</p></script>", b"<title></p></title>", b"<!--></b>"],
+)
+def test_what_hides_ends_behind_a_long_comment_or_script_in_it(inside: bytes) -> None:
+    page = b"<p hidden>" + inside + b"<a href=http://b.test/></p><a href=http://c.test/>"
+    found = links.extract(page, "text/html", b"http://a.test/", Page())
+    assert found.unvouched - {b"http://a.test/no"} == {b"http://b.test/"}
+
+
+@pytest.mark.parametrize("part", [b"<template>", b"</template><template>"])
+def test_a_page_of_templates_held_the_loop_until_its_work_was_over(part: bytes) -> None:
+    steps = links.extracting(b"<template>" + part * 100_000, "text/html", b"http://a.test/", Page())
+    assert sum(1 for _ in steps) >= 25

@@ -156,3 +156,12 @@ def test_a_sitemap_of_blanks_and_half_elements_is_read_in_linear_time() -> None:
     """The suite's timeout is the assertion."""
     for piece in (b"<loc ", b"<loc>" + b" " * 999 + b"<", b"<a:", b"<!--", b"<!---->", b"<link href"):
         assert sitemaps.listed(b"<urlset>" + piece * (3_000_000 // len(piece)), "text/xml", b"http://a.test/s", False)
+
+
+def test_behind_very_many_comments_nothing_is_read() -> None:
+    comments = sitemaps.COMMENTS_MAX - 2
+    body = (
+        b"<urlset><loc>/1</loc>" + b"<!---->" * comments + b"<loc>/2</loc><!-- <loc>/no</loc> --><!--x--><loc>/3</loc>"
+    )
+    assert listed(body + b"<!--x-->") == ["https://www.example.com/1", "https://www.example.com/2"]
+    assert len(listed(body) or []) == 3

@@ -1,0 +1,135 @@
+"""Entries of sitemaps and feeds, with what each says of its page: when it changed, how often it does, how it ranks
+among its site's pages.
+
+To follow a list its addresses are enough (sitemaps.py); this is for lists that say more, and for those who ask. As
+there, no XML parser is used: an entry begins with its element's tag, and the first of each field in it is taken.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.base.url import Base
+from irlcrawl.worker.page import charset, sitemaps
+
+FIELD_BYTES_MAX = 16_384
+ENTRY_BYTES_MAX = 65_536
+"""Of an entry, so much is looked at."""
+STEP_BYTES, ENTRY_COST = 128 << 10, 256
+"""Looked at between two stops; an entry counts as its length and ENTRY_COST."""
+RANK_MAX = 5
+"""Of the links of a sitemap that says priorities, those with the highest have rank 0."""
+RANK_STEP = 0.2
+PREFIX = rb"<(?:[\w.-]{1,32}:)?"
+TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
+ENTRY = re.compile(PREFIX + rb"(url|sitemap|item|entry)[\s>]")
+_PAGE = re.compile(PREFIX + rb"(url)[\s>]")
+_ATOM_LINK = re.compile(rb"""<(?:atom:)?link\s[^<>]{0,%d}?\bhref\s*=\s*["']([^"'<>]+)""" % FIELD_BYTES_MAX)
+_ADDRESS, _DATE, _PRIORITY, _FREQUENCY = (
+    re.compile(PREFIX + names + TEXT)
+    for names in (rb"(?:loc|link)", rb"(?:lastmod|updated|modified|date|pubDate|published|publication_date)",
+                  rb"priority", rb"changefreq")
+)  # fmt: skip
+_NUMBER = re.compile(rb"\s*([01](?:\.\d{1,9}+)?|\.\d{1,9}+)\d*\s*")
+
+
+class Entry(NamedTuple):
+    """As written, but for the URL; None for what it does not say."""
+
+    url: bytes  # in stored form
+    element: str  # url, sitemap, item, entry
+    lastmod: str | None
+    priority: str | None
+    changefreq: str | None
+
+
+def of_list(body: bytes, content_type: str, url: bytes, bytes_max: int) -> Iterator[Entry]:
+    """The entries of the list at `url`, in its order, at most sitemaps.LINKS_MAX; none of what is no list. body: with
+    its content coding undone; a file that is itself compressed is unpacked to `bytes_max`."""
+    body, _ = at_once(sitemaps.unpacking(body, url, bytes_max))
+    if sitemaps.listed(body, content_type, url, as_text=False) is None:
+        return
+    codec = charset.sniff(body, content_type)
+    if codec != "utf-8":
+        body = at_once(charset.recoding(body, codec))
+    if b"<!--" in body:
+        body = at_once(sitemaps.uncommented(body))
+    base = Base(url, stored=True)
+    for start, end, element in filter(None, spans(ENTRY, body)):
+        address = _text(_ADDRESS.search(body, start, end))
+        if address is None:
+            address = _text(_ATOM_LINK.search(body, start, end))
+        target = None if address is None else base.join(address)
+        if target is not None:
+            date, priority, frequency = (
+                _text(field.search(body, start, end)) for field in (_DATE, _PRIORITY, _FREQUENCY)
+            )
+            yield Entry(target, element, date, priority, frequency)
+
+
+def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
+    """Of the sitemap at `url`: the rank, 1..RANK_MAX, of pages whose priority is less than that of others. A priority
+    counts by its distance to the list's highest, so one that is the same everywhere says nothing, as the protocol has
+    it; where none is said it is 0.5. In steps."""
+    if b"priority>" not in body:
+        return {}
+    if b"<!--" in body:
+        body = yield from sitemaps.uncommented(body)
+    said: list[tuple[bytes, float]] = []
+    worked = 0
+    for span in spans(_PAGE, body):
+        worked += ENTRY_COST + (span[1] - span[0] if span else 0)
+        if span is None or worked > STEP_BYTES:
+            worked = 0
+            yield
+        if span is None:
+            continue
+        address, found = _ADDRESS.search(body, *span[:2]), _PRIORITY.search(body, *span[:2])
+        number = None if found is None else _NUMBER.fullmatch(found[1])
+        if address is not None:
+            said.append((address[1], min(float(number[1]), 1.0) if number else 0.5))
+    highest = max((priority for _, priority in said), default=0.0)
+    base, ranked = Base(url, stored=True), dict[bytes, int]()
+    for reference, priority in said:
+        rank = min(int((highest - priority) / RANK_STEP + 1e-6), RANK_MAX)
+        if not rank:
+            continue
+        worked += len(reference) + ENTRY_COST
+        if worked > STEP_BYTES:
+            worked = 0
+            yield
+        target = base.join(_unescaped(reference))
+        if target is not None:
+            ranked[target] = min(rank, ranked.get(target, RANK_MAX))
+    return ranked
+
+
+def spans(entry: re.Pattern[bytes], body: bytes) -> Iterator[tuple[int, int, str] | None]:
+    """(start, end, element) of each entry, as far as it is looked at, sitemaps.LINKS_MAX at most; None: a stop.
+    entry: its first group is the element's name."""
+    before, count = None, 0
+    for match in sitemaps.elements(entry, body):
+        if match is None:
+            yield None
+            continue
+        if before is not None:
+            yield before.start(), min(match.start(), before.start() + ENTRY_BYTES_MAX), before[1].decode()
+            count += 1
+        if count == sitemaps.LINKS_MAX:
+            return
+        before = match
+    if before is not None:
+        yield before.start(), min(len(body), before.start() + ENTRY_BYTES_MAX), before[1].decode()
+
+
+def _text(found: re.Match[bytes] | None) -> str | None:
+    return None if found is None else _unescaped(found[1])
+
+
+def _unescaped(field: bytes) -> str:
+    text = field.partition(b"]]>")[0].decode("utf-8", "replace").strip()
+    return html.unescape(text) if "&" in text else text

@@ -1,0 +1,80 @@
+"""`why` of a page that is visited again: what is believed of it, what it waits for, and that it is found by its key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.ask.why import lines, why
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.config.keys import RevisitRule, Site
+from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.state.calendar import Pages
+from irlcrawl.frontier.state.view import Reading
+from tests.cli.conftest import Run, run
+from tests.crawl.test_revisits import SITE, changing, crawl_of
+from tests.crawl.virtual_crawl import Answer, Crawl
+
+__all__ = ["run"]
+
+
+def asked(crawl: Crawl, url: str) -> dict[str, object]:
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    return why(crawl.job(), url, crawl.clock.now())
+
+
+def test_a_page_at_rest_is_found_by_its_key_with_belief_and_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 60)
+    crawl.config.site["a.test"] = Site(revisit_every_min_seconds=45.0)
+    crawl.config.revisit_rule = [RevisitRule("/0$", None, 40.0, None)]
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    reading = Reading.open(crawl.job())
+    assert reading is not None
+    rest = {
+        url.decode(): (due, visits) for batch in reading.pages.scan()
+        for url, due, visits in zip(*(batch[name].tolist() for name in ("url", "due", "visits")), strict=True)
+    }  # fmt: skip
+    assert rest, "the others are on their way to a visit when the crawl ends"
+    monkeypatch.setattr(Pages, "scan", lambda self: pytest.fail("all pages are passed to find one"))
+    for url, (due, visits) in rest.items():
+        told = asked(crawl, url)
+        assert (told["place"], told["due"], told["visits"]) == ("visited", due, visits)
+        assert len(told["history"]) == min(visits, 20)  # type: ignore[arg-type]
+        others = 'site."a.test"' if url.endswith("/0") else "revisit_rule"
+        assert others not in str(told["stands"]), "of the two bounds that of the rule goes before"
+    changes, steady = asked(crawl, f"{SITE}0"), asked(crawl, f"{SITE}1")
+    assert changes["changes_a_day"] > steady["changes_a_day"]  # type: ignore[operator]
+    text = [*lines(changes)]
+    assert any(line.startswith("belief") and "a change every" in line for line in text)
+    assert any("change yes" in line and "visit " in line for line in text)
+
+
+def test_an_order_is_told_of_before_and_after_it_calls_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
+    crawl.config.revisit.every_min_seconds = 86400.0 * 30
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    assert "revisit.every_min_seconds" in str(asked(crawl, f"{SITE}3")["stands"])
+    assert run("revisit", crawl.path, "a.test")[0] == ExitCode.DONE
+    crawl.config.limits.pages = 12
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    monkeypatch.setattr(Pages, "scan", lambda self: pytest.fail("all pages are passed to find one"))
+    places = [asked(crawl, f"{SITE}{page}")["place"] for page in range(8)]
+    assert set(places) == {"visited", "ready"}, "some were visited before the limit, the others are on their way"
+
+
+def test_a_url_that_is_done_and_no_page_is_told_without_a_look_through_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = changing()
+    usual = web.moods["a.test"]
+    web.moods["a.test"] = lambda url, now: Answer(404) if url.endswith("/3") else usual(url, now)
+    crawl = crawl_of(tmp_path, web, monkeypatch, 20)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    monkeypatch.setattr(Reading, "waiting", lambda self, places=(): pytest.fail("what waits is passed"))
+    assert asked(crawl, f"{SITE}3")["place"] == "done"
